@@ -1,0 +1,254 @@
+"""A Kafka consumer that no record ends or stops: what of a partition cannot be read comes as a `Gap`, and it goes on.
+
+All of our consumers read by it, with `read`. An error of one offset is none of the connection: the offset is looked at
+again by a consumer of its own (unreadable_offsets.py), in a thread, while all other partitions are read on. A partition
+from which nothing comes although Kafka has more of it is looked at, too.
+"""
+
+import queue
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from coldnotify_common.paced import Paced
+from coldnotify_common.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset
+
+__all__ = ["Gap", "RecordConsumer"]
+
+_paced = Paced(structlog.get_logger())
+
+STALL_S = 2.0
+"""Without a record of a partition of which Kafka has more, until it is looked at. What is read is there in some ms."""
+STALL_S_MAX = 60.0
+"""The same once looks have shown that all is well: behind a transaction that is open nothing comes, either."""
+_NEXT_STALL_S = 0.3
+"""The same behind what could not be read."""
+_LOOK_EVERY_S = 0.25
+_JOIN_S = 2.0
+
+_Where = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Place:
+    """One partition that is read."""
+
+    next: int | None
+    """The offset that is to be handed out next; None: wherever it was told to begin."""
+    moved_s: float
+    """When something of it came last, or it was looked at."""
+    stall_s: float = STALL_S
+    paused: bool = False
+    looked_at: bool = False
+    """It is being looked at, or is to be."""
+    damaged: bool = False
+    """The same, for an error: what comes meanwhile is of no use."""
+
+
+class _Looked(NamedTuple):
+    """A search has ended."""
+
+    where: _Where
+    place: _Place
+    start: int
+    gap: Gap | None
+
+
+class RecordConsumer(Consumer):
+    """As confluent_kafka's, but for `read`, which stands for `poll` and `consume`. For use by one thread."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._config = config
+        self._places: dict[_Where, _Place] = {}
+        self._looked: queue.SimpleQueue[_Looked] = queue.SimpleQueue()
+        self._to_search: deque[tuple[_Where, _Place, int]] = deque()
+        self._searching: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._look_s = 0.0
+
+    def read(self, timeout_s: float, records_max: int = 1) -> list[Message | Gap]:
+        """What there is, in the order of each partition's offsets; waits at most so long for the first of it.
+
+        A Gap stands for what cannot be read. Messages may say an error: the end of a partition, or one of the
+        connection; never one of an offset.
+        """
+        # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
+        first = self.poll(timeout_s)
+        now_s = time.monotonic()
+        read: list[Message | Gap] = []
+        if first is not None:
+            messages = [first, *(self.consume(records_max - 1, 0) if records_max > 1 else ())]
+            read += [message for message in messages if self._take(message, now_s)]
+        if now_s >= self._look_s:
+            self._look_s = now_s + _LOOK_EVERY_S
+            self._look_for_stalls(now_s)
+        while not self._looked.empty():
+            looked = self._looked.get()
+            if (gap := self._skip(looked, now_s)) is not None:
+                read.append(gap)
+        self._search_next()
+        return read
+
+    # ---- what is read, and from where on -------------------------------------------------------------------------
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """See Consumer."""
+        self._places = self._begun(partitions)
+        super().assign(partitions)
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """See Consumer."""
+        self._places |= self._begun(partitions)
+        super().incremental_assign(partitions)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        """See Consumer."""
+        for tp in partitions:
+            self._places.pop((tp.topic, tp.partition), None)
+        super().incremental_unassign(partitions)
+
+    def unassign(self) -> None:
+        """See Consumer."""
+        self._places = {}
+        super().unassign()
+
+    def seek(self, partition: TopicPartition) -> None:
+        """See Consumer."""
+        super().seek(partition)
+        where = partition.topic, partition.partition
+        paused = where in self._places and self._places[where].paused
+        self._places |= self._begun([partition])
+        self._places[where].paused = paused
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        """See Consumer."""
+        super().pause(partitions)
+        self._set_paused(partitions, paused=True)
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """See Consumer."""
+        super().resume(partitions)
+        self._set_paused(partitions, paused=False)
+
+    def close(self) -> None:
+        """See Consumer. A search that is under way is given up."""
+        self._stopping.set()
+        if self._searching is not None:
+            self._searching.join(_JOIN_S)
+        super().close()
+
+    @staticmethod
+    def _begun(partitions: list[TopicPartition]) -> dict[_Where, _Place]:
+        now_s = time.monotonic()
+        return {(tp.topic, tp.partition): _Place(tp.offset if tp.offset >= 0 else None, now_s) for tp in partitions}
+
+    def _set_paused(self, partitions: list[TopicPartition], *, paused: bool) -> None:
+        now_s = time.monotonic()
+        for tp in partitions:
+            if (place := self._places.get((tp.topic, tp.partition))) is not None:
+                place.paused, place.moved_s = paused, now_s
+
+    # ---- what cannot be read -------------------------------------------------------------------------------------
+
+    def _take(self, message: Message, now_s: float) -> bool:
+        """Whether the message is handed out."""
+        error, offset = message.error(), message.offset()
+        # One of the consumer itself is of no partition.
+        place = self._places.get((message.topic() or "", -1 if (p := message.partition()) is None else p))
+        if place is None:
+            return True
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            if place.damaged:
+                return False
+            place.next = (offset or 0) + (error is None)
+            place.moved_s, place.stall_s = now_s, STALL_S
+            return True
+        if error.code() in BEYOND:
+            # One that was not to be read next, the client has made of damaged bytes.
+            return not place.damaged and (place.next is None or offset == place.next)
+        if not is_of_offset(error):
+            return True
+        if not place.damaged:
+            place.damaged = True
+            # The error says the first offset of the batch, of which the beginning may be read already.
+            start = max(offset or 0, 0) if place.next is None else place.next
+            self._search((str(message.topic()), int(message.partition() or 0)), place, start)
+        return False
+
+    def _look_for_stalls(self, now_s: float) -> None:
+        for where, place in self._places.items():
+            if place.paused or place.looked_at or now_s - place.moved_s < place.stall_s:
+                continue
+            try:
+                low, high = self.get_watermark_offsets(TopicPartition(*where), cached=True)
+            except KafkaException:
+                continue  # it was not fetched from so far
+            start = max(low, 0) if place.next is None else place.next
+            if high > start:
+                place.stall_s = min(2 * place.stall_s, STALL_S_MAX)
+                self._search(where, place, start)
+
+    def _search(self, where: _Where, place: _Place, start: int) -> None:
+        if not place.looked_at:
+            place.looked_at = True
+            self._to_search.append((where, place, start))
+
+    def _search_next(self) -> None:
+        """Begin the next search, if there is one and none is under way."""
+        if not self._to_search or (self._searching is not None and self._searching.is_alive()):
+            return
+        args = self._to_search.popleft()
+        self._searching = threading.Thread(target=self._run_search, args=args, name="gap-search", daemon=True)
+        self._searching.start()
+
+    def _run_search(self, where: _Where, place: _Place, start: int) -> None:
+        gap = None
+        try:
+            search = GapSearch(self._config, lambda: self._stopping.is_set() or self._places.get(where) is not place)
+            try:
+                gap = search.find(*where, start)
+            finally:
+                search.close()
+        except KafkaException as error:
+            _paced.log("what cannot be read is not known", level="warning", topic=where[0], error=str(error))
+        self._looked.put(_Looked(where, place, start, gap))
+
+    def _go_to(self, partition: TopicPartition, place: _Place) -> bool:
+        """False: the partition is being taken away."""
+        with suppress(KafkaException):
+            super().seek(partition)
+            return True
+        # Where damaged bytes were taken for an offset that there is not, the client has ended fetching.
+        with suppress(KafkaException):
+            super().incremental_unassign([partition])
+            super().incremental_assign([partition])
+            if place.paused:
+                super().pause([partition])
+            return True
+        return False
+
+    def _skip(self, looked: _Looked, now_s: float) -> Gap | None:
+        """Go on behind what cannot be read; if it was an error that passes, at the place where it was."""
+        where, place, start, gap = looked
+        was_damaged, place.damaged, place.looked_at = place.damaged, False, False
+        place.moved_s = now_s
+        if self._places.get(where) is not place or (place.next is not None and place.next > start):
+            return None  # it was read meanwhile, or is read from elsewhere
+        if gap is None and not was_damaged:
+            return None
+        if not self._go_to(TopicPartition(*where, start if gap is None else gap.next), place) or gap is None:
+            return None
+        # Where one stands there may be others, and nothing says so.
+        place.next, place.stall_s = gap.next, _NEXT_STALL_S
+        _paced.log(
+            "what cannot be read is skipped", level="warning", topic=gap.topic, partition=gap.partition,
+            offsets=f"{gap.start} to {gap.next - 1}", reason=gap.reason,
+        )  # fmt: skip
+        return gap

@@ -1,0 +1,145 @@
+"""A consumer that no record stops: gaps come in their place, all other partitions are read on, nothing is lost."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+import pytest
+from coldnotify_common.kafka import consumer_config
+from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas import topics
+from coldnotify_testkit.raw_produce import RawProducer
+from coldnotify_testkit.record_batches import Batch, Codec, Record, compressed, encoded, packed_records
+from coldnotify_testkit.waiting import WAIT_S
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, Producer, TopicPartition
+
+pytestmark = pytest.mark.kafka
+TOPIC = topics.CHANNELS_1D
+GOOD = Batch()
+SILENT = Batch([Record(key=None, key_length=-2)])
+JUNK = Batch([Record()], Codec.LZ4, packed=compressed(Codec.LZ4, packed_records([Record()])) + b"and more")
+Seen = tuple[int, int, int]
+"""Partition, first offset, offset behind."""
+
+
+@pytest.fixture
+def consumer(fresh_kafka: EmbeddedBroker) -> Iterator[RecordConsumer]:
+    settings = ServiceSettings(kafka=fresh_kafka.bootstrap)
+    one = RecordConsumer(consumer_config(settings, "reads", enable_partition_eof=True, fetch_wait_max_ms=50))
+    yield one
+    one.close()
+
+
+def write(kafka: EmbeddedBroker, partition: int, batches: Iterable[Batch]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    with RawProducer(kafka.bootstrap) as producer:
+        for batch in batches:
+            assert producer.produce(TOPIC, partition, encoded(batch._replace(base_timestamp_ms=now_ms))).written
+
+
+def read(consumer: RecordConsumer, ends: dict[int, int]) -> tuple[list[Seen], list[Seen]]:
+    """Records, and gaps, until each partition is read to its end."""
+    records, gaps = [], []
+    left = dict(ends)
+    deadline_s = time.monotonic() + WAIT_S
+    while left:
+        assert time.monotonic() < deadline_s, (records, gaps, left)
+        for one in consumer.read(0.1, 100):
+            if isinstance(one, Gap):
+                gaps.append((one.partition, one.start, one.next))
+            elif (end := end_of(one)) is not None:
+                assert one.partition() is not None
+                if end >= left.get(one.partition() or 0, 1 << 60):
+                    del left[one.partition() or 0]
+            else:
+                records.append((one.partition() or 0, one.offset() or 0, (one.offset() or 0) + 1))
+    return records, gaps
+
+
+def end_of(message: Message) -> int | None:
+    error = message.error()
+    if error is None:
+        return None
+    assert error.code() == KafkaError._PARTITION_EOF, error
+    return message.offset()
+
+
+@pytest.mark.parametrize("begin", [0, OFFSET_BEGINNING], ids=["at an offset", "at the beginning"])
+@pytest.mark.parametrize("bad", [JUNK, SILENT], ids=["an error", "silence"])
+def test_gaps_stand_where_records_cannot_be_read_and_all_others_are_read_once(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, bad: Batch, begin: int
+) -> None:
+    write(fresh_kafka, 1, [bad, GOOD, GOOD, bad, bad, GOOD, bad])
+    write(fresh_kafka, 2, [GOOD, GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, begin), TopicPartition(TOPIC, 2, begin)])
+    records, gaps = read(consumer, {1: 7, 2: 2})
+    assert sorted(records) == [(1, 1, 2), (1, 2, 3), (1, 5, 6), (2, 0, 1), (2, 1, 2)]
+    assert gaps == [(1, 0, 1), (1, 3, 5), (1, 6, 7)]
+
+
+@pytest.mark.parametrize("bad", [JUNK, SILENT], ids=["an error", "silence"])
+def test_what_is_written_later_is_read_behind_it_and_other_partitions_meanwhile(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, bad: Batch
+) -> None:
+    consumer.assign([TopicPartition(TOPIC, 1, 0), TopicPartition(TOPIC, 2, 0)])
+    assert read(consumer, {1: 0, 2: 0}) == ([], [])
+    write(fresh_kafka, 1, [bad])
+    write(fresh_kafka, 2, [GOOD])
+    seen = [one for one in read_until_records(consumer, 1) if not isinstance(one, Gap)]
+    assert [(one.partition(), one.offset()) for one in seen] == [(2, 0)], "before anybody knows what is wrong with 1"
+    write(fresh_kafka, 1, [GOOD])
+    assert read(consumer, {1: 2}) == ([(1, 1, 2)], [(1, 0, 1)])
+
+
+def read_until_records(consumer: RecordConsumer, count: int) -> list[Message | Gap]:
+    found: list[Message | Gap] = []
+    deadline_s = time.monotonic() + WAIT_S
+    while len(found) < count:
+        assert time.monotonic() < deadline_s
+        found += [one for one in consumer.read(0.1, 100) if isinstance(one, Gap) or one.error() is None]
+    return found
+
+
+def test_a_transaction_that_is_open_is_waited_for_and_not_skipped(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka has more of the partition, too, and nothing comes."""
+    monkeypatch.setattr("coldnotify_common.record_consumer.STALL_S", 0.1)
+    looks: list[int] = []
+    search = RecordConsumer._run_search
+
+    def noted(self: RecordConsumer, where: tuple[str, int], place: object, start: int) -> None:
+        search(self, where, place, start)  # type: ignore[arg-type]
+        looks.append(start)
+
+    monkeypatch.setattr(RecordConsumer, "_run_search", noted)
+    producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap, "transactional.id": "a-back-end"})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"x", b"d/g/c", partition=1)
+    assert producer.flush(WAIT_S) == 0
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    deadline_s = time.monotonic() + WAIT_S
+    while not looks:
+        assert time.monotonic() < deadline_s, "it is looked at"
+        assert not [one for one in consumer.read(0.05, 10) if isinstance(one, Gap) or one.error() is None]
+    producer.commit_transaction(WAIT_S)
+    assert read(consumer, {1: 2}) == ([(1, 0, 1)], [])
+
+
+def test_what_is_paused_or_given_up_is_not_looked_at(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldnotify_common.record_consumer.STALL_S", 0.1)
+    write(fresh_kafka, 1, [JUNK, GOOD])
+    where = [TopicPartition(TOPIC, 1, 0)]
+    consumer.incremental_assign(where)
+    consumer.pause(where)
+    until_s = time.monotonic() + 1
+    while time.monotonic() < until_s:
+        assert consumer.read(0.05, 10) == []
+    consumer.resume(where)
+    assert read(consumer, {1: 2}) == ([(1, 1, 2)], [(1, 0, 1)])
+    consumer.incremental_unassign(where)
+    assert consumer.read(0.05, 10) == []

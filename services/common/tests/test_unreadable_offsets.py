@@ -1,0 +1,81 @@
+"""What cannot be read is found to the very offset: nothing that can be read is skipped, and nothing else stops it."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from coldnotify_common.kafka import consumer_config
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.unreadable_offsets import Gap, GapSearch, is_of_offset
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas import topics
+from coldnotify_testkit.raw_produce import RawProducer
+from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, compressed, encoded, packed_records
+from confluent_kafka import KafkaError
+
+TOPIC = topics.CHANNELS_1D
+NULL_TO_KAFKA = Record(value=None, value_length=-2)
+GOOD = Batch()
+SILENT = Batch([NULL_TO_KAFKA])
+
+
+def junk(records: int) -> Batch:
+    """A compressed batch with something behind its end."""
+    several = [Record()] * records
+    return Batch(several, Codec.LZ4, packed=compressed(Codec.LZ4, packed_records(several)) + b"and more")
+
+
+def test_errors_of_an_offset_are_told_from_those_of_the_connection() -> None:
+    assert is_of_offset(KafkaError(KafkaError._BAD_COMPRESSION))
+    assert not is_of_offset(KafkaError(KafkaError._TRANSPORT))
+    assert not is_of_offset(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+@pytest.fixture
+def search(fresh_kafka: EmbeddedBroker) -> Iterator[GapSearch]:
+    one = GapSearch(consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "search"), lambda: False)
+    yield one
+    one.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("batches", "start", "unreadable"),
+    [
+        ([GOOD, GOOD], 0, None),
+        ([GOOD, junk(1), GOOD], 1, (1, 2)),
+        ([junk(7), GOOD], 0, (0, 7)),
+        ([junk(7), GOOD], 4, (4, 7)),
+        ([junk(3), junk(2), GOOD, junk(1)], 0, (0, 5)),
+        ([junk(5)], 0, (0, 5)),
+        ([bomb(Codec.ZSTD, 20), GOOD], 0, (0, 1)),
+        ([bomb(Codec.ZSTD, 4), GOOD], 0, None),
+        ([SILENT, GOOD], 0, (0, 1)),
+        ([Batch([Record(), NULL_TO_KAFKA, NULL_TO_KAFKA, Record()]), GOOD], 1, (1, 3)),
+        ([SILENT, junk(3), SILENT, SILENT, GOOD], 0, (0, 6)),
+        ([GOOD, SILENT], 1, (1, 2)),
+        ([GOOD, GOOD], 2, None),
+    ],
+)
+def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
+    fresh_kafka: EmbeddedBroker,
+    search: GapSearch,
+    batches: list[Batch],
+    start: int,
+    unreadable: tuple[int, int] | None,
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    with RawProducer(fresh_kafka.bootstrap) as producer:
+        for batch in batches:
+            assert producer.produce(TOPIC, 1, encoded(batch._replace(base_timestamp_ms=now_ms))).written
+    gap = search.find(TOPIC, 1, start)
+    assert (gap and (gap.start, gap.next)) == unreadable
+    if gap is not None:
+        assert gap == Gap(TOPIC, 1, gap.start, gap.next, gap.reason)
+        assert gap.reason.startswith("cannot be read: ")
+
+
+@pytest.mark.kafka
+def test_who_does_not_answer_has_no_gap(search: GapSearch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_common.unreadable_offsets.SEARCH_S_MAX", 0.5)
+    assert search.find("no-such-topic", 0, 0) is None
