@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coldnotify_streams.core.events import Block, Record, Takeover
+from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
 from coldnotify_streams.core.job import At, Ends, JobPartition, LogBounds, Outputs, Phase, Refused, Topics
 from coldnotify_streams.errors import NewerFormat, TakenOver
 
@@ -44,6 +44,7 @@ class Tally(JobPartition):
         self.sums: dict[str, list[int]] = {}
         self.handled: list[int] = []
         self.aside: list[Record] = []
+        self.gaps: list[UnreadableOffsets] = []
         self.ticks = 0
         self._at: At = None
         self._position = 0
@@ -151,6 +152,13 @@ class Tally(JobPartition):
         if record.topic == TABLE:
             self._position = record.offset + 1
         self.note_progress(record.topic, record.offset + 1)
+
+    def on_unreadable(self, gap: UnreadableOffsets) -> None:
+        self.gaps.append(gap)
+        if gap.topic == TABLE:
+            self._position = gap.next
+        if gap.topic != REQUESTS:
+            self.note_progress(gap.topic, gap.next)
 
     def request_of(self, record: Record, now_ms: int) -> Any | None:
         return json.loads(record.value or b"") if record.value else None

@@ -90,6 +90,10 @@ class ChannelLogs:
         """A log has been read up to there."""
         self._engine.on_channels_end(self._logs[topic].retention, offset)
 
+    def replay_from(self, topic: str) -> int:
+        """From which offset of a log nobody has rejected what is to be."""
+        return self._engine.state.channel_logs[self._logs[topic].retention].replay_from
+
     def on_log_start(self, topic: str, log_start: int) -> None:
         """A log begins there by now."""
         self._engine.on_log_start(self._logs[topic].retention, log_start)

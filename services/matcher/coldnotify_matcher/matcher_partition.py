@@ -15,7 +15,7 @@ from coldnotify_schemas.matcher_state import (
     RegistrationsRecord,
     SessionRecord,
 )
-from coldnotify_streams.core.events import Block, Record, Takeover
+from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase
 from coldnotify_streams.errors import NewerFormat, TakenOver
 
@@ -173,12 +173,16 @@ class Partition(JobPartition):
         """One record of a compacted topic, or of a log. Raises TakenOver, or what a handler raises over it."""
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == topics.OBJECTS:
+            rejected_for, said = (said, None) if said.__class__ is str else ("", said)
             moved, traceparent, since, removes, urgent = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is Phase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
             fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent)
-            self.engine.on_object(tuple.__new__(ObjectRecord, fields), now_ms)
+            if rejected_for:
+                self.engine.reject_object(tuple.__new__(ObjectRecord, fields), rejected_for)
+            else:
+                self.engine.on_object(tuple.__new__(ObjectRecord, fields), now_ms)
         elif topic in self._logs:
             self._logs.on_record(record, now_ms)
         elif key is not None:
@@ -196,9 +200,27 @@ class Partition(JobPartition):
         self.set_aside(record, reason, RAISED)
         self.note_progress(record.topic, record.offset + 1)
 
+    def on_unreadable(self, gap: UnreadableOffsets) -> None:
+        """Offsets that nobody can read: the first of them is named in the rejected topic, unless a predecessor has."""
+        topic, told = gap.topic, True
+        if topic == topics.OBJECTS:
+            told = gap.start >= self.engine.state.replay_from
+            self.engine.on_objects_end(gap.next)
+        elif topic in self._logs:
+            told = gap.start >= self._logs.replay_from(topic)
+            self._logs.on_end(topic, gap.next)
+        if told:
+            words = (
+                gap.reason if gap.next == gap.start + 1 else f"{gap.next - gap.start} offsets from here: {gap.reason}"
+            )
+            self.set_aside(Record(topic, self.number, gap.start, end=False), words, NOT_UNDERSTOOD)
+        if topic != self.topics.requests:
+            self.note_progress(topic, gap.next)
+
     def set_aside(self, record: Record, reason: str, why: str) -> None:
         """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
-        about = (record.topic, record.key if record.topic in STATE else b"%d" % record.offset)
+        by_key = record.topic in STATE and record.key is not None
+        about = (record.topic, record.key if by_key else b"%d" % record.offset)
         if self.phase is not Phase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
             _paced.log("not even rejected: too much is", level="warning", topic=record.topic, reason=reason)
             self.engine.count(_set_aside(record.topic, why))

@@ -60,15 +60,15 @@ _OF_CLIENTS = frozenset((topics.REGISTRATIONS, topics.SESSIONS))
 def headers_of(topic: str, headers: Headers | None) -> Said | Ended | MessageHeaders | str:
     """What the headers of a topic's record say. None: a name in them is no UTF-8.
 
-    Of a channel's message: a text says why they cannot be understood. It is rejected then: told without what it says
-    it might go to those whom it is not for.
+    Of an object or a channel's message: a text says why they cannot be understood. It is rejected then: told without
+    what it says it might go to those whom it is not for.
     """
     if topic in _OF_CLIENTS:
         return _ended(headers or ())
-    if topic not in _CHANNELS:
-        return NOTHING_SAID if headers is None else read_headers(headers)
     if headers is None:
         return "headers: a name is not UTF-8"
+    if topic not in _CHANNELS:
+        return read_headers(headers)
     try:
         return parse_message_headers(
             (name, value.encode() if isinstance(value, str) else value) for name, value in headers

@@ -1,9 +1,12 @@
 """A partition on its way to being owned: loaded to where its topics ended, its state merged; what it has handled."""
 
 import pytest
+from coldnotify_matcher.record_headers import headers_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.matcher_state import GENERATIONS_ALWAYS_BELIEVED, ended_by_header
+from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_streams.core.events import UnreadableOffsets
 from coldnotify_streams.core.job import PendingRequests, Phase
 from coldnotify_streams.errors import TakenOver
 from coldnotify_testkit.engine_bench import GATEWAY
@@ -24,6 +27,55 @@ def test_it_is_loaded_once_all_topics_are_read_to_where_they_ended() -> None:
 
     assert loaded == [False, False, False, True]
     assert one.phase is Phase.LOADING
+
+
+@pytest.mark.parametrize("topic", [topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS])
+def test_what_nobody_can_read_is_loaded_past_and_told_once_the_partition_is_owned(topic: str) -> None:
+    one = partition(objects=3, registrations=3, sessions=3)
+    for other in {topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS} - {topic}:
+        one.on_end(other, 3)
+    assert not one.loaded
+    one.on_unreadable(UnreadableOffsets(topic, 0, 1, 3, "cannot be read: broken"))
+    assert one.loaded
+    (told,) = [write for write in own(one).take_step(0).state if write.topic == topics.REJECTED]
+    assert (told.key, told.value) == (None, None)
+    headers = dict(told.headers)
+    assert headers[PLACE_HEADER] == f"{topic}/{one.number}@1".encode()
+    assert headers[REASON_HEADER] == b"2 offsets from here: cannot be read: broken"
+
+
+def test_objects_that_nobody_can_read_are_not_told_again_by_who_loads_them_once_more() -> None:
+    one = partition(objects=3)
+    one.on_load(handled_on(table_committed=3))
+    one.on_unreadable(UnreadableOffsets(topics.OBJECTS, 0, 1, 3, "cannot be read: broken"))
+    assert [write for write in own(one).take_step(0).state if write.topic == topics.REJECTED] == []
+    assert one.position == 3
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_an_object_whose_headers_nobody_can_read_is_rejected_and_the_version_before_stands_behind_it(
+    loaded: bool,
+) -> None:
+    key = f"{KEY.rpartition('/')[0]}/x"
+    one = partition(objects=2)
+    good = record(topics.OBJECTS, key, {"version": 5}, 0)
+    bad = record(topics.OBJECTS, key, {"version": 9}, 1)._replace(said=headers_of(topics.OBJECTS, None))
+    if not loaded:
+        one.on_record(good, 0)
+        one.on_record(bad, 0)
+    else:
+        one.on_end(topics.OBJECTS, 0)
+    own(one)
+    if loaded:
+        one.on_record(good, 0)
+        one.on_record(bad, 0)
+    assert one.engine.objects[key].version == 5
+    state = one.take_step(0).state
+    (rejected,) = [write for write in state if write.topic == topics.REJECTED]
+    assert dict(rejected.headers)[REASON_HEADER] == b"headers: a name is not UTF-8"
+    (again,) = [write for write in state if write.topic == topics.OBJECTS]
+    assert again.key == key.encode()
+    assert written(again)["version"] == 5
 
 
 def test_empty_topics_are_loaded_at_once() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import structlog
 from coldnotify_common.paced import Paced
+from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.unreadable_offsets import BEYOND
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_streams.core.actions import ReadBlock
@@ -30,19 +32,6 @@ GIVE_UP_S = 10.0
 """Without an answer of Kafka the block is given up: it is asked for again, should it be wanted still."""
 IDLE_S = 30.0
 """The consumer is closed when no block was wanted for so long: one that nobody polls collects errors."""
-BAD_TIMES = 3
-"""So often what stands there must have been found damaged before it counts as such: a fetch may be, too."""
-_DAMAGED = frozenset(
-    (
-        KafkaError._BAD_MSG,
-        KafkaError._BAD_COMPRESSION,
-        KafkaError.INVALID_MSG,
-        KafkaError._UNDERFLOW,
-        KafkaError._NOT_IMPLEMENTED,
-    )
-)
-"""The last two as well: they are what librdkafka makes of bytes that are no records."""
-_BEYOND = frozenset((KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE))
 _KAFKA_TIMEOUT_S = 5.0
 
 
@@ -57,7 +46,7 @@ class BlockReader(threading.Thread):
         self._read_headers = read_headers
         self._stopping = threading.Event()
         self._wanted: queue.SimpleQueue[ReadBlock | None] = queue.SimpleQueue()
-        self._consumer: Consumer | None = None
+        self._consumer: RecordConsumer | None = None
         self._at: tuple[Where, int] | None = None
         """What the consumer hands out next."""
 
@@ -94,70 +83,26 @@ class BlockReader(threading.Thread):
         began_s = time.thread_time()
         where = wanted.topic, wanted.partition
         if self._consumer is None:
-            self._consumer = Consumer(self._config)
+            self._consumer = RecordConsumer(self._config)
         until_s = time.monotonic() + GIVE_UP_S
         read = _Read(wanted, self._log_start(self._consumer, wanted), self._read_headers)
         while not read.done and not self._stopping.is_set() and time.monotonic() < until_s:
             if self._at != (where, read.next):
                 self._consumer.assign([TopicPartition(*where, read.next)])
                 self._at = where, read.next
-            first = self._consumer.poll(0 if read.records else POLL_S)
-            if first is None:
+            found = self._consumer.read(0 if read.records else POLL_S, BLOCK_RECORDS_MAX - len(read.records))
+            if not found:
                 if read.records:
                     break  # a short block now is worth more than a long one later
                 continue
-            messages = [first, *self._consumer.consume(BLOCK_RECORDS_MAX - len(read.records) - 1, 0)]
-            taken = next((number for number, message in enumerate(messages, 1) if read.take(message)), len(messages))
-            # What comes behind a block that ended early was taken from the consumer, and so was all that librdkafka
-            # makes of a fetch behind what is damaged.
-            goes_on = taken == len(messages) and not read.damaged
+            taken = next((number for number, one in enumerate(found, 1) if read.take(one)), len(found))
+            # What comes behind a block that ended early was taken from the consumer.
+            goes_on = taken == len(found)
             if read.beyond:
                 read.begin_at(self._log_start(self._consumer, wanted))
                 goes_on = False
-            elif read.damaged >= BAD_TIMES and not read.done:
-                read.end_damaged(self._readable_behind(self._consumer, where, read.next, until_s))
             self._at = (where, read.next) if goes_on else None
         return read.block(time.thread_time() - began_s)
-
-    def _readable_behind(self, consumer: Consumer, where: Where, damaged: int, until_s: float) -> int:
-        """The first offset behind a damaged one that can be read; `damaged` itself: it was not found in time.
-
-        Read from any offset of a damaged batch, librdkafka comes to the same batch again and again.
-        """
-        last_bad, step, good = damaged, 1, None
-        while good is None:
-            good = self._readable_from(consumer, where, last_bad + step, until_s)
-            if good is None:
-                last_bad, step = last_bad + step, 2 * step
-            elif good < 0:
-                return damaged
-        first_good = last_bad + step
-        while first_good - last_bad > 1:
-            middle = (first_good + last_bad) // 2
-            found = self._readable_from(consumer, where, middle, until_s)
-            if found is None:
-                last_bad = middle
-            elif found < 0:
-                return damaged
-            else:
-                first_good, good = middle, found
-        return good
-
-    def _readable_from(self, consumer: Consumer, where: Where, offset: int, until_s: float) -> int | None:
-        """The first offset that is handed out from here on; None: what stands here is damaged; -1: Kafka is silent."""
-        consumer.assign([TopicPartition(*where, offset)])
-        while not self._stopping.is_set() and time.monotonic() < until_s:
-            message = consumer.poll(POLL_S)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None or error.code() == KafkaError._PARTITION_EOF:
-                return max(offset, message.offset() or 0)
-            if error.code() in _DAMAGED:
-                return None
-            if error.code() in _BEYOND:
-                return offset
-        return -1
 
     @staticmethod
     def _log_start(consumer: Consumer, wanted: ReadBlock) -> int:
@@ -178,8 +123,6 @@ class _Read:
         self.records: list[Record] = []
         self.next = wanted.start
         self.done = False
-        self.damaged = 0
-        """So often what stands at `next` was damaged."""
         self.beyond = False
         """There is no `next` any more."""
         self._wanted = wanted
@@ -195,18 +138,17 @@ class _Read:
         self._log_start = log_start
         self.next = max(self.next, log_start)
 
-    def take(self, message: Message) -> bool:
+    def take(self, message: Message | Gap) -> bool:
         """What the consumer has handed out. True: nothing that came with it is of use."""
+        if isinstance(message, Gap):
+            self._take_gap(message)
+            return True
         error, offset = message.error(), message.offset()
         if error is None:
             self._take_record(message, offset or 0)
         elif error.code() == KafkaError._PARTITION_EOF:
             self.next, self.done = max(self.next, offset or 0), True
-        elif error.code() in _DAMAGED:
-            self.damaged += 1
-            self.done = bool(self.records)
-            return True
-        elif error.code() in _BEYOND:
+        elif error.code() in BEYOND:
             self.beyond = True
         else:
             words = "a block cannot be read, and is tried again"
@@ -219,10 +161,12 @@ class _Read:
         self.next = offset + 1
         self.done = len(self.records) >= BLOCK_RECORDS_MAX or self._bytes >= BLOCK_BYTES_MAX
 
-    def end_damaged(self, next_: int) -> None:
-        """What lies below this offset is damaged, and that is all that the block says."""
-        self._unreadable, self.done = next_ > self.next, True
-        self.next = next_
+    def _take_gap(self, gap: Gap) -> None:
+        """It is a block of its own, and comes once more if there are records before it."""
+        self.done = True
+        if not self.records:
+            self._unreadable = True
+            self.next = gap.next
 
     def block(self, read_s: float) -> Block:
         """All of it."""

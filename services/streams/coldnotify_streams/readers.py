@@ -9,12 +9,14 @@ consumer.
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import structlog
 from coldnotify_common.kafka import connect
+from coldnotify_common.message_headers import Headers, headers_of
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -38,6 +40,7 @@ from coldnotify_streams.core.events import (
     Revoked,
     Rewound,
     Takeover,
+    UnreadableOffsets,
 )
 from coldnotify_streams.core.job import EPOCH_MARK, Topics
 from coldnotify_streams.log_ends import log_ends, log_starts
@@ -51,8 +54,9 @@ QUEUE_BATCHES_MAX = 32
 POLL_S = 0.05
 """How long a poll waits for a first record: what is to be done to the consumer waits for it."""
 KAFKA_TIMEOUT_S = 10
-Headers = list[tuple[str, str | bytes | None]]
-"""A record's, as librdkafka hands them out."""
+RECORD_BYTES_MAX = 2 * 1024 * 1024
+"""Of a key or value that is handed on: some bytes of compressed zeros unpack to hundreds of MiB, which nobody is to
+hold. No topic of ours takes longer records, and what is cut off here is refused by whoever reads it."""
 _FENCED = frozenset(
     (
         KafkaError.FENCED_INSTANCE_ID,
@@ -66,7 +70,7 @@ REVOKE_TIMEOUT_S = 20
 
 
 ReadHeaders = Callable[[str, Headers | None], object]
-"""What a job makes of the headers of a topic's record; it stands in `Record.said`. None: a name in them is no UTF-8."""
+"""What a job makes of the headers of a topic's record; it stands in `Record.said`. None: they cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,7 @@ class Reader(threading.Thread):
         batch_records_max: int = BATCH_RECORDS_MAX,
     ) -> None:
         super().__init__(name=name, daemon=True)
-        self.consumer = Consumer(config)
+        self.consumer = RecordConsumer(config)
         self._events = events
         self._read_headers = read_headers
         self._batch_records_max = batch_records_max
@@ -152,15 +156,25 @@ class Reader(threading.Thread):
             connect(self.consumer)
             while not self._stopping.is_set():
                 self._do_all()
-                first = self.consumer.poll(POLL_S)
-                if first is None:
-                    continue
-                messages = [first, *self.consumer.consume(self._batch_records_max - 1, 0)]
-                self.put(Records([record_of(message, self._read_headers) for message in messages]))
+                for event in self._events_of(self.consumer.read(POLL_S, self._batch_records_max)):
+                    self.put(event)
         except BaseException as error:
             self.put(Failed(error))
         self._commit(self.final_offsets)
         self.consumer.close()
+
+    def _events_of(self, read: Iterable[Message | Gap]) -> Iterator[Event]:
+        records: list[Record] = []
+        for one in read:
+            if not isinstance(one, Gap):
+                records.append(record_of(one, self._read_headers))
+                continue
+            if records:
+                yield Records(records)
+                records = []
+            yield UnreadableOffsets(*one)
+        if records:
+            yield Records(records)
 
     def _do_all(self) -> None:
         begun: list[_Begin] = []
@@ -210,18 +224,18 @@ def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
     kind, timestamp_ms = message.timestamp()
     if kind == TIMESTAMP_NOT_AVAILABLE:
         timestamp_ms = -1
-    said = None if read_headers is None else _said_by(message, read_headers)
+    said = None
+    # Those that there are none of are the most.
+    if read_headers is not None and (headers := headers_of(message)) != []:
+        said = read_headers(topic or "", headers)
+    key, value = message.key(), message.value()
+    if key is not None and len(key) > RECORD_BYTES_MAX:
+        key = key[:RECORD_BYTES_MAX]
+    if value is not None and len(value) > RECORD_BYTES_MAX:
+        value = value[:RECORD_BYTES_MAX]
     # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
-    fields = (topic, partition, offset, False, message.key(), message.value(), timestamp_ms, said)
+    fields = (topic, partition, offset, False, key, value, timestamp_ms, said)
     return tuple.__new__(Record, fields)
-
-
-def _said_by(message: Message, read_headers: ReadHeaders) -> object:
-    try:
-        headers: Headers | None = message.headers()  # type: ignore[assignment]
-    except UnicodeDecodeError:
-        return read_headers(message.topic() or "", None)
-    return read_headers(message.topic() or "", headers) if headers else None
 
 
 def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int], said: Event) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
+from coldnotify_common.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_matcher.record_headers import Said, headers_of
 from coldnotify_matcher.run_topics import TOPICS
@@ -99,7 +100,7 @@ def test_partitions_that_come_together_are_assigned_at_once_and_in_order_with_al
     events: queue.Queue[Event] = queue.Queue()
     done: list[object] = []
 
-    class Noting(Consumer):
+    class Noting(RecordConsumer):
         def incremental_assign(self, partitions: list[TopicPartition]) -> None:
             done.append([tp.partition for tp in partitions])
             super().incremental_assign(partitions)

@@ -17,8 +17,9 @@ from coldnotify_streams.core.events import (
     Record,
     Records,
     Revoked,
+    UnreadableOffsets,
 )
-from coldnotify_streams.core.job import LogBounds
+from coldnotify_streams.core.job import LogBounds, Phase
 from coldnotify_streams.core.run import Limits, Run
 from coldnotify_streams.errors import Failure
 from coldnotify_testkit.tally_bench import Bench, bench, kinds, log_bench, topics_of
@@ -136,6 +137,57 @@ def test_an_end_behind_what_was_read_lets_requests_go_on_that_wait_for_it() -> N
     assert one.partition().handled == []
     one.step(Records([Record(TABLE, 0, 1, end=True)]), seconds=0.1)
     assert one.partition().handled == [0]
+
+
+# --- what nobody can read
+
+
+def test_requests_wait_for_no_record_that_nobody_can_read_and_commits_go_beyond_it() -> None:
+    one = bench()
+    one.append(TABLE, 0, b"bad", None)
+    one.table_held.add(0)
+    one.request(0, wait=True)
+    one.step(seconds=0.1)
+    assert one.partition().handled == []
+    one.step(UnreadableOffsets(TABLE, 0, 0, 1, "broken"), seconds=0.1)
+    assert one.partition().handled == [0]
+    one.step()
+    assert one.committed[TABLE, 0] == one.committed[REQUESTS, 0] == 1
+
+
+def test_requests_that_nobody_can_read_are_committed_as_those_that_were_handled() -> None:
+    one = bench()
+    one.request(0)
+    one.step(seconds=0.1)
+    one.step(UnreadableOffsets(REQUESTS, 0, 1, 5, "broken"))
+    assert one.committed[REQUESTS, 0] == 5
+    assert one.partition().handled == [0]
+    assert [gap.start for gap in one.partition().gaps] == [1]
+
+
+@pytest.mark.parametrize("topic", [TABLE, STATE])
+def test_a_load_ends_behind_what_nobody_can_read(topic: str) -> None:
+    one = Bench()
+    one.append(topic, 0, b"bad", None)
+    one.assigned.add(0)
+    one.step(Assigned(0, NEW))
+    one.read[topic, 0] = 1  # the reader's consumer has come upon it
+    held, one.reading = one.reading, set()
+    one.step()
+    assert one.partition().phase is Phase.LOADING
+    one.step(UnreadableOffsets(topic, 0, 0, 1, "broken"))
+    one.reading = held
+    one.steps(3)
+    assert one.partition().phase is Phase.OWNED
+
+
+def test_what_nobody_can_read_counts_for_nothing_where_it_is_of_an_earlier_load() -> None:
+    one = Bench()
+    one.assigned.add(0)
+    one.step(Assigned(0, NEW), UnreadableOffsets(TABLE, 0, 0, 7, "broken"), UnreadableOffsets(TABLE, 1, 0, 7, "broken"))
+    one.steps(3)
+    assert one.partition().gaps == []
+    assert one.partition().position == 0
 
 
 # --- who serves what

@@ -156,6 +156,10 @@ class Engine:
         """The record at this offset is set aside: its object's newest version is to stand behind it again."""
         self._intake.skip_object(key, offset)
 
+    def reject_object(self, record: ObjectRecord, reason: str) -> None:
+        """The record cannot be understood: it is rejected, and its object's newest version is to stand behind it."""
+        self._intake.reject_object(record, reason)
+
     def on_objects_end(self, offset: int) -> None:
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self._intake.on_end(offset)

@@ -104,6 +104,11 @@ class Intake:
         if self._state.live:
             self._repairs.look_at(obj)
 
+    def reject_object(self, record: ObjectRecord, reason: str) -> None:
+        """The shell does not understand the record: as if nothing but its key and its place were known."""
+        self.skip_object(record.key, record.offset)
+        self._reject(record, reason)
+
     def on_end(self, offset: int) -> None:
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self._state.position = max(self._state.position, offset)

@@ -78,6 +78,18 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadableOffsets:
+    """Offsets of a topic's partition that nobody can read, ever: what stands there is handed on by no reader."""
+
+    topic: str
+    partition: int
+    start: int
+    next: int
+    """The first offset behind them."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """All that was read before is of an earlier assignment of this partition's compacted topics, if there was one."""
 
@@ -142,4 +154,16 @@ class NotCommitted:
     """The group goes on without this member."""
 
 
-Event = Assigned | Revoked | Records | Began | LogsBegan | Rewound | Block | LogStarts | Failed | NotCommitted
+Event = (
+    Assigned
+    | Revoked
+    | Records
+    | UnreadableOffsets
+    | Began
+    | LogsBegan
+    | Rewound
+    | Block
+    | LogStarts
+    | Failed
+    | NotCommitted
+)

@@ -6,7 +6,7 @@ What is followed has no outputs, so there is nothing to commit, and whatever goe
 from collections.abc import Iterable
 
 from coldnotify_streams.core.actions import Action, Follow, Say, Unfollow
-from coldnotify_streams.core.events import Began, Event, Failed, Records
+from coldnotify_streams.core.events import Began, Event, Failed, Records, UnreadableOffsets
 from coldnotify_streams.core.job import Job, JobPartition
 
 RETRY_AFTER_S = 30.0
@@ -49,6 +49,10 @@ class Following:
             return [Say("warning", "nothing is followed for a while", about)]
         elif isinstance(event, Records):
             return self._on_records(event, now_ms)
+        elif isinstance(event, UnreadableOffsets):
+            partition = self.partitions.get(event.partition)
+            if partition is not None and partition.reading:
+                partition.on_unreadable(event)
         return []
 
     def _on_records(self, event: Records, now_ms: int) -> list[Action]:

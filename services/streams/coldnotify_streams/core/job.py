@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from coldnotify_streams.core.events import Block, Record, Takeover
+from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
 
 EPOCH_MARK = "/"
 """Between a topic's id and an epoch, in what offsets are committed with (`Job.marks`)."""
@@ -316,6 +316,10 @@ class JobPartition(ABC):
     @abstractmethod
     def skip(self, record: Record, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""
+
+    @abstractmethod
+    def on_unreadable(self, gap: UnreadableOffsets) -> None:
+        """Offsets that nobody can read, of any of its topics: they count as read, and as nothing else."""
 
     @abstractmethod
     def request_of(self, record: Record, now_ms: int) -> Any | None:

@@ -38,6 +38,9 @@ the next one holds what has come meanwhile. What comes alone, after the rest, do
 handled records of the table there is no rest, and a record of the table ends one: whoever waits for those is to have
 them soon.
 
+What nobody can read (UnreadableOffsets) counts as read, and as nothing else: no request waits for it, no load ends in
+front of it, and commits go beyond it.
+
 Memory is bounded: where more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
 the further ones in Kafka until half are handled. A barrier that is not reached in time is looked into: the table that
 is not read any further ends the run, one that a transaction holds open is waited for.
@@ -91,6 +94,7 @@ from coldnotify_streams.core.events import (
     Revoked,
     Rewound,
     Takeover,
+    UnreadableOffsets,
 )
 from coldnotify_streams.core.following import Following
 from coldnotify_streams.core.job import Ends, Job, JobPartition, LogBounds, Outputs, Phase, Place, Produced, Refused
@@ -234,6 +238,8 @@ class Run:
         for event in events:
             if isinstance(event, Records):
                 touched |= yield from self._on_records(event.records)
+            elif isinstance(event, UnreadableOffsets):
+                touched |= self._on_unreadable(event)
             elif isinstance(event, Block):
                 self._on_block(event)
                 touched.add(event.partition)
@@ -443,6 +449,28 @@ class Run:
                 requests.pop(number, None)
         yield from self._barriers.wait_for_inputs(requests)
         return touched
+
+    def _on_unreadable(self, gap: UnreadableOffsets) -> set[int]:
+        """Offsets that count as read, and as nothing else: barriers are reached over them, and commits go beyond."""
+        number, topic = gap.partition, gap.topic
+        partition = self.partitions.get(number)
+        if partition is None or not self._is_of_this_load(partition, topic):
+            return set()
+        try:
+            if topic == self._topics.requests:
+                partition.requests_position = max(partition.requests_read, gap.next)
+            partition.on_unreadable(gap)
+        except Failure:
+            raise
+        except Exception as error:
+            self._reloads.on_fault(partition, error, sure=None)
+        return {number}
+
+    def _is_of_this_load(self, partition: JobPartition, topic: str) -> bool:
+        """Whether what comes of a topic is of the partition's present load. If not, it comes again."""
+        if topic == self._topics.requests:
+            return partition.requests_reading
+        return partition.logs_reading if topic in self._topics.logs else partition.reading
 
     def _on_block(self, block: Block) -> None:
         """What lies behind was read, for the partition that had asked for it, if that is the same still."""
