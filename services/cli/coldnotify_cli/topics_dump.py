@@ -7,10 +7,12 @@ from typing import Any
 
 from coldnotify_checker.histories import Record, Topic, now_us
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import TopicMissing, describe_topic
+from coldnotify_common.kafka import READING_BOUNDS, TopicMissing, describe_topic
+from coldnotify_common.message_headers import headers_of
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import CHANNELS, CHANNELS_STATE, OBJECTS, REGISTRATIONS, SESSIONS
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli.noting import message_payload, said_as_json
@@ -46,13 +48,14 @@ def read(
     deadline_s = time.monotonic() + timeout_s
     quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent(), **(options or {})}
     config: dict[str, Any] = {
+        **READING_BOUNDS,
         **quiet,
         "group.id": "coldnotify-dump",  # never committed: the consumer only needs to have one
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
     }
-    consumer = Consumer(config)
+    consumer = RecordConsumer(config)
     try:
         admin = AdminClient(quiet)
         found = {}
@@ -90,12 +93,17 @@ def read(
 
 
 def _read_records(
-    consumer: Consumer, starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], deadline_s: float
+    consumer: RecordConsumer, starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], deadline_s: float
 ) -> Iterator[Record]:
     unread = {place for place, end in ends.items() if starts[place] < end}
     consumer.assign([TopicPartition(*place, starts[place]) for place in sorted(unread)])
     while unread:
-        for message in consumer.consume(_BATCH, min(_POLL_S, _left_s(deadline_s))):
+        for message in consumer.read(min(_POLL_S, _left_s(deadline_s)), _BATCH):
+            if isinstance(message, Gap):
+                # No record stands there for anybody.
+                if message.next >= ends[message.topic, message.partition]:
+                    unread.discard((message.topic, message.partition))
+                continue
             place = str(message.topic()), int(message.partition() or 0)
             offset = int(message.offset() or 0)
             error = message.error()
@@ -113,6 +121,7 @@ def _read_records(
 
 def _record(message: Message) -> Record:
     topic = str(message.topic())
+    headers = headers_of(message) or []
     return Record(
         topic=topic,
         partition=int(message.partition() or 0),
@@ -120,21 +129,9 @@ def _record(message: Message) -> Record:
         timestamp=message.timestamp()[1],
         key=_text(message.key()),
         value=_value(message.value(), of_channel=topic in CHANNELS),
-        headers=_headers(message) if topic in CHANNELS else {},
-        removes=_removes(message),
+        headers={name: _text(value) or "" for name, value in headers} if topic in CHANNELS else {},
+        removes=_text(next((value for name, value in headers if name == REMOVES_HEADER), None)) or "",
     )
-
-
-def _headers(message: Message) -> dict[str, str]:
-    headers: Any = message.headers() or ()
-    return {name: _text(value) or "" for name, value in headers}
-
-
-def _removes(message: Message) -> str:
-    """What a null says that it removes; "": nothing."""
-    headers: Any = message.headers() or ()
-    said = next((value for name, value in headers if name == REMOVES_HEADER), None)
-    return _text(said) or ""
 
 
 def _left_s(deadline_s: float) -> float:

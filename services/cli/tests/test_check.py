@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from coldnotify_checker import HistoryWriter
+from coldnotify_checker.histories import Record as DumpedRecord
+from coldnotify_cli import topics_dump
 from coldnotify_cli.main import cli
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas import topics
 from coldnotify_testkit.planted_bugs import Double
+from coldnotify_testkit.record_batches import Batch, Record
 from coldnotify_testkit.stack import running
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -159,3 +165,13 @@ def test_a_channel_on_a_live_system(tmp_path: Path) -> None:
     Path(dumped).write_text("".join(line for line in text.splitlines(True) if f'"id":"{ids[1]}"' not in line))
     code, output = run("check", "--at-rest", sent, heard, dumped)
     assert (code, f"{ids[1]} of canary/g/beat was acknowledged at 1, and no log holds it" in output) == (1, True)
+
+
+@pytest.mark.kafka
+def test_a_dump_has_all_that_can_be_read_and_ends(fresh_kafka: EmbeddedBroker) -> None:
+    kafka, channels, key = fresh_kafka.bootstrap, topics.CHANNELS_1D, b"d/g/c"
+    headers = [(b"id", b"7")]
+    batches = [Batch([Record(key, b"1", headers)]), loud(2), Batch([Record(key, b"2", [NO_UTF_8])]), silent(), loud()]
+    write(kafka, channels, 1, batches)
+    found = [one for one in topics_dump.read(kafka, WAIT_S, dumped=(channels,)) if isinstance(one, DumpedRecord)]
+    assert [(one.offset, one.headers) for one in found] == [(0, {"id": "7"}), (3, {})]

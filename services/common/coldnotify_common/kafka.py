@@ -19,6 +19,12 @@ _logger = logging.getLogger("kafka")
 _ERROR_LOG_INTERVAL_S = 10
 """librdkafka says the same error again at each try to connect; once in a while is enough."""
 _ADMIN_IN_VAIN_S_MAX = 15.0
+READING_BOUNDS = {
+    "fetch.max.bytes": 8 * 1024 * 1024,
+    # Also what a batch of zstd may unpack to: a few hundred bytes could be 100 MB, in each process that reads them.
+    "receive.message.max.bytes": 16 * 1024 * 1024,
+}
+"""Of one answer of Kafka's. No batch of a topic of ours has more than 2 MiB, packed, nor 16 MiB, unpacked."""
 
 
 class KafkaUnavailable(ServiceError):
@@ -70,6 +76,7 @@ def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "",
     `extra`: further options, with _ for the dots (session_timeout_ms=6000).
     """
     return {
+        **READING_BOUNDS,
         **_common_config(settings),
         "group.id": group_id,
         "enable.auto.commit": False,

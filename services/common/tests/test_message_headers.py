@@ -1,15 +1,13 @@
 """Headers that cannot be read have one defined result, every time, and no exception surfaces anywhere behind it."""
 
-import time
-
 import pytest
 from coldnotify_common.kafka import consumer_config
 from coldnotify_common.message_headers import headers_of
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
-from coldnotify_testkit.raw_produce import produce
-from coldnotify_testkit.record_batches import Batch, Header, Record, encoded
+from coldnotify_testkit.record_batches import Batch, Header, Record
+from coldnotify_testkit.unreadable_batches import write
 from coldnotify_testkit.waiting import WAIT_S
 from confluent_kafka import Consumer, TopicPartition
 
@@ -22,8 +20,7 @@ FINE: list[Header] = [(b"fine", b"x"), (b"null", None)]
 def test_names_that_are_no_utf_8_are_told_from_all_else_each_time(fresh_kafka: EmbeddedBroker) -> None:
     kinds: list[list[Header]] = [[(b"\xff", b"x")], [], [(b"a", b"b"), (b"\xff\xfe", None), (b"c", b"d")], FINE]
     records = [Record(headers=kinds[number % len(kinds)]) for number in range(RECORDS)]
-    batch = encoded(Batch(records, base_timestamp_ms=time.time_ns() // 1_000_000))
-    assert produce(fresh_kafka.bootstrap, topics.OBJECTS, 0, batch).written
+    write(fresh_kafka.bootstrap, topics.OBJECTS, 0, [Batch(records)])
     consumer = Consumer(consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "headers"))
     consumer.assign([TopicPartition(topics.OBJECTS, 0, 0)])
     try:

@@ -1,7 +1,7 @@
 """A consumer that no record stops: gaps come in their place, all other partitions are read on, nothing is lost."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from coldnotify_common.kafka import consumer_config
@@ -9,16 +9,14 @@ from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
-from coldnotify_testkit.raw_produce import RawProducer
-from coldnotify_testkit.record_batches import Batch, Codec, Record, compressed, encoded, packed_records
+from coldnotify_testkit.record_batches import Batch
+from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import WAIT_S
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka
 TOPIC = topics.CHANNELS_1D
 GOOD = Batch()
-SILENT = Batch([Record(key=None, key_length=-2)])
-JUNK = Batch([Record()], Codec.LZ4, packed=compressed(Codec.LZ4, packed_records([Record()])) + b"and more")
 Seen = tuple[int, int, int]
 """Partition, first offset, offset behind."""
 
@@ -29,13 +27,6 @@ def consumer(fresh_kafka: EmbeddedBroker) -> Iterator[RecordConsumer]:
     one = RecordConsumer(consumer_config(settings, "reads", enable_partition_eof=True, fetch_wait_max_ms=50))
     yield one
     one.close()
-
-
-def write(kafka: EmbeddedBroker, partition: int, batches: Iterable[Batch]) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    with RawProducer(kafka.bootstrap) as producer:
-        for batch in batches:
-            assert producer.produce(TOPIC, partition, encoded(batch._replace(base_timestamp_ms=now_ms))).written
 
 
 def read(consumer: RecordConsumer, ends: dict[int, int]) -> tuple[list[Seen], list[Seen]]:
@@ -66,29 +57,29 @@ def end_of(message: Message) -> int | None:
 
 
 @pytest.mark.parametrize("begin", [0, OFFSET_BEGINNING], ids=["at an offset", "at the beginning"])
-@pytest.mark.parametrize("bad", [JUNK, SILENT], ids=["an error", "silence"])
+@pytest.mark.parametrize("bad", [loud(), silent()], ids=["an error", "silence"])
 def test_gaps_stand_where_records_cannot_be_read_and_all_others_are_read_once(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, bad: Batch, begin: int
 ) -> None:
-    write(fresh_kafka, 1, [bad, GOOD, GOOD, bad, bad, GOOD, bad])
-    write(fresh_kafka, 2, [GOOD, GOOD])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [bad, GOOD, GOOD, bad, bad, GOOD, bad])
+    write(fresh_kafka.bootstrap, TOPIC, 2, [GOOD, GOOD])
     consumer.assign([TopicPartition(TOPIC, 1, begin), TopicPartition(TOPIC, 2, begin)])
     records, gaps = read(consumer, {1: 7, 2: 2})
     assert sorted(records) == [(1, 1, 2), (1, 2, 3), (1, 5, 6), (2, 0, 1), (2, 1, 2)]
     assert gaps == [(1, 0, 1), (1, 3, 5), (1, 6, 7)]
 
 
-@pytest.mark.parametrize("bad", [JUNK, SILENT], ids=["an error", "silence"])
+@pytest.mark.parametrize("bad", [loud(), silent()], ids=["an error", "silence"])
 def test_what_is_written_later_is_read_behind_it_and_other_partitions_meanwhile(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, bad: Batch
 ) -> None:
     consumer.assign([TopicPartition(TOPIC, 1, 0), TopicPartition(TOPIC, 2, 0)])
     assert read(consumer, {1: 0, 2: 0}) == ([], [])
-    write(fresh_kafka, 1, [bad])
-    write(fresh_kafka, 2, [GOOD])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [bad])
+    write(fresh_kafka.bootstrap, TOPIC, 2, [GOOD])
     seen = [one for one in read_until_records(consumer, 1) if not isinstance(one, Gap)]
     assert [(one.partition(), one.offset()) for one in seen] == [(2, 0)], "before anybody knows what is wrong with 1"
-    write(fresh_kafka, 1, [GOOD])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
     assert read(consumer, {1: 2}) == ([(1, 1, 2)], [(1, 0, 1)])
 
 
@@ -132,7 +123,7 @@ def test_what_is_paused_or_given_up_is_not_looked_at(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coldnotify_common.record_consumer.STALL_S", 0.1)
-    write(fresh_kafka, 1, [JUNK, GOOD])
+    write(fresh_kafka.bootstrap, TOPIC, 1, [loud(), GOOD])
     where = [TopicPartition(TOPIC, 1, 0)]
     consumer.incremental_assign(where)
     consumer.pause(where)

@@ -1,6 +1,5 @@
 """What cannot be read is found to the very offset: nothing that can be read is skipped, and nothing else stops it."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,20 +8,13 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.unreadable_offsets import Gap, GapSearch, is_of_offset
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
-from coldnotify_testkit.raw_produce import RawProducer
-from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, compressed, encoded, packed_records
+from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
+from coldnotify_testkit.unreadable_batches import loud, silent, write
 from confluent_kafka import KafkaError
 
 TOPIC = topics.CHANNELS_1D
-NULL_TO_KAFKA = Record(value=None, value_length=-2)
 GOOD = Batch()
-SILENT = Batch([NULL_TO_KAFKA])
-
-
-def junk(records: int) -> Batch:
-    """A compressed batch with something behind its end."""
-    several = [Record()] * records
-    return Batch(several, Codec.LZ4, packed=compressed(Codec.LZ4, packed_records(several)) + b"and more")
+(NULL_TO_KAFKA,) = silent().records
 
 
 def test_errors_of_an_offset_are_told_from_those_of_the_connection() -> None:
@@ -43,17 +35,17 @@ def search(fresh_kafka: EmbeddedBroker) -> Iterator[GapSearch]:
     ("batches", "start", "unreadable"),
     [
         ([GOOD, GOOD], 0, None),
-        ([GOOD, junk(1), GOOD], 1, (1, 2)),
-        ([junk(7), GOOD], 0, (0, 7)),
-        ([junk(7), GOOD], 4, (4, 7)),
-        ([junk(3), junk(2), GOOD, junk(1)], 0, (0, 5)),
-        ([junk(5)], 0, (0, 5)),
+        ([GOOD, loud(1), GOOD], 1, (1, 2)),
+        ([loud(7), GOOD], 0, (0, 7)),
+        ([loud(7), GOOD], 4, (4, 7)),
+        ([loud(3), loud(2), GOOD, loud(1)], 0, (0, 5)),
+        ([loud(5)], 0, (0, 5)),
         ([bomb(Codec.ZSTD, 20), GOOD], 0, (0, 1)),
         ([bomb(Codec.ZSTD, 4), GOOD], 0, None),
-        ([SILENT, GOOD], 0, (0, 1)),
+        ([silent(), GOOD], 0, (0, 1)),
         ([Batch([Record(), NULL_TO_KAFKA, NULL_TO_KAFKA, Record()]), GOOD], 1, (1, 3)),
-        ([SILENT, junk(3), SILENT, SILENT, GOOD], 0, (0, 6)),
-        ([GOOD, SILENT], 1, (1, 2)),
+        ([silent(), loud(3), silent(), silent(), GOOD], 0, (0, 6)),
+        ([GOOD, silent()], 1, (1, 2)),
         ([GOOD, GOOD], 2, None),
     ],
 )
@@ -64,10 +56,7 @@ def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
     start: int,
     unreadable: tuple[int, int] | None,
 ) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    with RawProducer(fresh_kafka.bootstrap) as producer:
-        for batch in batches:
-            assert producer.produce(TOPIC, 1, encoded(batch._replace(base_timestamp_ms=now_ms))).written
+    write(fresh_kafka.bootstrap, TOPIC, 1, batches)
     gap = search.find(TOPIC, 1, start)
     assert (gap and (gap.start, gap.next)) == unreadable
     if gap is not None:

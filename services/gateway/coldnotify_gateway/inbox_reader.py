@@ -8,9 +8,10 @@ from enum import Enum, auto
 
 import structlog
 from coldnotify_common.kafka import consumer_config
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import NOTIFICATIONS
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_gateway.inbox_records import Aside, Unreadable, parse_inbox
 from coldnotify_gateway.settings import GatewaySettings
@@ -88,7 +89,7 @@ class InboxReader:
 
     def _run(self) -> None:
         # No group is joined: the id only has to be there.
-        consumer = Consumer(
+        consumer = RecordConsumer(
             consumer_config(
                 self._settings, f"coldnotify-gateway-{self._id:016x}", name="inbox-reader", fetch_error_backoff_ms=100
             )
@@ -100,7 +101,7 @@ class InboxReader:
         finally:
             consumer.close()
 
-    def _assign_at_end(self, consumer: Consumer) -> bool:
+    def _assign_at_end(self, consumer: RecordConsumer) -> bool:
         """Fixes the end from which is read. False: stopped before Kafka said where that is."""
         partition = TopicPartition(NOTIFICATIONS, self._inbox)
         while not self._stop.is_set():
@@ -118,16 +119,14 @@ class InboxReader:
             return True
         return False
 
-    def _read(self, consumer: Consumer) -> None:
+    def _read(self, consumer: RecordConsumer) -> None:
         while not self._stop.is_set():
-            # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
             asked_s = time.monotonic()
-            first = consumer.poll(_POLL_S)
-            if first is None:
+            messages = consumer.read(_POLL_S)
+            if not messages:
                 continue
-            messages = [first]
             if time.monotonic() - asked_s < _AT_ONCE_S:
-                messages += consumer.consume(_BATCH_RECORDS_MAX - 1, 0)
+                messages += consumer.read(0, _BATCH_RECORDS_MAX - 1)
             records, lost = self._sort(messages)
             if records:
                 self._hand_over(records)
@@ -135,11 +134,15 @@ class InboxReader:
                 log.warning("inbox records were lost, reading from the end again", inbox=self._inbox)
                 self._hand_over([Mark.LOST])
 
-    def _sort(self, messages: Sequence[Message]) -> tuple[list[Read], bool]:
+    def _sort(self, messages: Sequence[Message | Gap]) -> tuple[list[Read], bool]:
         """Our records among these, and whether the place where we read does not exist any more."""
         records: list[Read] = []
         lost = False
         for message in messages:
+            if isinstance(message, Gap):
+                # The notifications that stood there are missed by their numbers.
+                records.append(Aside(b"", self._inbox, message.start, message.reason))
+                continue
             error = message.error()
             if error is not None:
                 if error.code() in _OFFSET_LOST:

@@ -11,6 +11,7 @@ from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import NOTIFICATIONS
+from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -68,6 +69,19 @@ def reading(fresh_kafka: EmbeddedBroker) -> Iterator[Reading]:
 
 def ours(number: int) -> Inbox:
     return Inbox(format=1, gateway=GATEWAY, number=number)
+
+
+def test_what_nobody_can_read_is_set_aside_by_its_offset_and_the_next_is_read(
+    reading: Reading, fresh_kafka: EmbeddedBroker
+):
+    reading.start()
+    reading.write(ours(1))
+    first, second = write(fresh_kafka.bootstrap, NOTIFICATIONS, INBOX, [loud(2), silent()])
+    reading.write(ours(2))
+    wait_for(lambda: reading.numbers == [1, 2], "what comes behind it")
+    (aside,) = [record for record in reading.records if isinstance(record, Aside)]
+    assert (aside.inbox, aside.offset, second) == (INBOX, first, first + 2)
+    assert aside.reason.startswith("cannot be read: ")
 
 
 def test_it_reads_from_the_end_as_of_its_start_and_skips_what_is_for_others(reading: Reading):

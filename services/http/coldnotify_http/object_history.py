@@ -6,15 +6,17 @@ from there on. What lies before min.compaction.lag.ms is mostly gone: compaction
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config
+from coldnotify_common.message_headers import headers_of
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 _GROUP = "coldnotify-history"
 """Never committed, never joined: a consumer only needs to have one."""
@@ -102,7 +104,7 @@ class _Reading:
         self._records_max = records_max
         self._records_left, self._bytes_left = bounds.records, bounds.bytes
         self._deadline_s = time.monotonic() + bounds.seconds
-        self._consumer = Consumer(
+        self._consumer = RecordConsumer(
             consumer_config(settings, _GROUP, enable_partition_eof=True, queued_max_messages_kbytes=_QUEUED_KBYTES)
         )
         self._read = 0
@@ -157,7 +159,11 @@ class _Reading:
         """The object's records from `low` to below `high`. Raises _Spent."""
         self._consumer.assign([TopicPartition(OBJECTS, partition, low)])
         while True:
-            for message in self._consumer.consume(_BATCH, min(_POLL_S, self._left_s())):
+            for message in self._consumer.read(min(_POLL_S, self._left_s()), _BATCH):
+                if isinstance(message, Gap):
+                    if message.next >= high:
+                        return
+                    continue  # whosever it was
                 error = message.error()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
@@ -191,7 +197,8 @@ class _Reading:
 
 def _found(message: Message) -> Found:
     value = message.value()
-    headers = cast(Sequence[tuple[str, str | bytes | None]], message.headers() or ())
+    # What was written with headers that nobody can read was rejected, and shows as if it had none.
+    headers = headers_of(message) or ()
     return Found(
         message.offset() or 0,
         max(0, message.timestamp()[1]),

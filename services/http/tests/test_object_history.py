@@ -6,6 +6,8 @@ from coldnotify_http.object_history import RECORDS, Bounds, read_history
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_schemas import topics
+from coldnotify_testkit.record_batches import Batch, Record
+from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka
@@ -71,6 +73,25 @@ def test_where_the_newest_lies_far_back_the_rest_of_what_may_be_read_is_read_the
     )
     assert (lost.records, lost.stopped_by) == ([], RECORDS)
     assert sum(high - low for low, high in lost.looked) <= 1_000
+
+
+def test_what_nobody_can_read_hides_none_of_the_others(bootstrap: str) -> None:
+    settings = HttpSettings(kafka=bootstrap)
+    key = f"{DOMAIN}/{GROUP}/a".encode()
+    (before,) = produce(bootstrap, ("a", b"1"))
+    unreadable = Batch([Record(key, b"2", [NO_UTF_8])])
+    (named,) = write(bootstrap, topics.OBJECTS, 0, [unreadable])
+    write(bootstrap, topics.OBJECTS, 0, [loud(3, key), silent(1, key)])
+    (after,) = produce(bootstrap, ("a", b"3"))
+    write(bootstrap, topics.OBJECTS, 0, [loud(1, key)])
+
+    history = read_history(
+        settings, (DOMAIN, GROUP, "a"), newest_offset=None, records_max=10, bounds=Bounds(seconds=60)
+    )
+
+    assert [(one.offset, one.value) for one in history.records] == [(after, b"3"), (named, b"2"), (before, b"1")]
+    assert history.records[1].headers == ()
+    assert history.complete
 
 
 def test_bytes_have_a_bound_too(bootstrap: str) -> None:

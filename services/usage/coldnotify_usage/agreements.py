@@ -63,5 +63,10 @@ class Agreements:
                 del self._limited[name]
         self.loaded = True
 
+    def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
+        """A record that nobody can read, whosever it was."""
+        metrics.AGREEMENTS_SET_ASIDE.inc()
+        _paced.log("agreement set aside", level="warning", offset=offset, reason=reason)
+
     def on_verdict(self, key: bytes | None, value: bytes | None) -> None:
         """Verdicts are this job's own: it does not read them."""

@@ -1,13 +1,17 @@
 """What the usage topic itself holds: `first_from` asks Kafka, and not Faust, which may hand over what comes later."""
 
+import time
+
 from coldnotify_common.kafka import consumer_config
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.topics import USAGE
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 _GROUP = "coldnotify-usage-look"
 """Joined by nobody; a consumer has to have one."""
 TIMEOUT_S = 10.0
+_POLL_S = 0.2
 
 
 def first_from(settings: ServiceSettings, partition: int, offset: int) -> int | None:
@@ -16,12 +20,16 @@ def first_from(settings: ServiceSettings, partition: int, offset: int) -> int | 
     Records of transactions count, whatever has become of these: the job counts them, too.
     """
     try:
-        consumer = Consumer(consumer_config(settings, _GROUP, isolation_level="read_uncommitted"))
+        consumer = RecordConsumer(consumer_config(settings, _GROUP, isolation_level="read_uncommitted"))
+        until_s = time.monotonic() + TIMEOUT_S
         try:
             consumer.assign([TopicPartition(USAGE, partition, offset)])
-            message = consumer.poll(TIMEOUT_S)
+            while time.monotonic() < until_s:
+                for message in consumer.read(_POLL_S):
+                    if not isinstance(message, Gap):
+                        return message.offset() if message.error() is None else None
         finally:
             consumer.close()
     except KafkaException:
-        return None
-    return message.offset() if message is not None and message.error() is None else None
+        pass
+    return None

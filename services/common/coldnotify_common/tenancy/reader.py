@@ -13,11 +13,12 @@ from typing import Protocol
 
 import structlog
 from coldnotify_schemas.topics import TENANTS, VERDICTS
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import TopicLooks, TopicMissing, connect, consumer_config
 from coldnotify_common.paced import Paced
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 
 log = structlog.get_logger()
@@ -64,6 +65,9 @@ class Keeper(Protocol):
     def on_verdict(self, key: bytes | None, value: bytes | None) -> None:
         """A record of the verdicts topic."""
 
+    def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
+        """What stands there, of either topic, nobody can read; what comes behind it is told."""
+
 
 class TenancyReader:
     """Reads both topics, or that of tenants alone, and follows them."""
@@ -104,7 +108,7 @@ class TenancyReader:
             self._begin_anew = False
             self._assigned.clear()
             self._next_check_s = time.monotonic() + _CHECK_S
-            consumer = Consumer(
+            consumer = RecordConsumer(
                 consumer_config(
                     self._settings,
                     group,
@@ -119,7 +123,7 @@ class TenancyReader:
             finally:
                 consumer.close()
 
-    def _read(self, consumer: Consumer, looks: TopicLooks) -> None:
+    def _read(self, consumer: RecordConsumer, looks: TopicLooks) -> None:
         while not (self._stop.is_set() or self._begin_anew):
             try:
                 self._read_on(consumer, looks)
@@ -128,7 +132,7 @@ class TenancyReader:
                 _paced.log("the tenants cannot be read", level="warning", error=str(error))
                 self._stop.wait(_RETRY_S)
 
-    def _read_on(self, consumer: Consumer, looks: TopicLooks) -> None:
+    def _read_on(self, consumer: RecordConsumer, looks: TopicLooks) -> None:
         now_s = time.monotonic()
         missing = self._topics - self._assigned.keys()
         if missing and now_s >= self._next_look_s:
@@ -141,13 +145,13 @@ class TenancyReader:
         if not self._assigned:
             self._stop.wait(_POLL_S)
             return
-        # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
-        first = consumer.poll(_POLL_S)
-        if first is not None:
-            for message in (first, *consumer.consume(_BATCH_RECORDS_MAX - 1, 0)):
+        for message in consumer.read(_POLL_S, _BATCH_RECORDS_MAX):
+            if isinstance(message, Gap):
+                self._skip(message)
+            else:
                 self._take(message)
 
-    def _assign(self, consumer: Consumer, looks: TopicLooks, topics: Sequence[str]) -> None:
+    def _assign(self, consumer: RecordConsumer, looks: TopicLooks, topics: Sequence[str]) -> None:
         """Have those be read that are there: at once, as one that comes later waits for the other's fetch."""
         found: dict[str, str] = {}
         places = []
@@ -174,7 +178,7 @@ class TenancyReader:
                 self._keeper.on_load()
                 self._on_tenants_read(place.offset)
 
-    def _place(self, consumer: Consumer, topic: str) -> TopicPartition:
+    def _place(self, consumer: RecordConsumer, topic: str) -> TopicPartition:
         """Where reading begins."""
         if topic == VERDICTS:
             since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
@@ -198,6 +202,13 @@ class TenancyReader:
         if there != read:
             log.warning("a topic of tenants is read anew", topic=topic, error="it was made anew")
             self._begin_anew = True
+
+    def _skip(self, gap: Gap) -> None:
+        if gap.topic not in self._assigned:
+            return
+        self._keeper.on_unreadable(gap.topic, gap.start, gap.reason)
+        if gap.topic == TENANTS:
+            self._on_tenants_read(gap.next)
 
     def _take(self, message: Message) -> None:
         topic, error = str(message.topic()), message.error()

@@ -24,6 +24,7 @@ from coldnotify_schemas.tenants import (
     parse_verdict,
     partition_node,
 )
+from coldnotify_schemas.topics import TENANTS
 
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
@@ -291,6 +292,13 @@ class Tenancy:
         age_s = 0.0 if verdict is None else time.time() - verdict.at_ms / 1000
         with self.lock:
             self.gate.on_verdict(name, verdict, age_s, time.monotonic())
+
+    def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
+        """A record of either topic that nobody can read, whosever it was."""
+        if topic == TENANTS:
+            self._on_damaged(f"@{offset}", reason)
+        else:
+            _paced.log("a verdict cannot be read", level="warning", offset=offset, reason=reason)
 
     def _on_damaged(self, key: str, reason: str) -> None:
         _paced.log("a tenant's record cannot be read, and is skipped", level="warning", key=key, reason=reason)

@@ -16,9 +16,10 @@ from coldnotify_schemas.tenants import (
     parse_tenant_key,
 )
 from coldnotify_schemas.topics import TENANTS, USAGE_HISTORY
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config, producer_config
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.table import TableFull, TenantTable
 
@@ -34,15 +35,18 @@ class StoredTenants(NamedTuple):
 
     table: TenantTable
     damaged: dict[str, str]
-    """What is wrong with a record, by its key."""
+    """What is wrong with a record, by its key; by "@" and its offset, where it cannot be read."""
 
 
 def read_tenants(settings: ServiceSettings, timeout_s: float) -> StoredTenants:
     """All tenants. Raises KafkaUnavailable, TopicMissing."""
     newest: dict[bytes | None, bytes | None] = {}
-    for message in _read(settings, TENANTS, None, time.monotonic() + timeout_s):
-        newest[_bytes(message.key())] = _bytes(message.value())
     found = StoredTenants(TenantTable(), {})
+    for message in _read(settings, TENANTS, None, time.monotonic() + timeout_s):
+        if isinstance(message, Gap):
+            found.damaged[f"@{message.start}"] = message.reason
+        else:
+            newest[_bytes(message.key())] = _bytes(message.value())
     for key, value in newest.items():
         if value is None:
             continue
@@ -73,6 +77,8 @@ def read_history(
     found: dict[HistoryKey, Counters] = {}
     beginning = f"usage:{tenant}:{span}:".encode()
     for message in _read(settings, USAGE_HISTORY, int(since_s * 1000), time.monotonic() + timeout_s):
+        if isinstance(message, Gap):
+            continue  # whosever it was: an hour that is lost hides no others
         key, value = _bytes(message.key()), _bytes(message.value())
         if key is None or not key.startswith(beginning):
             continue
@@ -87,17 +93,22 @@ def read_history(
     return sorted(found.items(), key=lambda one: one[0].when)
 
 
-def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_s: float) -> Iterator[Message]:
-    """Its records up to where it ends now."""
+def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_s: float) -> Iterator[Message | Gap]:
+    """Its records up to where it ends now, and what of it cannot be read."""
     place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING if since_ms is None else since_ms)
-    consumer = Consumer(consumer_config(settings, _GROUP, enable_partition_eof=True))
+    consumer = RecordConsumer(consumer_config(settings, _GROUP, enable_partition_eof=True))
     try:
         _, end = consumer.get_watermark_offsets(place, timeout=_left_s(deadline_s, topic))
         if since_ms is not None:
             (place,) = consumer.offsets_for_times([place], timeout=_left_s(deadline_s, topic))
         consumer.assign([place])
         while True:
-            for message in consumer.consume(_BATCH, min(_POLL_S, _left_s(deadline_s, topic))):
+            for message in consumer.read(min(_POLL_S, _left_s(deadline_s, topic)), _BATCH):
+                if isinstance(message, Gap):
+                    yield message
+                    if message.next >= end:
+                        return
+                    continue
                 error = message.error()
                 if error is None:
                     if (message.offset() or 0) < end:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from coldnotify_common.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy import reader
 from coldnotify_common.tenancy.gate import Admitted, Refused
@@ -15,6 +16,8 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import Counters, UsageRecord, parse_usage, usage_partition_of
 from coldnotify_schemas.topics import TENANTS, USAGE, VERDICTS
+from coldnotify_testkit import unreadable_batches
+from coldnotify_testkit.record_batches import Batch, Codec, bomb
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -145,19 +148,41 @@ def test_a_topic_that_is_made_anew_is_read_anew(fresh_kafka: EmbeddedBroker, oth
         wait_for(lambda: sorted(one.name for one in tenancy.table.all()) == others, "the new topic is known")
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [unreadable_batches.loud(), unreadable_batches.silent(), bomb(Codec.ZSTD, 80)],
+    ids=["an error", "silence", "80 MiB of zeros"],
+)
+def test_agreements_behind_what_nobody_can_read_count_and_it_is_told(fresh_kafka: EmbeddedBroker, bad: Batch) -> None:
+    unreadable_batches.write(fresh_kafka.bootstrap, TENANTS, 0, [bad])
+    write(fresh_kafka, TENANTS, "acme", tenant("a", in_per_s=1, burst_s=1))
+    unreadable_batches.write(fresh_kafka.bootstrap, TENANTS, 0, [bad])
+    unreadable_batches.write(fresh_kafka.bootstrap, VERDICTS, 0, [bad])
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: tenancy.not_ready is None, "the tenants are known")
+        assert tenancy.admit("a", 0, 0) == Admitted("acme")
+        assert set(tenancy.damaged) == {"@0", "@2"}
+        write(fresh_kafka, TENANTS, "acme", tenant("a", "b", in_per_s=1, burst_s=1))
+        wait_for(lambda: tenancy.admit("b", 0, 0) == Admitted("acme"), "what is written later is known")
+        now_ms = int(time.time() * 1000)
+        verdict = {"at_ms": now_ms, "until_ms": now_ms + 20_000, "shares": {tenancy.counts.node: 1.0}}
+        write(fresh_kafka, VERDICTS, "acme", json.dumps(verdict).encode())
+        wait_for(lambda: tenancy.verdict_of("acme"), "a verdict behind it counts")
+
+
 def test_what_kafkas_client_refuses_once_is_tried_again(
     fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[list[TopicPartition]] = []
 
-    class Refusing(Consumer):
+    class Refusing(RecordConsumer):
         def incremental_assign(self, partitions: list[TopicPartition]) -> None:
             if not refused:
                 refused.append(partitions)
                 raise KafkaException(KafkaError(KafkaError._STATE))
             super().incremental_assign(partitions)
 
-    monkeypatch.setattr("coldnotify_common.tenancy.reader.Consumer", Refusing)
+    monkeypatch.setattr("coldnotify_common.tenancy.reader.RecordConsumer", Refusing)
     write(fresh_kafka, TENANTS, "acme", tenant("a", in_per_s=1, burst_s=1))
     with running(fresh_kafka) as tenancy:
         wait_for(lambda: tenancy.admit("a", 0, 0) == Admitted("acme"), "the tenant is known")

@@ -7,6 +7,7 @@ from coldnotify_common.tenancy.tenant_store import read_history, read_tenants, r
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import Agreement, Counters, HistoryKey, Tenant, encode_counters, history_key
 from coldnotify_schemas.topics import TENANTS, USAGE_HISTORY
+from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -31,6 +32,18 @@ def test_what_is_written_is_read(fresh_kafka: EmbeddedBroker) -> None:
     assert list(found.damaged) == ["broken"]
     remove_tenant(settings, "broken", LIMIT_S)
     assert read_tenants(settings, LIMIT_S).damaged == {}
+
+
+@pytest.mark.kafka
+def test_what_nobody_can_read_is_told_and_hides_nothing(fresh_kafka: EmbeddedBroker) -> None:
+    settings = ServiceSettings(kafka=fresh_kafka.bootstrap)
+    write(fresh_kafka.bootstrap, TENANTS, 0, [silent(), loud()])
+    acme = Tenant("acme", ("a",))
+    write_tenant(settings, acme, LIMIT_S)
+    write(fresh_kafka.bootstrap, TENANTS, 0, [loud()])
+    found = read_tenants(settings, LIMIT_S)
+    assert found.table.all() == [acme]
+    assert list(found.damaged) == ["@0", "@3"]
 
 
 @pytest.mark.kafka

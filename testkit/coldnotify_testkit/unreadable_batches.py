@@ -1,0 +1,34 @@
+"""For tests: record batches that Kafka takes and its client cannot read, and a way to write them."""
+
+import time
+from collections.abc import Iterable
+
+from coldnotify_testkit.raw_produce import RawProducer
+from coldnotify_testkit.record_batches import Batch, Codec, Header, Record, compressed, encoded, packed_records
+
+NO_UTF_8: Header = (b"\xff\xfe", b"x")
+"""A header whose name is none."""
+
+
+def loud(records: int = 1, key: bytes | None = b"key") -> Batch:
+    """With something behind the end of its compressed frame: the client says an error."""
+    several = [Record(key)] * records
+    packed = compressed(Codec.LZ4, packed_records(several)) + b"and more"
+    return Batch(several, Codec.LZ4, packed=packed)
+
+
+def silent(records: int = 1, key: bytes | None = b"key") -> Batch:
+    """With a length that Kafka takes for null: the client says nothing at all."""
+    return Batch([Record(key, None, value_length=-2)] * records)
+
+
+def write(kafka: str, topic: str, partition: int, batches: Iterable[Batch]) -> list[int]:
+    """Their first offsets; each is as of now."""
+    now_ms = time.time_ns() // 1_000_000
+    offsets = []
+    with RawProducer(kafka) as producer:
+        for batch in batches:
+            answer = producer.produce(topic, partition, encoded(batch._replace(base_timestamp_ms=now_ms)))
+            assert answer.written, answer
+            offsets.append(answer.offset)
+    return offsets
