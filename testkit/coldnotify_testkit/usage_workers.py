@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.tenants import (
     CUMULATIVE,
     Counters,
@@ -29,7 +30,6 @@ from coldnotify_schemas.topics import USAGE, USAGE_HISTORY
 from confluent_kafka import (
     OFFSET_BEGINNING,
     TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
     KafkaError,
     Message,
     Producer,
@@ -41,6 +41,8 @@ from coldnotify_testkit.kafka import free_port
 
 PARTITIONS = 8
 _READ_S = 60.0
+_POLL_S = 0.5
+_READ_RECORDS = 1_000
 
 Sums = dict[HistoryKey, dict[str, int]]
 """By tenant and hour or day: the cumulative fields that are not 0."""
@@ -194,7 +196,7 @@ def differences(one: Sums, other: Sums) -> list[str]:
 
 
 def read_all(kafka: str, topic: str, partitions: int) -> Iterator[Message]:
-    """The records of a topic up to where it ends now, partition by partition in order."""
+    """The records of a topic that can be read, up to where it ends now, partition by partition in order."""
     config: dict[str, Any] = {
         "bootstrap.servers": kafka,
         "group.id": "coldnotify-test-reader",
@@ -202,19 +204,23 @@ def read_all(kafka: str, topic: str, partitions: int) -> Iterator[Message]:
         "enable.partition.eof": True,
         "check.crcs": True,
     }
-    consumer = Consumer(config)
+    consumer = RecordConsumer(config)
     try:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
         left = set(range(partitions))
+        until_s = time.monotonic() + _READ_S
         while left:
-            message = consumer.poll(_READ_S)
-            assert message is not None, f"{topic} is not read to its end within {_READ_S:.0f} s"
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition())
-            else:
-                raise AssertionError(error.str())
+            assert time.monotonic() < until_s, f"{topic} is not read to its end within {_READ_S:.0f} s"
+            for message in consumer.read(_POLL_S, _READ_RECORDS):
+                until_s = time.monotonic() + _READ_S
+                if isinstance(message, Gap):
+                    continue
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition() or 0)
+                else:
+                    raise AssertionError(error.str())
     finally:
         consumer.close()

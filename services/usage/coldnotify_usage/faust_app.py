@@ -15,6 +15,7 @@ from coldnotify_schemas.topics import USAGE, USAGE_HISTORY, USAGE_STATE, VERDICT
 from faust.types import TP
 
 from coldnotify_usage.kafka_login import Login
+from coldnotify_usage.readable_records import install
 from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_job import WRITES_MAX, UsageJob
 from coldnotify_usage.usage_look import first_from
@@ -102,6 +103,7 @@ class UsageApp:
         self, settings: UsageSettings, login: Login, partitions: int, make_job: Callable[["UsageApp"], UsageJob]
     ) -> None:
         """`partitions`: those of the usage topic. Nothing is started."""
+        install()
         self._settings = settings
         self._partitions = partitions
         self.app: Any = _App(

@@ -6,10 +6,10 @@ RECORDS = Counter("coldnotify_usage_records_total", "Records of the usage topic 
 SET_ASIDE = Counter(
     "coldnotify_usage_set_aside_total",
     "Records of the usage topic, or tenants in them, that could not be counted: record (not understood), partition "
-    "(the tenant belongs to another one), room (--usage-counters-max)",
+    "(the tenant belongs to another one), room (--usage-counters-max); state: of the topic of the job's own state",
     ("reason",),
 )
-for _reason in ("record", "partition", "room"):
+for _reason in ("record", "partition", "room", "state"):
     SET_ASIDE.labels(_reason)  # so that a rate is known before the first
 AGREEMENTS_SET_ASIDE = Counter(
     "coldnotify_usage_agreements_set_aside_total", "Records of the tenants topic that could not be understood"

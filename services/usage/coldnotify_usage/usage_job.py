@@ -45,6 +45,8 @@ STALLED_S = 5.0
 """Where there are records and none came for so long, they are sought, too."""
 NEXT_KEY = b"next/"
 """With a partition's number, the key of the offset at which to read on; a counter's key has another "/"."""
+OFFSET_DIGITS_MAX = 18
+"""No log has as many records."""
 FORGET_PER_S = 2_000
 TICK_S = 0.25
 TELL_S = 0.5
@@ -111,6 +113,15 @@ class Reader(Protocol):
         """Read from there on."""
 
 
+def decode_next(key: bytes, value: bytes) -> tuple[int, int]:
+    """The partition, and the offset at which it is to be read on. Raises ValueError."""
+    number = key.removeprefix(NEXT_KEY)
+    for name, digits in (("next: partition", number), ("next: offset", value)):
+        if not digits.isdigit() or len(digits) > OFFSET_DIGITS_MAX:
+            raise ValueError(f"{name}: is {digits[: OFFSET_DIGITS_MAX + 1]!r}")
+    return int(number), int(value)
+
+
 class UsageJob:
     """The partitions of one worker."""
 
@@ -169,16 +180,20 @@ class UsageJob:
         self._next = dict.fromkeys(self._mine, 0)
         self._came_s = dict.fromkeys(self._mine, time.monotonic())
         for key, value in list(stored.items()):
-            if key.startswith(NEXT_KEY):
-                if (partition := int(key.removeprefix(NEXT_KEY))) in self._mine:
-                    self._next[partition] = self._next_stored[partition] = int(value)
-                else:
-                    del stored[key]
-                continue
             try:
+                if key.startswith(NEXT_KEY):
+                    partition, offset = decode_next(key, value)
+                    if partition in self._mine:
+                        self._next[partition] = self._next_stored[partition] = offset
+                    else:
+                        del stored[key]
+                    continue
                 parsed, seen = SeenKey.decode(key), Seen.decode(value)
             except ValueError as error:
-                _paced.log("stored counter set aside", level="warning", key=repr(key[:200]), reason=str(error))
+                # A counter that is lost is read again from the nodes' next records; an offset, from the beginning.
+                _paced.log("stored state set aside", level="warning", key=repr(key[:200]), reason=str(error))
+                metrics.SET_ASIDE.labels("state").inc()
+                del stored[key]
                 continue
             mine = self._mine.get(usage_partition_of(parsed.tenant, self._partitions))
             if mine is not None:

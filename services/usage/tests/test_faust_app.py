@@ -26,6 +26,8 @@ from coldnotify_schemas.tenants import (
 )
 from coldnotify_schemas.topics import TENANTS, USAGE, USAGE_STATE, VERDICTS
 from coldnotify_testkit.kafka import broker, committed, reset_topics
+from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
+from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from coldnotify_testkit.usage_workers import (
     PARTITIONS,
     Feeder,
@@ -189,6 +191,42 @@ def test_nonsense_is_set_aside_and_stops_nothing(fresh_kafka: EmbeddedBroker, st
     assert worker.ready
     assert len([event for event in worker.events if event["event"] == "usage record set aside"]) < 20
     assert worker.stop() == 0
+
+
+def test_bytes_that_cannot_be_read_or_kill_who_unpacks_them_stop_neither_kafka_nor_the_job(
+    fresh_kafka: EmbeddedBroker, start: Start
+) -> None:
+    """In the usage, and in the job's own state, before it starts and while it counts."""
+    kafka = fresh_kafka.bootstrap
+    feeder = Feeder(kafka, PER_S)
+    key = b"tenant-1/node-1/0"
+    bombs = [bomb(codec, 150, key=key) for codec in (Codec.ZSTD, Codec.GZIP, Codec.LZ4)]
+    several = Batch([Record(key, b"x", [NO_UTF_8])] * 3)
+    hostile = [Batch([Record(key, b"x", [NO_UTF_8])]), several, loud(2, key), silent(1, key), *bombs]
+    damaged = [(b"next/x", b"1"), (b"next/0", b"x"), (b"next/1", b"-5"), (b"next/2", b"9" * 400), (key, b"[1]")]
+    state = [*hostile, Batch([Record(*one) for one in damaged])]
+
+    def write_all() -> None:
+        for partition in (0, 3):
+            write(kafka, USAGE, partition, hostile)
+            write(kafka, USAGE_STATE, partition, state)
+        for _ in range(100):
+            feeder.write()
+        feeder.flush()
+
+    write_all()
+    worker = start().wait_ready()
+    wait_for_the_same_counts(kafka)
+    assert worker.metric('coldnotify_usage_set_aside_total{reason="state"}') == len(damaged)
+    write_all()
+    wait_for_the_same_counts(kafka)
+    set_aside = 2 * 2 * sum(len(one.records) for one in hostile)
+    wait_for(lambda: worker.metric('coldnotify_usage_set_aside_total{reason="record"}') == set_aside, "all are counted")
+    assert worker.running
+    assert worker.stop() == 0
+    start().wait_ready()
+    wait_for_the_same_counts(kafka)
+    assert fresh_kafka.poll() is None, "Kafka has not ended"
 
 
 def test_usage_that_is_gone_before_it_was_read_is_not_waited_for(fresh_kafka: EmbeddedBroker, start: Start) -> None:

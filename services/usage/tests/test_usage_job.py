@@ -408,3 +408,34 @@ async def test_it_stops_also_when_it_is_cancelled_just_as_kafka_has_taken_a_reco
     running = asyncio.ensure_future(made.run())
     await until(running.done, "it stops")
     assert running.cancelled()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"next/x", b"1"),
+        (b"next/", b"1"),
+        (b"next/%d" % PARTITION, b"x"),
+        (b"next/%d" % PARTITION, b"-1"),
+        (b"next/%d" % PARTITION, b"9" * 5_000),
+        (b"next/" + b"9" * 5_000, b"1"),
+        (b"\xff/node/boot", b"[]"),
+        (f"{TENANT}/node/boot".encode(), b"[" * 90_000),
+        (f"{TENANT}/node/boot".encode(), b"[1,[],[-5],{},[],{}]"),
+        (f"{TENANT}/node/boot".encode(), b"[1,[],[1],{},[],{}]".replace(b"[1]", b"[%d]" % 10**30)),
+        (b"", b""),
+    ],
+)
+async def test_stored_state_that_the_job_has_not_written_is_set_aside(
+    kafka: FakeKafka, key: bytes, value: bytes
+) -> None:
+    before = metrics.SET_ASIDE.labels("state")._value.get()
+    stored = {key: value}
+    made = job(kafka)
+    made.take_over([PARTITION], stored)
+    assert made.has_partitions
+    assert stored == {}
+    assert metrics.SET_ASIDE.labels("state")._value.get() == before + 1
+    await made.on_record(FakeRecord(kafka, 0, None))
+    await made.flush()
+    assert kafka.state == {b"next/%d" % PARTITION: b"1"}, "it is written over"

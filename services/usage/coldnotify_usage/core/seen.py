@@ -3,7 +3,7 @@
 from operator import attrgetter
 
 import msgspec
-from coldnotify_schemas.tenants import GAUGES, Counters
+from coldnotify_schemas.tenants import COUNT_MAX, GAUGES, Counters
 
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counts_of, highest
 
@@ -12,6 +12,8 @@ DAY_MS = 24 * HOUR_MS
 HOURS_KEPT = 3
 """Of each counter. A record is read in its hour or, if the job was away, behind all that came before it."""
 DAYS_KEPT = 2
+_WINDOWS_MAX = 100
+"""Of hours, or of days, in a stored counter: another release may keep more than this one."""
 
 _gauges = attrgetter(*GAUGES)
 NO_GAUGES = (0,) * len(GAUGES)
@@ -79,6 +81,14 @@ class Seen:
     def decode(cls, value: bytes) -> "Seen":
         """What encode() made; by a release with fewer counters, or with more behind ours, too. Raises ValueError."""
         stored = _decoder.decode(value)
+        for numbers in (stored.gauges, stored.hours_before, stored.days_before):
+            _check(numbers)
+        for windows in (stored.hours, stored.days):
+            if len(windows) > _WINDOWS_MAX:
+                raise ValueError(f"hours or days: are {len(windows)} (at most {_WINDOWS_MAX})")
+            for counts in windows.values():
+                _check(counts)
+        _check((stored.at_ms, *stored.hours, *stored.days))
         seen = cls()
         seen.at_ms, seen.gauges = stored.at_ms, _as_long_as(NO_GAUGES, stored.gauges)
         seen.hours = _highs(HOURS_KEPT, stored.hours_before, stored.hours)
@@ -86,6 +96,12 @@ class Seen:
         for one in (seen.hours.before, *seen.hours.windows.values()):
             seen.top = highest(seen.top, one)
         return seen
+
+
+def _check(numbers: tuple[int, ...]) -> None:
+    """Whoever may write to the topic may write any numbers."""
+    if not all(0 <= number <= COUNT_MAX for number in numbers):
+        raise ValueError(f"a number is out of range (0 to {COUNT_MAX})")
 
 
 def _highs(kept: int, before: Counts, windows: dict[int, Counts]) -> Highs:
