@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from coldnotify_kafka.errors import (
     DataDirectoryInUseError,
     PortTakenError,
 )
+from coldnotify_testkit.raw_produce import produce
+from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, compressed, encoded
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -246,3 +249,39 @@ def test_the_end_of_the_log_has_the_last_error_though_much_follows(tmp_path: Pat
         f"{time} INFO closing 28 (a)",
         f"{time} INFO closing 29 (a)",
     ]
+
+
+@pytest.mark.kafka
+def test_a_batch_that_claims_or_holds_more_than_the_heap_does_not_end_kafka(broker: EmbeddedBroker) -> None:
+    """Neither the thread that takes it nor the log cleaner, which unpacks what it compacts."""
+    broker.start()
+    bootstrap, now_ms = broker.bootstrap, time.time_ns() // 1_000_000
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, config=compacted)])[TOPIC].result(30)
+    for mib in (200, 2047):
+        claims = compressed(Codec.SNAPPY, bytes(1))[-2:]
+        batch = Batch([Record()], Codec.SNAPPY, base_timestamp_ms=now_ms, packed=varint_of(mib << 20) + claims)
+        assert not produce(bootstrap, TOPIC, 0, encoded(batch)).written
+    holds = bomb(Codec.ZSTD, 300)._replace(base_timestamp_ms=now_ms)
+    assert produce(bootstrap, TOPIC, 0, encoded(holds)).written
+    log = broker.config.data_dir / "broker.log"
+
+    def cleaner_has_met_it() -> bool:
+        producer.produce(TOPIC, b"later", b"key")  # a segment is only ended by what is written later
+        assert producer.flush(30) == 0
+        assert broker.poll() is None, "Kafka has ended"
+        return "OutOfMemoryError" in log.read_text()
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    wait_for(cleaner_has_met_it, "the log cleaner has come to it")
+    assert cleaner_has_met_it()
+
+
+def varint_of(number: int) -> bytes:
+    """As snappy says how much it holds: not signed."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])

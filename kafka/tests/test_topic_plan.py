@@ -153,6 +153,16 @@ def test_an_applied_plan_leaves_nothing_to_change(admin: AdminClient) -> None:
 
 
 @pytest.mark.kafka
+def test_kafka_unpacks_no_batch_to_pack_it_otherwise_in_topics_of_earlier_releases_either(admin: AdminClient) -> None:
+    assert {spec.settings["compression.type"] for spec in load()} == {"producer"}
+    alter(admin, names.USAGE, compression_type="uncompressed")
+    done = topic_plan.apply(admin, load())
+    assert done.changes == (AlterSetting(names.USAGE, "compression.type", "uncompressed", "producer"),)
+    shown = ConfigResource(ResourceType.TOPIC, names.USAGE)
+    assert admin.describe_configs([shown])[shown].result(30)["compression.type"].value == "producer"
+
+
+@pytest.mark.kafka
 def test_every_partition_has_a_leader_after_apply(admin: AdminClient) -> None:
     more = [replace(spec, partitions=20) if spec.name == names.NOTIFICATIONS else spec for spec in load()]
     assert topic_plan.apply(admin, more).changes == (AddPartitions(names.NOTIFICATIONS, 16, 20),)

@@ -105,10 +105,12 @@ class BrokerConfig:
         """The broker's Java options. More of them can be in Java's own variable JDK_JAVA_OPTIONS."""
         return [
             f"-Xmx{self.heap_mib}m",
+            # No -XX:+ExitOnOutOfMemoryError: 90 bytes of snappy that claim to hold 200 MiB would end the broker, and a
+            # batch of zeros each broker whose log cleaner unpacks it, after each start. The thread that wants such an
+            # array gets the error alone: the producer hears of it, or the log cleaner ends. Kafka ends the process
+            # itself where a thread dies that it cannot do without.
             # Other collectors keep threads and tables that a heap of this size does not repay.
             "-XX:+UseSerialGC",
-            # Half alive after an OutOfMemoryError is worse than dead and restarted.
-            "-XX:+ExitOnOutOfMemoryError",
             # No memory-mapped statistics file in /tmp.
             "-XX:-UsePerfData",
             "-Djava.awt.headless=true",
