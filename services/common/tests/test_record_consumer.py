@@ -31,7 +31,8 @@ def consumer(fresh_kafka: EmbeddedBroker) -> Iterator[RecordConsumer]:
 
 def read(consumer: RecordConsumer, ends: dict[int, int]) -> tuple[list[Seen], list[Seen]]:
     """Records, and gaps, until each partition is read to its end."""
-    records, gaps = [], []
+    records: list[Seen] = []
+    gaps: list[Seen] = []
     left = dict(ends)
     deadline_s = time.monotonic() + WAIT_S
     while left:
