@@ -289,11 +289,10 @@ class CatchingUp:
     def _tell_retention(self, log: ChannelLog, lacking: Mapping[int, RegisteredChannel], session: Session) -> bool:
         channels, oldest = _of(session), log.oldest
         for hash_ in lacking:
-            position = channels.positions[hash_]
-            if position + 1 >= oldest:
+            if channels.positions[hash_] + 1 >= oldest:
                 continue
             entry = internal_pb2.ChannelEntry()
-            missed_between(entry.missed, hash_, position, oldest, wire_pb2.RETENTION)
+            missed_between(entry.missed, hash_, channels.told[hash_], oldest, wire_pb2.RETENTION)
             if not self._put(log, session, entry):
                 return False
             channels.positions[hash_] = channels.told[hash_] = oldest - 1
@@ -307,11 +306,11 @@ class CatchingUp:
             messages = _from_block(kept, lacking, channels)
             return self._fill(log, lacking, session, messages, kept.next, now_ms)
         for hash_ in lacking:
-            position = channels.positions[hash_]
-            if position >= kept.next - 1:
+            if channels.positions[hash_] >= kept.next - 1:
                 continue
             entry = internal_pb2.ChannelEntry()
-            missed_between(entry.missed, hash_, max(position, kept.start - 1), kept.next, wire_pb2.UNREADABLE)
+            # Its position may have moved on over blocks without a message of it, of which the client knows nothing.
+            missed_between(entry.missed, hash_, channels.told[hash_], kept.next, wire_pb2.UNREADABLE)
             if not self._put(log, session, entry):
                 return False
             channels.positions[hash_] = channels.told[hash_] = kept.next - 1

@@ -557,3 +557,21 @@ def test_a_takeover_tells_it_like_all_others() -> None:
     bench.settle()
     (page,) = channel_pages(bench.take())
     assert told_of(page) == [("a", 0), ("b", 1)]
+
+
+def test_what_cannot_be_read_is_told_as_missed_behind_what_was_told_last() -> None:
+    """Also where blocks without messages of the channel were passed before: of their offsets no client has heard."""
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=1)), block_records=2)
+    for name in ("a", "b", "b", "b", "a", "b", "a"):
+        bench.send(name)
+    bench.settle()
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_POSITION, at=0)])
+    bench.handle()
+    while wanted := bench.engine.wanted_blocks():
+        (_, start) = wanted[0]
+        bench.read_block(start, unreadable=start == 4)
+    bench.step()
+
+    assert bench.blocks_read == [0, 2, 4]
+    (page,) = channel_pages(bench.take())
+    assert [entry_of(entry) for entry in page.entries] == [("UNREADABLE", 0, 6), (6, 5)]
