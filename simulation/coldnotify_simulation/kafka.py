@@ -36,6 +36,8 @@ class PartitionLog:
         self.end = 0
         self.open_at: int | None = None
         """The offset at which a transaction is open: nobody is given what stands from there on."""
+        self.unreadable: set[int] = set()
+        """Offsets of records that no reader can read."""
 
     @property
     def stable_end(self) -> int:
@@ -59,6 +61,22 @@ class PartitionLog:
         self.end += 1
         return self.end - 1
 
+    def append_unreadable(self) -> int:
+        """The offset of a record that Kafka has taken, and that no reader can read."""
+        self.unreadable.add(self.end)
+        self.end += 1
+        return self.end - 1
+
+    def gap_from(self, offset: int) -> tuple[int, int] | None:
+        """The first gap from `offset` on that nobody can read: where it begins, and the offset behind it."""
+        start = min((one for one in self.unreadable if one >= offset), default=None)
+        if start is None:
+            return None
+        behind = start + 1
+        while behind in self.unreadable:
+            behind += 1
+        return start, behind
+
     def read(self, offset: int, records_max: int) -> list[Entry]:
         """What stands from `offset` on."""
         entries = self.entries
@@ -70,6 +88,7 @@ class PartitionLog:
     def truncate(self, end: int) -> None:
         """Lose what stands at `end` and above: a disk that lied, a restored backup."""
         self.entries = [entry for entry in self.entries if entry.offset < end]
+        self.unreadable = {offset for offset in self.unreadable if offset < end}
         self.end = min(self.end, end)
         self.start = min(self.start, self.end)
 

@@ -9,7 +9,17 @@ from random import Random
 
 from coldnotify_matcher.record_headers import headers_of
 from coldnotify_schemas import topics
-from coldnotify_streams.core.events import Began, Block, Event, Failed, LogsBegan, Record, Records, Where
+from coldnotify_streams.core.events import (
+    Began,
+    Block,
+    Event,
+    Failed,
+    LogsBegan,
+    Record,
+    Records,
+    UnreadableOffsets,
+    Where,
+)
 from coldnotify_streams.core.job import Topics
 
 from coldnotify_simulation.kafka import Kafka, PartitionLog
@@ -79,9 +89,13 @@ class MatcherReaders:
         """A part of a log that lies behind, of some length."""
         log = self._kafka.log(topic, number)
         first = max(start, log.start)
-        records = _records((topic, number), log, first, self._random.choice(_BLOCK_RECORDS))
-        behind = log.read(records[-1].offset + 1, 1) if records else []
-        end = records[-1].offset + 1 if behind else max(first, log.stable_end)
+        stop = _stop(log, first)
+        if stop == first < log.stable_end:
+            _, behind = log.gap_from(first) or (first, first)
+            return Block(topic, number, start, min(behind, log.stable_end), log.start, (), unreadable=True)
+        records = _records((topic, number), log, first, self._random.choice(_BLOCK_RECORDS), stop)
+        more = bool(records) and any(entry.offset < stop for entry in log.read(records[-1].offset + 1, 1))
+        end = records[-1].offset + 1 if more else max(first, stop)
         return Block(topic, number, start, end, log.start, records)
 
     def drop(self, number: int) -> None:
@@ -156,33 +170,48 @@ class MatcherReaders:
         try:
             for number in sorted(self._reading):
                 for places in (self._compacted(number), self._logs.get(number, ())):
-                    if records := [record for where in places for record in self._take(where, lag)]:
+                    taken = [event for where in places if (event := self._take(where, lag)) is not None]
+                    if records := [record for event in taken if isinstance(event, Records) for record in event.records]:
                         yield Records(records)
+                    yield from (event for event in taken if not isinstance(event, Records))
             for number in sorted(self._serving):
-                if records := self._take_requests((topics.REQUESTS, number), requests_max):
-                    yield Records(records)
+                if (event := self._take_requests((topics.REQUESTS, number), requests_max)) is not None:
+                    yield event
         except OSError as error:
             yield Failed(error)
 
-    def _take(self, where: Where, lag: float) -> list[Record]:
-        """What there is of a compacted topic's partition, and its end."""
+    def _take(self, where: Where, lag: float) -> Event | None:
+        """What there is of a compacted topic's partition, and its end; or what nobody can read, if that is next."""
         log, position = self._checked_log(where, self._read[where]), self._read[where]
         if position < log.stable_end:
             if self._random.random() < lag:
-                return []
+                return None
         elif where in self._ended:
-            return []
-        records = _records(where, log, position)
-        self._read[where] = max(position, log.stable_end)
+            return None
+        if (gap := _gap_at(where, log, position)) is not None:
+            self._read[where] = gap.next
+            return gap
+        stop = _stop(log, position)
+        records = _records(where, log, position, stop=stop)
+        self._read[where] = max(position, stop)
+        if stop < log.stable_end:
+            return Records(records)
         self._ended.add(where)
-        return [*records, Record(*where, self._read[where], end=True)]
+        return Records([*records, Record(*where, self._read[where], end=True)])
 
-    def _take_requests(self, where: Where, records_max: int) -> list[Record]:
-        log = self._checked_log(where, self._read[where])
-        records = _records(where, log, self._read[where], records_max)
-        if records:
-            self._read[where] = records[-1].offset + 1
-        return records
+    def _take_requests(self, where: Where, records_max: int) -> Event | None:
+        log, position = self._checked_log(where, self._read[where]), self._read[where]
+        if (gap := _gap_at(where, log, position)) is not None:
+            self._read[where] = gap.next
+            return gap
+        stop = _stop(log, position)
+        records = _records(where, log, position, records_max, stop)
+        if not records:
+            if stop < log.stable_end:
+                self._read[where] = stop
+            return None
+        self._read[where] = records[-1].offset + 1
+        return Records(records)
 
     def take_followed(self, *, lag: float) -> Event | None:
         """A small batch for the standby."""
@@ -200,11 +229,17 @@ class MatcherReaders:
             if position == log.stable_end and where in self._followed_ended:
                 continue
             if self._random.random() >= lag:
-                self._followed_ended.add(where)
-                records = _records(where, log, position, _FOLLOWED_RECORDS_MAX)
+                if (gap := _gap_at(where, log, position)) is not None:
+                    self._follows[where] = gap.next
+                    return gap
+                stop = _stop(log, position)
+                records = _records(where, log, position, _FOLLOWED_RECORDS_MAX, stop)
                 rest = len(records) == _FOLLOWED_RECORDS_MAX
-                end = self._follows[where] = records[-1].offset + 1 if rest else log.stable_end
-                return Records(records if rest else [*records, Record(*where, end, end=True)])
+                end = self._follows[where] = records[-1].offset + 1 if rest else stop
+                if rest or stop < log.stable_end:
+                    return Records(records)
+                self._followed_ended.add(where)
+                return Records([*records, Record(*where, end, end=True)])
         return None
 
     def _compacted(self, number: int) -> list[Where]:
@@ -223,8 +258,24 @@ class MatcherReaders:
         return log
 
 
-def _records(where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30) -> list[Record]:
-    """What can be read from here on."""
+def _gap_at(where: Where, log: PartitionLog, position: int) -> UnreadableOffsets | None:
+    """What nobody can read, if it is what is to be read next."""
+    gap = log.gap_from(position)
+    if gap is None or gap[0] > position or position >= log.stable_end:
+        return None
+    return UnreadableOffsets(*where, position, min(gap[1], log.stable_end), "by design")
+
+
+def _stop(log: PartitionLog, position: int) -> int:
+    """Up to where a reader comes at one go: to what nobody can read, or to the end."""
+    gap = log.gap_from(position)
+    return log.stable_end if gap is None else min(gap[0], log.stable_end)
+
+
+def _records(
+    where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30, stop: int = 1 << 62
+) -> list[Record]:
+    """What can be read from here on, below `stop`."""
     return [
         Record(
             *where,
@@ -236,5 +287,5 @@ def _records(where: Where, log: PartitionLog, position: int, records_max: int = 
             said=headers_of(where[0], entry.headers) if entry.headers else None,
         )
         for entry in log.read(position, records_max)
-        if entry.offset < log.stable_end
+        if entry.offset < min(log.stable_end, stop)
     ]

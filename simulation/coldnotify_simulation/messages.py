@@ -330,7 +330,12 @@ class Messages:
                 raise Broken(f"P8: {who} was told {what}, and the one at {sent.offset} is there")
         if failed:
             return
-        if said.reason not in (MissedReason.EXPIRED, MissedReason.RETENTION):
+        known = said.reason in (MissedReason.EXPIRED, MissedReason.RETENTION)
+        if said.reason is MissedReason.UNREADABLE:
+            # Whosever it was, nobody can know. Of a log that is no more, nobody knows what could not be read.
+            unreadable = self._kafka.log(CHANNELS_1D, partition).unreadable
+            known = log is not self.log or any(after < offset < said.before for offset in unreadable)
+        if not known:
             raise Broken(f"P8: {who} was told {what}, and nothing was")
         if one.begin is None:
             one.begin = after

@@ -31,6 +31,16 @@ from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 ROUGH_S = 40.0
 """How long publishes and faults go on, in virtual time."""
 _NEVER = float("inf")
+_UNREADABLE = 0.25
+"""In how many schedules bytes are written that no reader can read."""
+_READ_BY_MATCHERS = (
+    topics.OBJECTS,
+    topics.REQUESTS,
+    topics.REGISTRATIONS,
+    topics.SESSIONS,
+    topics.CHANNELS_1D,
+    topics.CHANNELS_STATE,
+)
 
 
 class Schedule:
@@ -122,6 +132,9 @@ class Schedule:
         self.limiting = Limiting(seed, self.world)
         self.operating = Operating(seed, self.world)
         self.kinds |= self.describing.kinds() | self.removing.kinds() | self.chatting.kinds()
+        self._unreadable = Random(seed ^ 0xBADD)  # so that the rest of the schedule stays what it is
+        if self._unreadable.random() < _UNREADABLE:
+            self.kinds["unreadable"] = (self._unreadable.choice([0.5, 2]), self._write_unreadable)
         names_only = not self.describing.on and not self.chatting.on
         self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
 
@@ -248,6 +261,14 @@ class Schedule:
             domain=DOMAIN, group=GROUPS[number], client=client, open=Open(ask=1),
         )  # fmt: skip
         self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
+
+    def _write_unreadable(self) -> None:
+        """Somebody writes bytes that Kafka takes, and that no reader can read."""
+        topic = self._unreadable.choice(_READ_BY_MATCHERS)
+        number = self._unreadable.randrange(len(GROUPS))
+        for _ in range(self._unreadable.choice([1, 1, 3])):
+            offset = self.world.kafka.log(topic, number).append_unreadable()
+            self.world.trace("stranger", "unreadable", topic, number, offset)
 
     def _tell_nonsense(self) -> None:
         """Somebody who may write to inboxes writes as no matcher of ours would, or as one that comes far later."""
