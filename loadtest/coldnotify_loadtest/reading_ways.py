@@ -24,9 +24,10 @@ from typing import NamedTuple
 from coldnotify_matcher.engine import Block, MessageRecord
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS, channel_mark
+from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
 from coldnotify_matcher.engine.channel_logs.message_records import Home, Message
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.by_channel import channel_mark
 from coldnotify_schemas.channels import NO_HEADERS, Retention, Retentions
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX

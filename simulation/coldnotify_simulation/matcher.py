@@ -33,6 +33,7 @@ from coldnotify_streams.core.events import (
 )
 from coldnotify_streams.core.job import Produced, Refused
 from coldnotify_streams.core.run import TICK_S, Limits, Run
+from coldnotify_streams.core.turns import Spent
 from coldnotify_streams.errors import Failure
 
 from coldnotify_simulation.clock import Clock, Process
@@ -68,6 +69,8 @@ class Matcher(Process):
         """The group's coordinator takes no commits: a successor reads again what this one has done."""
         self.commits_held_of: frozenset[str] = frozenset()
         """It takes none of these topics."""
+        self.short_turns = 0.2
+        """How likely a partition's turn is over before all is done."""
         self.requests_at_once = 1000
         self.rules = Rules()
         self.limits = Limits()
@@ -177,7 +180,7 @@ class Shell:
             rules=matcher.rules,
             registrations_max=REGISTRATIONS_MAX,
         )
-        self.core = Run(job, standby=matcher.standby, limits=matcher.limits)
+        self.core = Run(job, standby=matcher.standby, limits=matcher.limits, next_turn=self._next_turn)
         self._assigned: set[int] | None = None
         """As the requests reader knows it."""
         self._events: list[Event] = []
@@ -353,13 +356,25 @@ class Shell:
         self.core.on_stepped(self.matcher.clock.now_s)
         for partition in self.core.partitions.values():
             self.matcher.counts.update(partition.take_counts())
-        if self._events or self._revoked or self.core.careful or self._readers.is_behind(follows=self.core.all_owned):
+        left = self._events or self._revoked or self.core.careful or self.core.unfinished
+        if left or self._readers.is_behind(follows=self.core.all_owned):
             self.look_soon()
         if (block_s := self.core.blocks.due_in_s(self.matcher.clock.now_s)) is not None:
             self.matcher.later(max(0.001, block_s), self.look_soon)
         due_ms = self.core.next_due_ms()
         if due_ms is not None:
             self.matcher.later(max(0.001, (due_ms - self.matcher.clock.now_ms) / 1000), self.look_soon)
+
+    def _next_turn(self) -> Spent:
+        """A turn is as long as the matcher's time allows: mostly it is enough, else it is over at some place."""
+        left = self.random.choice((0, 1, 2, 5)) if self.random.random() < self.matcher.short_turns else 1 << 30
+
+        def spent() -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        return spent
 
     def _take_events(self) -> list[Event]:
         read = list(self._readers.take(lag=self.matcher.lag, requests_max=self.matcher.requests_at_once))
@@ -393,6 +408,10 @@ class Shell:
                 self.matcher.later(self.random.uniform(0.001, 0.3), lambda: self._read_block(topic, number, start))
             case actions.Drop(number):
                 self._readers.drop(number)
+            case actions.HoldBack(number):
+                self._readers.hold_back(number, on=False)
+            case actions.ReadOn(number):
+                self._readers.hold_back(number, on=True)
             case actions.Serve(number, from_beginning):
                 if number in (self._assigned or ()):
                     self._readers.serve(number, from_beginning=from_beginning)

@@ -50,6 +50,7 @@ class MatcherReaders:
         self._reading: set[int] = set()
         self._logs: dict[int, list[Where]] = {}
         """By partition, those that are read."""
+        self._held_back: set[int] = set()
         self._serving: set[int] = set()
         self._follows: dict[Where, int] = {}
         """How far the standby's reader is."""
@@ -69,6 +70,7 @@ class MatcherReaders:
         """Its compacted topics, from there on; what is on the way from before comes first."""
         self._begin(number, offsets)
         self._reading.add(number)
+        self._held_back.discard(number)
         stale = self._stale.pop(number, [])
         return [*([Records(stale)] if stale else []), Began(number)]
 
@@ -108,6 +110,10 @@ class MatcherReaders:
         self._reading.discard(number)
         self._stale[number] = self._unread(self._compacted(number))
         self._stale_logs[number] = self._unread(self._logs.pop(number, ()))
+
+    def hold_back(self, number: int, *, on: bool) -> None:
+        """Its compacted topics and its logs are left where they are, or read `on`."""
+        (self._held_back.discard if on else self._held_back.add)(number)
 
     def _unread(self, places: Iterable[Where]) -> list[Record]:
         """What they hold, and was not read, of those that are the topics that they were."""
@@ -156,8 +162,8 @@ class MatcherReaders:
 
     def is_behind(self, *, follows: bool) -> bool:
         """Whether there is more than was read. `follows`: of what the standby reads, too."""
-        log = self._kafka.log
-        if any(self._read[w] < log(*w).stable_end for n in self._reading for w in self._followed_live(n)):
+        log, reading = self._kafka.log, self._reading - self._held_back
+        if any(self._read[w] < log(*w).stable_end for n in reading for w in self._followed_live(n)):
             return True
         if any(self._read[w] < log(*w).end for n in self._serving for w in [(topics.REQUESTS, n)]):
             return True
@@ -168,7 +174,7 @@ class MatcherReaders:
     def take(self, *, lag: float, requests_max: int) -> Iterator[Event]:
         """What the three readers have; the last event says that one has failed. `lag`: how likely one has nothing."""
         try:
-            for number in sorted(self._reading):
+            for number in sorted(self._reading - self._held_back):
                 for places in (self._compacted(number), self._logs.get(number, ())):
                     taken = [event for where in places if (event := self._take(where, lag)) is not None]
                     if records := [record for event in taken if isinstance(event, Records) for record in event.records]:

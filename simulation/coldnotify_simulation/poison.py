@@ -21,19 +21,27 @@ class PoisonedPartition(Partition):
 
     _poisoned = ""
 
-    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> int:
         """Those before a poisoned one are handled."""
         before: list[tuple[int, internal_pb2.Request]] = []
+        poisoned = 0
         for offset, request in requests:
             if request.client == POISON_RAISES:
-                super().on_requests(before, now_ms)
+                if handled := self._handle(before, now_ms):
+                    return handled + poisoned
                 self.engine.at = topics.REQUESTS, offset
                 raise Planted
-            if request.client in POISONS:
-                self._poisoned = request.client
-            else:
+            if request.client not in POISONS:
                 before.append((offset, request))
-        super().on_requests(before, now_ms)
+            elif handled := self._handle(before, now_ms):
+                return handled + poisoned
+            else:
+                self._poisoned = request.client
+                poisoned += 1
+        return self._handle(before, now_ms) + poisoned
+
+    def _handle(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> int:
+        return super().on_requests(requests, now_ms) if requests else 0
 
     def take_step(self, now_ms: int) -> Outputs:
         """Nobody knows which record it is that the step fails of."""

@@ -23,6 +23,7 @@ from coldnotify_streams.core.events import (
 )
 from coldnotify_streams.core.job import Phase, Produced, Refused, Topics
 from coldnotify_streams.core.run import Limits, Run
+from coldnotify_streams.core.turns import NextTurn, endless
 
 from coldnotify_testkit.tally_job import LOG, NEW, REQUESTS, TABLE, TOPICS, WITH_LOG, Tally, TallyJob
 
@@ -35,9 +36,11 @@ class Bench:
     standby: bool = False
     now_s: float = 1000.0
     topics: Topics = TOPICS
+    next_turn: NextTurn = endless
 
     def __post_init__(self) -> None:
-        self.run = Run(TallyJob(topics=self.topics), standby=self.standby, limits=self.limits)
+        job = TallyJob(topics=self.topics)
+        self.run = Run(job, standby=self.standby, limits=self.limits, next_turn=lambda: self.next_turn())
         self.log: dict[Where, list[Record]] = defaultdict(list)
         self.done: list[Action] = []
         """All of it, in order."""
@@ -52,6 +55,8 @@ class Bench:
         self.serving: set[int] = set()
         self.read: dict[Where, int] = defaultdict(int)
         self.events: list[Event] = []
+        self.held_back: set[int] = set()
+        """Partitions of which the compacted topics and logs are left where they are."""
         self.table_held: set[int] = set()
         """Partitions of which the table is not read."""
         self.fails: dict[type[Action], Exception] = {}
@@ -110,8 +115,9 @@ class Bench:
 
     def take(self) -> list[Event]:
         held = {(TABLE, number) for number in self.table_held}
-        places = [w for n in self.reading for topic in TOPICS.compacted if (w := (topic, n)) not in held]
-        places += [] if self.logs_held else sorted(self.reading_logs)
+        reading = self.reading - self.held_back
+        places = [w for n in reading for topic in TOPICS.compacted if (w := (topic, n)) not in held]
+        places += [] if self.logs_held else [w for w in sorted(self.reading_logs) if w[1] not in self.held_back]
         places += [(REQUESTS, number) for number in self.serving]
         taken: list[Event] = []
         if not self.logs_held:
@@ -160,6 +166,10 @@ class Bench:
             case actions.Drop(number):
                 self.reading.discard(number)
                 self.reading_logs = {where for where in self.reading_logs if where[1] != number}
+            case actions.HoldBack(number):
+                self.held_back.add(number)
+            case actions.ReadOn(number):
+                self.held_back.discard(number)
             case actions.Serve(number):
                 self.serving.add(number)
             case actions.Pause(number):

@@ -43,6 +43,8 @@ class Tally(JobPartition):
         self.log_starts: list[int] = []
         self.sums: dict[str, list[int]] = {}
         self.handled: list[int] = []
+        self.to_prepare: dict[int, int] = {}
+        """By offset: how much is to be done before the record can be handled."""
         self.aside: list[Record] = []
         self.gaps: list[UnreadableOffsets] = []
         self.ticks = 0
@@ -166,8 +168,19 @@ class Tally(JobPartition):
     def needs_barrier(self, request: Any) -> bool:
         return bool(request.get("wait"))
 
-    def on_requests(self, requests: Sequence[tuple[int, Any]], now_ms: int) -> None:
+    def prepare(self, record: Record) -> bool:
+        while self.to_prepare.get(record.offset, 0):
+            if self.turn():
+                return False
+            self.to_prepare[record.offset] -= 1
+        return True
+
+    def on_requests(self, requests: Sequence[tuple[int, Any]], now_ms: int) -> int:
+        handled = 0
         for offset, request in requests:
+            if handled and self.turn():
+                break
+            handled += 1
             self._at = REQUESTS, offset
             if request.get("raise"):
                 raise ValueError("by design")
@@ -176,6 +189,7 @@ class Tally(JobPartition):
             self.sums[request["key"]] = sorted({*self.sums.get(request["key"], ()), offset})
             self._changed.add(request["key"])
         self._at = None
+        return handled
 
     def flush(self, now_ms: int) -> None:
         pass

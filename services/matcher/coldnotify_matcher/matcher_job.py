@@ -38,7 +38,7 @@ class MatcherJob:
         self._rules = rules
         self._registrations_max = registrations_max
         self._traced = traced
-        self._computing: set[int] = set()
+        self._unfinished: set[int] = set()
 
     @property
     def topics(self) -> Topics:
@@ -57,8 +57,8 @@ class MatcherJob:
 
     @property
     def puts_off(self) -> bool:
-        """Whether publishes are held back, or sets of queries are being computed."""
-        return self._rules.conflation.holds or self._rules.allowances.any or bool(self._computing)
+        """Whether publishes are held back, or sets of queries are being computed, or pages of channels made."""
+        return self._rules.conflation.holds or self._rules.allowances.any or bool(self._unfinished)
 
     def partition(self, number: int) -> Partition:
         """A partition of which nothing is known yet."""
@@ -69,7 +69,7 @@ class MatcherJob:
             registrations_max=self._registrations_max,
             rules=self._rules,
             traced=self._traced,
-            computing=self._computing,
+            unfinished=self._unfinished,
         )
 
     def owner_of(self, refused: Refused) -> int | None:

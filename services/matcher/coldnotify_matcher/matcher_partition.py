@@ -70,11 +70,11 @@ class Partition(JobPartition):
         registrations_max: int,
         rules: Rules | None = None,
         traced: Callable[[Record, str], str] | None = None,
-        computing: set[int] | None = None,
+        unfinished: set[int] | None = None,
     ) -> None:
         """`traced`: begins the span of a record that has this traceparent, and returns the span's own.
 
-        `computing`: has the numbers of the partitions that compute sets of queries.
+        `unfinished`: has the numbers of the partitions that compute sets of queries, or make pages of channels.
         """
         super().__init__(number, cluster.topics)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
@@ -82,8 +82,8 @@ class Partition(JobPartition):
             self.engine.rules = rules
         self._logs = ChannelLogs(self.engine, cluster.logs, self.engine.rules.retentions)
         self._traced = traced
-        self._computing = set() if computing is None else computing
-        self._computing.discard(number)
+        self._unfinished = set() if unfinished is None else unfinished
+        self._unfinished.discard(number)
         self._cluster = cluster
         self._owner = owner
         self._generation = 0
@@ -189,6 +189,12 @@ class Partition(JobPartition):
             self._on_state_record(record, key, now_ms)
         self.note_progress(topic, offset + 1)
 
+    def prepare(self, record: Record) -> bool:
+        """Whether all queries are held against what a record of the objects topic changes."""
+        if record.topic != topics.OBJECTS or not self.engine.state.members.groups.any:
+            return True
+        return self.engine.prepare_object(record.key, record.value, record.timestamp_ms, self.turn)
+
     def skip(self, record: Record, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""
         if record.topic == topics.OBJECTS:
@@ -279,21 +285,22 @@ class Partition(JobPartition):
         """What was read of that."""
         self._logs.on_block(block, now_ms)
 
-    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
-        """A batch of (offset, request), in order."""
-        self.engine.on_requests(requests, now_ms)
-        self._note_computing()
+    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> int:
+        """A batch of (offset, request), in order, for as long as the turn lasts."""
+        handled = self.engine.on_requests(requests, now_ms, self.turn)
+        self._note_unfinished()
+        return handled
 
     def flush(self, now_ms: int) -> None:
         """Fan out what was held back until now."""
-        self.engine.flush(now_ms)
-        self._note_computing()
+        self.engine.flush(now_ms, self.turn)
+        self._note_unfinished()
 
-    def _note_computing(self) -> None:
-        if self.engine.computing:
-            self._computing.add(self.number)
+    def _note_unfinished(self) -> None:
+        if self.engine.unfinished:
+            self._unfinished.add(self.number)
         else:
-            self._computing.discard(self.number)
+            self._unfinished.discard(self.number)
 
     def next_due_ms(self) -> int | None:
         """When a publish that is held back is to be fanned out (Unix time); None: none is."""

@@ -250,6 +250,13 @@ def stop_reading(reader: Reader, number: int, topics: Iterable[str]) -> None:
         reader.do(lambda consumer: consumer.incremental_unassign(places))
 
 
+def hold_back(reader: Reader, number: int, topics: Iterable[str], *, on: bool) -> None:
+    """Have these topics of a partition, all of which are read, left in Kafka for now, or read `on`."""
+    places = [TopicPartition(topic, number) for topic in topics]
+    if places:
+        reader.do(lambda consumer: consumer.resume(places) if on else consumer.pause(places))
+
+
 class RequestsReader(Reader):
     """The member of the consumer group. A partition that comes is paused until the worker has loaded its state."""
 

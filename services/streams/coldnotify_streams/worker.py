@@ -22,6 +22,7 @@ from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
 from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
 from coldnotify_streams.core.run import TICK_S, Limits, Run
+from coldnotify_streams.core.turns import timed
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.garbage import Garbage
 from coldnotify_streams.lag import Gauges, Lag
@@ -36,6 +37,7 @@ from coldnotify_streams.readers import (
     Revocation,
     begin_reading,
     hand_on,
+    hold_back,
     stop_reading,
 )
 from coldnotify_streams.standby import Standby
@@ -158,6 +160,8 @@ class Worker(ABC):
             actions.ReadLogs: self._read_logs,
             actions.ReadBlock: lambda action: self._blocks.read(action),
             actions.Drop: self._drop,
+            actions.HoldBack: lambda action: self._hold_back(action.partition, on=False),
+            actions.ReadOn: lambda action: self._hold_back(action.partition, on=True),
             actions.Serve: lambda action: self._requests.serve(action.partition, from_beginning=action.from_beginning),
             actions.Pause: lambda action: self._requests.hold_back(action.partition),
             actions.Rewind: lambda action: self._requests.rewind(action.partition, action.offset),
@@ -249,7 +253,7 @@ class Worker(ABC):
         topics = self._topics = self._requests.topics = job.topics
         if self._standby is not None:
             self._standby.topics = topics
-        run = Run(job, standby=self._standby is not None, limits=self.limits)
+        run = Run(job, standby=self._standby is not None, limits=self.limits, next_turn=timed(time.monotonic))
         self._run = run
         self._events.main.is_urgent = run.ends_rest
         self._watch = TopicsWatch(
@@ -373,8 +377,15 @@ class Worker(ABC):
         assert self._logs is not None
         begin_reading(self._logs, action.partition, action.offsets, said)
 
+    def _hold_back(self, number: int, *, on: bool) -> None:
+        """Have what is further of a partition left in Kafka, or read `on`."""
+        hold_back(self._compacted, number, self._read.get(number, ()), on=on)
+        if self._logs is not None:
+            hold_back(self._logs, number, self._logs_read.get(number, ()), on=on)
+
     def _drop(self, action: actions.Drop) -> None:
         self._garbage.on_dropped()
+        self._hold_back(action.partition, on=True)
         stop_reading(self._compacted, action.partition, self._read.pop(action.partition, ()))
         if self._logs is not None:
             stop_reading(self._logs, action.partition, self._logs_read.pop(action.partition, ()))
@@ -436,7 +447,7 @@ def _wait_s(run: Run) -> float:
     if run.careful:
         return 0.001
     due_ms = run.next_due_ms()
-    if due_ms == 0:
+    if due_ms == 0 or run.unfinished:
         return BREATH_S
     wait_s = TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, due_ms / 1000 - time.time()))
     block_s = run.blocks.due_in_s(time.monotonic())

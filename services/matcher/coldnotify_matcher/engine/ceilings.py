@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
+from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
 from coldnotify_matcher.engine.of_tenants import OfTenants
 
 CLIENTS, REGISTRATIONS = "clients_max", "registrations_max"
@@ -82,11 +83,15 @@ class Ceilings:
 class Tally:
     """How many sessions and registrations one domain has in one partition, counted as they come and go."""
 
-    __slots__ = ("_ceiling_of", "clients", "known", "registrations")
+    __slots__ = ("_ceiling_of", "clients", "known", "places", "registrations")
 
-    def __init__(self, ceiling_of: Callable[[], Ceiling | None] = lambda: None) -> None:
+    def __init__(
+        self, ceiling_of: Callable[[], Ceiling | None] = lambda: None, places: QueryPlaces | None = None
+    ) -> None:
         """`ceiling_of`: that of the domain's tenant, to which this adds; None while the partition is not served."""
         self._ceiling_of = ceiling_of
+        self.places = QueryPlaces() if places is None else places
+        """Those of the partition's queries."""
         self.known = 0
         """Clients that refer to it; without any it is forgotten."""
         self.clients = 0

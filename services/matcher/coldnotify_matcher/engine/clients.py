@@ -156,6 +156,7 @@ class Client:
         """Remove one registration by query, of which its session knows nothing any more."""
         del self.queries[query.hash]
         self.tally.add_registrations(-1)
+        self.tally.places.remove(self.group_key, query.hash)
         self.digest = (self.digest - query.hash) % MODULUS
         self.buckets[query.bucket].discard(query)
         self.changed.add(query.bucket)
@@ -193,6 +194,8 @@ class Client:
         objects = list(self._by_name)
         for obj in objects:
             self._by_name.remove(obj)
+        for hash_ in self.queries:
+            self.tally.places.remove(self.group_key, hash_)
         self.queries = NO_QUERIES
         self.channels = NO_CHANNELS
         return objects
@@ -242,6 +245,7 @@ class Client:
             self.queries = ByQuery()
         query = self.queries.add(text, index)
         self.tally.add_registrations(1)
+        self.tally.places.add(self.group_key, query.hash, text)
         self._bucket(index).add(query)
         self.digest = (self.digest + query.hash) % MODULUS
         return query

@@ -58,7 +58,7 @@ class Described:
         first = self.version == NEVER
         self.version = timestamp_ms
         self.kept_offset = offset
-        if _same(self.description, description):
+        if same(self.description, description):
             if first:
                 self.offset = offset  # it may have been described before what compaction has left
             return False
@@ -193,7 +193,8 @@ def understood(value: bytes | None, timestamp_ms: int) -> Description | None:
     return parse_description_record(value)
 
 
-def _same(one: Description | None, other: Description | None) -> bool:
+def same(one: Description | None, other: Description | None) -> bool:
+    """Whether both say the same, of values of the same kinds; None: there is none."""
     if one is None or other is None:
         return one is other
     # For Python true is 1.

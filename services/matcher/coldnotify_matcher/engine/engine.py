@@ -28,6 +28,7 @@ from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
+from coldnotify_streams.core.turns import Spent, never
 
 from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
@@ -36,6 +37,7 @@ from coldnotify_matcher.engine.channels.followed_logs import Channels
 from coldnotify_matcher.engine.client_records import ClientRecords
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_matcher.engine.evaluated_ahead import EvaluatedAhead
 from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.history import History
@@ -84,6 +86,7 @@ class Engine:
         )
         self._loading = Loading(self.state, self._outbox, index, self._conflation, self._repairs, self._strays)
         self._paging = Paging(self.state, index)
+        self._ahead = EvaluatedAhead(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
         self._operating = Operating(self.state, self._forgetting)
         self._requests = Requests(
@@ -148,6 +151,14 @@ class Engine:
 
     # ---- inputs --------------------------------------------------------------------------------------------------
 
+    def prepare_object(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:
+        """Whether `on_object` may be called with the record of this key, value and timestamp, the next one.
+
+        False: the turn is `spent`, and queries are still to be held against what it says of its object. Nothing is told
+        of it, and nothing else knows it, until all are.
+        """
+        return self._ahead.prepare(key, value, timestamp_ms, spent)
+
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
         """One record of the objects topic's partition."""
         self._intake.on_object(record, now_ms)
@@ -164,13 +175,18 @@ class Engine:
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self._intake.on_end(offset)
 
-    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+    def on_requests(
+        self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int, spent: Spent = never
+    ) -> int:
         """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
 
         Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
+        Returns how many are handled: at least one, and all but where the turn is `spent`. The others come again.
         """
-        self._requests.on_requests(requests, now_ms)
+        self.state.spent = spent
+        handled = self._requests.on_requests(requests, now_ms, spent)
         self._paging.settle(now_ms)
+        return handled
 
     def on_message(self, record: MessageRecord, now_ms: int) -> None:
         """One record of a log of channels, in the order of its offsets."""
@@ -189,7 +205,7 @@ class Engine:
         self._channels.on_log_start(retention, log_start)
 
     def on_block(self, block: Block, now_ms: int) -> None:
-        """A part of a log of channels that `wanted_blocks` named."""
+        """A part of a log of channels that `wanted_blocks` named. Who waits for it may go on with the next `flush`."""
         self._channels.on_block(block, now_ms)
 
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
@@ -209,8 +225,11 @@ class Engine:
         self._conflation.on_tick(now_ms)
         self._channels.on_tick(now_ms)
 
-    def flush(self, now_ms: int) -> None:
-        """Fan out what was held back until now; go on with pages of channels and with sets that sessions wait for."""
+    def flush(self, now_ms: int, spent: Spent = never) -> None:
+        """Fan out what was held back until now; go on with pages of channels and with sets that sessions wait for.
+
+        These go on until the turn is `spent`, and `unfinished` says whether there are more."""
+        self.state.spent = spent
         self._conflation.flush(now_ms)
         self._channels.flush(now_ms)
         self._paging.settle(now_ms)
@@ -282,13 +301,13 @@ class Engine:
         return self._retention.next_due_ms
 
     @property
-    def computing(self) -> bool:
-        """Whether there are sets of queries to be computed, or to be forgotten, by `flush`."""
-        return self.state.members.sets.computing
+    def unfinished(self) -> bool:
+        """Whether `flush` has something to do at once: sets of queries are to be computed, or pages to be made."""
+        return self.state.members.unsettled or self._channels.unfinished
 
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
-        if self.computing:
+        if self.unfinished:
             return 0
         due = (self._conflation.next_due_ms(), self._channels.next_due_ms())
         return min((one for one in due if one is not None), default=None)

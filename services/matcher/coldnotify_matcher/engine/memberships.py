@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.descriptions import Description
+from coldnotify_streams.core.turns import Spent
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions
@@ -16,8 +17,9 @@ from coldnotify_matcher.engine.groups import Groups
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
-from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets, TooMany
+from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.sessions import SessionState
@@ -47,8 +49,9 @@ class Told(NamedTuple):
 class Memberships:
     """Those of one partition."""
 
-    def __init__(self, objects: ObjectMap, descriptions: Descriptions, count: Count) -> None:
+    def __init__(self, objects: ObjectMap, descriptions: Descriptions, places: QueryPlaces, count: Count) -> None:
         self._count = count
+        self._places = places
         self._objects = objects
         self.groups = Groups(objects, descriptions)
         self.sets = Sets(self.groups)
@@ -57,8 +60,8 @@ class Memberships:
         """The live sessions that are told how members are described, by their numbers."""
         self._waiting: dict[Client, None] = {}
         """Clients whose pages wait for their sets."""
-        self._other_sets = False
-        """One of these waits for others than it did."""
+        self._settled: dict[Client, None] = {}
+        """Those that wait for them no more, and whose turn has not come yet."""
 
     def clear(self) -> None:
         """The partition is another's: nobody is told anything by this matcher any more."""
@@ -67,6 +70,7 @@ class Memberships:
         self._hearers.clear()
         self._describing.clear()
         self._waiting.clear()
+        self._settled.clear()
 
     # --- sessions
 
@@ -75,16 +79,17 @@ class Memberships:
         for query in client.queries.values():
             if query.set is None and not query.refused:
                 self._subscribe(client.group_key, query)
+        self._settled.pop(client, None)
         if client.queries.settled:
+            self._waiting.pop(client, None)
             return True
         self._waiting[client] = None
         return False
 
     def changed(self, client: Client) -> None:
         """The client has other queries: if its pages wait, they wait for the sets of these."""
-        if client in self._waiting:
-            self.want(client)
-            self._other_sets = True
+        if (client in self._waiting or client in self._settled) and self.want(client):
+            self._settled[client] = None
 
     def hear(self, client: Client) -> None:
         """The client's session is live: it hears of changes from here on."""
@@ -101,6 +106,7 @@ class Memberships:
     def end_session(self, client: Client) -> None:
         """The client's session, which it still has, is over."""
         self._waiting.pop(client, None)
+        self._settled.pop(client, None)
         session = client.session
         if session is not None and session.gateway in self._describing:
             self._describing[session.gateway].discard(session.number)
@@ -111,7 +117,7 @@ class Memberships:
 
     def forget(self, client: Client, query: RegisteredQuery) -> None:
         """The client's session wants the set of this query no more."""
-        set_, query.set, query.refused = query.set, None, ""
+        set_, query.set, query.refused, query.is_new = query.set, None, "", False
         if set_ is None:
             return
         session, by_gateway = client.session, self._hearers.get(set_)
@@ -154,19 +160,34 @@ class Memberships:
         self._count("evaluated", self.sets.take_evaluated())
         return changes
 
-    def settle(self, position: int) -> list[Client]:
-        """Go on with sets that are not known yet. Returns the clients whose pages waited for the last of theirs."""
-        if not self.sets.computing and not self._other_sets:
-            return []
-        computed = self.sets.compute(position)
-        if not computed and not self._other_sets:
-            return []
-        self._other_sets = False
-        self._count("sets_computed", len(computed))
-        settled = [client for client in self._waiting if client.queries.settled]
-        for client in settled:
-            del self._waiting[client]
-        return settled
+    def why_no_members(self, group: str, query: Query) -> str:
+        """Why a query that nobody is registered for gets no set; "": it does, or has one."""
+        return "" if self.sets.has_set(group, query) else self.sets.why_no_members(group)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether `settle` has something to do."""
+        return self.sets.computing or bool(self._settled)
+
+    def settle(self, position: int, spent: Spent) -> Iterator[Client]:
+        """Go on with sets that are not known yet, until the turn is `spent`.
+
+        Yields clients whose pages waited for the last of theirs; the others' turn comes later.
+        """
+        if self.sets.computing:
+            computed = self.sets.compute(position, spent)
+            if computed:
+                self._count("sets_computed", len(computed))
+                settled = [client for client in self._waiting if client.queries.settled]
+                for client in settled:
+                    del self._waiting[client]
+                    self._settled[client] = None
+        while self._settled:
+            client = next(iter(self._settled))
+            del self._settled[client]
+            yield client
+            if spent():
+                return
 
     def on_tick(self, now_ms: int) -> None:
         """Forget what nobody has wanted for long."""
@@ -310,10 +331,12 @@ class Memberships:
     def _subscribe(self, group: str, query: RegisteredQuery) -> None:
         try:
             parsed = query_of(query.text)
-            self.groups.follow(group)
-            query.set = self.sets.subscribe(group, parsed)
-        except (InvalidQuery, TooMany) as error:
+        except InvalidQuery as error:
             query.refused = str(error)
+            return
+        self._places.price(group, query.hash, parsed)
+        self.groups.follow(group)
+        query.set = self.sets.subscribe(group, parsed, new=query.is_new)
 
     def _sets_of(self, obj: Obj) -> Iterator[QuerySet]:
         return self.sets.sets_of(obj.key[: -len(obj.name) - 1], obj.name)

@@ -80,7 +80,7 @@ class Paging:
 
     def settle(self, now_ms: int) -> None:
         """Sets become known, and the sessions that wait for them are sent their pages."""
-        for client in self._state.members.settle(self._state.position):
+        for client in self._state.members.settle(self._state.position, self._state.spent):
             if client.session is not None and client.session.state is SessionState.CATCHING:
                 self.send(client, client.session, now_ms)
 

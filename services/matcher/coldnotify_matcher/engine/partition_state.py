@@ -5,6 +5,7 @@ from functools import partial
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_streams.core.turns import Spent, never
 
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
 from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, RefusedClients, Tally
@@ -14,6 +15,7 @@ from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.half_sets import HalfSets
+from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
 from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
@@ -48,7 +50,9 @@ class State:
         """The next offset of the objects topic."""
         self.objects = ObjectMap()
         self.descriptions = Descriptions()
-        self.members = Memberships(self.objects, self.descriptions, self.count)
+        self.query_places = QueryPlaces()
+        """Of the clients' registrations."""
+        self.members = Memberships(self.objects, self.descriptions, self.query_places, self.count)
         self.clients: dict[str, Client] = {}
         self.tallies: dict[str, Tally] = {}
         """By domain."""
@@ -69,6 +73,8 @@ class State:
         """By domain, what it used since the last step; the shell takes it, and counts it for tenants."""
         self.changed: dict[Client, None] = {}
         """Clients whose records are to be written in this step."""
+        self.spent: Spent = never
+        """Whether the present turn of this partition is over: what can wait for the next one does then."""
         self.at: At = None
         """What is being handled. Should that raise, this is what to set aside."""
         self.dirty_cursors: dict[Client, None] = {}
@@ -152,7 +158,7 @@ class State:
             domain = key.partition("/")[0]
             tally = self.tallies.get(domain)
             if tally is None:
-                tally = self.tallies[domain] = Tally(partial(self.ceiling_of, domain))
+                tally = self.tallies[domain] = Tally(partial(self.ceiling_of, domain), self.query_places)
             client = self.clients[key] = Client(key, tally)
             tally.known += 1
         return client

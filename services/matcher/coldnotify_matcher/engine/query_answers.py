@@ -36,7 +36,7 @@ class QueryAnswers:
     def fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
         """Whether all that are owed are in, with this page. One member goes into an empty page however long it is."""
         for registered in list(client.queries.values()):
-            # A matcher before this one had room for it.
+            # Nobody checked its record.
             if registered.why_never and registered.hash not in session.answers:
                 self._refuse(page, client, registered, registered.why_never)
         while session.answers:
@@ -53,7 +53,7 @@ class QueryAnswers:
                 continue
             set_ = query.set
             assert set_ is not None, "a session waits until its sets are known"
-            answer.new = False
+            answer.new = query.is_new = False
             if answer.reached and not answer.begun and (answer.at is None or set_.difference(answer.at) is None):
                 # What has changed since the client's part of the answer was told is not known any more.
                 answer.reached, answer.at = "", None

@@ -7,6 +7,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.interests import Interest, Kind, query_hash
 from coldnotify_schemas.protocol import QUERIES_MAX
+from coldnotify_streams.core.turns import Spent, never
 
 from coldnotify_matcher.engine import operating
 from coldnotify_matcher.engine.ceilings import CLIENTS
@@ -58,14 +59,28 @@ class Requests:
         self._conflation = conflation
         self._channels = channels
         self._operating = operating
+        self._opens: tuple[int, SupersededOpens] | None = None
+        """Of the batch of which some requests are handled, and the others not: the last one's offset, and its Opens."""
 
-    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+    def on_requests(
+        self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int, spent: Spent = never
+    ) -> int:
         """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
 
         Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
+        Returns how many are handled: at least one, and all but where the turn is `spent`. The others come again.
         """
-        opens = SupersededOpens(requests)
+        if not requests:
+            return 0
+        last = requests[-1][0]
+        opens = self._opens[1] if self._opens is not None and self._opens[0] == last else SupersededOpens(requests)
+        self._opens = None
+        handled = 0
         for offset, request in requests:
+            if handled and spent():
+                self._opens = last, opens
+                break
+            handled += 1
             self._state.at = topics.REQUESTS, offset
             if offset not in opens.superseded:
                 self._on_request(offset, request, now_ms, first_open=offset in opens.first)
@@ -76,7 +91,8 @@ class Requests:
                 self._state.tell_closed(gateway, request.session, CloseCode.DISPLACED, _DISPLACED)
         self._state.at = None
         if self._state.rules.conflation.auto:
-            self._look_for_lag(requests, now_ms)
+            self._look_for_lag(requests[:handled], now_ms)
+        return handled
 
     def _look_for_lag(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         for _, request in requests:
@@ -440,6 +456,8 @@ class Requests:
                     self._state.count("queries_refused")
                     continue
                 client.register_query(query.text, self._state.rules.bucket_objects_max)
+                client.queries[hash_].is_new = True
+                self._state.query_places.price(client.group_key, hash_, query_of(query.text))
                 self._state.count("queries_registered")
                 new.append(hash_)
             if hash_ in client.queries:
@@ -454,11 +472,13 @@ class Requests:
         if len(client.queries) >= QUERIES_MAX:
             return f"query: at most {QUERIES_MAX} queries a client"
         try:
-            query_of(text)
+            query = query_of(text)
         except InvalidQuery as error:
             return f"query: {error}"
-        full = self._state.why_full(client, "objects and queries")
-        return f"query: {full}" if full else ""
+        state = self._state
+        full = state.why_full(client, "objects and queries")
+        full = full or state.query_places.why_no_room(client.group_key, query_hash(text), query)
+        return f"query: {full}" if full else state.members.why_no_members(client.group_key, query)
 
     def _unregister_queries(self, offset: int, client: Client, hashes: Iterable[int]) -> None:
         if offset >= client.registrations_applied:

@@ -1,11 +1,14 @@
 """Pages that wait until the sets of their client's queries are known."""
 
 import pytest
+from coldnotify_matcher.engine import Step
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
+from coldnotify_streams.core.turns import Spent
 from coldnotify_testkit.engine_bench import EPOCH, Bench, pages
+from coldnotify_testkit.turns import turn_of
 
 FIRST, SECOND = "has a", "has b"
 
@@ -20,8 +23,8 @@ class Computing:
 def computing(monkeypatch: pytest.MonkeyPatch) -> type[Computing]:
     compute = Sets.compute
 
-    def held(self: Sets, position: int) -> list[QuerySet]:
-        return compute(self, position) if Computing.done else []
+    def held(self: Sets, position: int, spent: Spent) -> list[QuerySet]:
+        return compute(self, position, spent) if Computing.done else []
 
     monkeypatch.setattr(Sets, "compute", held)
     Computing.done = False
@@ -88,16 +91,48 @@ def test_the_cursor_passes_an_offset_with_the_last_frame_of_it() -> None:
     ]
 
 
-def test_a_query_for_which_a_successor_has_no_room_is_refused_and_not_silent() -> None:
-    bench = opened(FIRST)
-    bench.leave()
-    bench.load()
-    bench.engine.state.members.sets._queries_max = 0
-    bench.told.clear()
-    bench.request(2, open=internal_pb2.Open(digest=query_hash(FIRST), epoch=EPOCH, cursor=0, ask=1))
-    (page,) = pages(bench.items())
-    (refusal,) = page.refused
-    assert (page.last, refusal.query) == (True, query_hash(FIRST))
-    assert refusal.reason.startswith("query: its partition has 0 queries")
-    (client,) = bench.engine.clients.values()
-    assert (client.queries, client.digest) == ({}, 0)
+def test_pages_of_many_clients_for_one_set_are_made_in_turns(computing: type[Computing]) -> None:
+    bench = Bench()
+    bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
+    bench.read()
+    for number in range(5):
+        open_ = internal_pb2.Open(digest=query_hash(FIRST), queries=[wire_pb2.Query(text=FIRST)], epoch=EPOCH, ask=1)
+        bench.request(number + 1, client=f"client-{number}", open=open_)
+    opens = list(enumerate(bench.log.requests))
+    engine = bench.engine
+    for _ in range(5):  # each turn has its first one, whatever it takes
+        assert engine.on_requests(opens, bench.now_ms, turn_of(0)) == 1
+        del opens[0]
+    computing.done = True
+    engine.take_step(bench.now_ms)
+    assert engine.unfinished
+    assert engine.next_due_ms() == 0
+    told, turns = 0, 0
+    while engine.unfinished:
+        engine.flush(bench.now_ms, turn_of(0))
+        turns += 1
+        last = [page for page in pages_of(engine.take_step(bench.now_ms)) if page.last]
+        assert len(last) <= 1
+        told += len(last)
+    assert told == 5
+    assert turns >= 5
+    assert engine.next_due_ms() is None
+
+
+def pages_of(step: Step) -> list[internal_pb2.Page]:
+    return [item.page for _, record in step.inboxes for item in record.items if item.HasField("page")]
+
+
+def test_opens_that_were_superseded_stay_so_where_a_turn_ends_between_them() -> None:
+    bench = Bench()
+    open_ = internal_pb2.Open(epoch=EPOCH, ask=1)
+    bench.request(1, open=open_)
+    bench.request(9, client="other", open=open_)
+    again = internal_pb2.Open(epoch=EPOCH, ask=2, again=True)
+    bench.request(1, open=again)
+    requests = list(enumerate(bench.log.requests))
+    while requests:
+        del requests[: bench.engine.on_requests(requests, bench.now_ms, turn_of(0))]
+    told = [item for _, record in bench.engine.take_step(0).inboxes for item in record.items]
+    assert [item.opened.ask for item in told if item.HasField("opened")] == [1, 2]
+    assert not any(item.HasField("closed") for item in told), "the second one stands for the first"

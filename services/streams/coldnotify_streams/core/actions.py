@@ -107,6 +107,20 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldBack:
+    """Leave what is further of the compacted topics and the logs of a partition in Kafka for now."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOn:
+    """Read them on."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class Serve:
     """Hand on the requests of a partition from now on."""
 
@@ -215,6 +229,8 @@ Action = (
     | ReadLogs
     | ReadBlock
     | Drop
+    | HoldBack
+    | ReadOn
     | Serve
     | Pause
     | Rewind

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
+from coldnotify_streams.core.turns import Spent, never
 
 EPOCH_MARK = "/"
 """Between a topic's id and an epoch, in what offsets are committed with (`Job.marks`)."""
@@ -141,6 +142,30 @@ class PendingRequests:
     """How far the topics that they wait for were read then."""
 
 
+class Unread:
+    """Records of one partition that wait for its turn, in order."""
+
+    def __init__(self) -> None:
+        self.records: deque[Record | UnreadableOffsets] = deque()
+        self.size_bytes = 0
+        """Of their values."""
+        self.held_back = False
+        """There are so many that the readers leave the others in Kafka."""
+
+    def add(self, record: Record | UnreadableOffsets) -> None:
+        """One more, or what nobody can read in front of the next one."""
+        self.records.append(record)
+        self.size_bytes += _size_bytes(record)
+
+    def remove_first(self) -> None:
+        """The first one is read."""
+        self.size_bytes -= _size_bytes(self.records.popleft())
+
+
+def _size_bytes(record: Record | UnreadableOffsets) -> int:
+    return len(record.value or b"") if isinstance(record, Record) else 0
+
+
 class JobPartition(ABC):
     """One partition on its way to being served: what `Run` needs to know of it, and what the job does with it.
 
@@ -162,6 +187,10 @@ class JobPartition(ABC):
         self.pending: deque[PendingRequests] = deque()
         self.held_back = False
         """So many requests are pending that the reader leaves the others in Kafka."""
+        self.turn: Spent = never
+        """Whether its present turn is over: what is left then waits for the next one."""
+        self.unread = Unread()
+        """Records that were handed on, and that no turn has come to so far."""
         self.reading = False
         """What comes of the compacted topics is of this assignment, not of an earlier one."""
         self.requests_reading = True
@@ -309,6 +338,13 @@ class JobPartition(ABC):
         offset from which it is to be handled (`Topics.logs_before`).
         """
 
+    def prepare(self, record: Record) -> bool:
+        """Whether `on_record` may be called with it now: what it takes long to find out is found out.
+
+        False: `turn` is over before that, and it is asked again in the next one. Nothing of it has been handled then.
+        """
+        return True
+
     @abstractmethod
     def on_end(self, topic: str, offset: int) -> None:
         """The reader is at the end of this topic's partition: of a compacted one, or of a log."""
@@ -360,14 +396,17 @@ class JobPartition(ABC):
     # ---- requests ------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def on_requests(self, requests: Sequence[tuple[int, Any]], now_ms: int) -> None:
-        """A batch of (offset, request), in order; the table has been read as far as it went when they came."""
+    def on_requests(self, requests: Sequence[tuple[int, Any]], now_ms: int) -> int:
+        """A batch of (offset, request), in order; the table has been read as far as it went when they came.
+
+        Returns how many of them are handled: at least one, and all but where `turn` is over. The others come again.
+        """
 
     # ---- time, outputs -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def flush(self, now_ms: int) -> None:
-        """Do what was put off until now."""
+        """Do what was put off until now, for as long as `turn` lasts."""
 
     @abstractmethod
     def next_due_ms(self) -> int | None:

@@ -41,6 +41,10 @@ them soon.
 What nobody can read (UnreadableOffsets) counts as read, and as nothing else: no request waits for it, no load ends in
 front of it, and commits go beyond it.
 
+What a record or a request takes is up to whoever wrote it. So each partition has its turn in a step (turns.py), and
+what it has not come to by then waits for the next step: records in `unread`, requests in `pending`. A record of the
+table that takes longer than a turn is prepared in several, and handled once it is: nobody sees it half done.
+
 Memory is bounded: where more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
 the further ones in Kafka until half are handled. A barrier that is not reached in time is looked into: the table that
 is not read any further ends the run, one that a transaction holds open is waited for.
@@ -60,11 +64,13 @@ from coldnotify_streams.core.actions import (
     Drop,
     Durable,
     Flush,
+    HoldBack,
     LoadsAnew,
     Looked,
     Offset,
     Read,
     ReadLogs,
+    ReadOn,
     Release,
     Rewind,
     Say,
@@ -99,6 +105,7 @@ from coldnotify_streams.core.events import (
 from coldnotify_streams.core.following import Following
 from coldnotify_streams.core.job import Ends, Job, JobPartition, LogBounds, Outputs, Phase, Place, Produced, Refused
 from coldnotify_streams.core.reloads import Reloads, Waiting
+from coldnotify_streams.core.turns import NextTurn, endless
 from coldnotify_streams.errors import Failure
 
 TICK_S = 1.0
@@ -113,6 +120,10 @@ class Limits:
     pending_requests_max: int = 20_000
     """Of a partition, that wait for the table: a second's worth at a rate that a job is not made for. Above it the
     reader leaves the further ones in Kafka until half are done, so that a stuck topic costs time and not memory."""
+    unread_max: int = 5_000
+    """Records of a partition that wait for its turns: what is handled in a few of them, where they are usual ones."""
+    unread_bytes_max: int = 8 * 2**20
+    """The same, of their values."""
     barrier_timeout_s: float = 60.0
     """A reader of the table that does not get to where its end was so long ago is stuck."""
     taken_over_retry_s: float = 3.0
@@ -140,12 +151,15 @@ class _Step:
 class Run:
     """The partitions that the group gives to this member, and those of others that it follows."""
 
-    def __init__(self, job: Job, *, standby: bool, limits: Limits) -> None:
+    def __init__(self, job: Job, *, standby: bool, limits: Limits, next_turn: NextTurn = endless) -> None:
+        """`next_turn` begins the turn of a partition: what of it is still to be done then waits."""
         self.partitions: dict[int, JobPartition] = {}
         self.commits = Commits(job.topics, job.marks)
         self.following = Following(job) if standby else None
         self.blocks = Blocks(limits.blocks_share)
         self._job = job
+        self._limits = limits
+        self._next_turn = next_turn
         self._topics = job.topics
         self._agenda = Agenda()
         self._barriers = Barriers(
@@ -169,6 +183,8 @@ class Run:
         self._answered = False
         """Whether this step has handled requests."""
         self._stepping = False
+        self.unfinished: set[int] = set()
+        """The partitions whose turn was over before all was done that there was to do."""
 
     @property
     def waiting(self) -> Mapping[int, Waiting]:
@@ -265,6 +281,11 @@ class Run:
                 raise Failure(f"reading from Kafka: {event.error}") from event.error
             else:
                 revoked.append(event)
+        touched |= self.unfinished
+        self.unfinished = set()
+        for number in sorted(touched):
+            if number in self.partitions and self.partitions[number].unread.records:
+                yield from self._read_on(self.partitions[number])
         settled, tick = self.all_owned, self._tick_due()
         if not settled:
             yield from self._claim()
@@ -411,9 +432,7 @@ class Run:
         """The numbers of the partitions that they say something new of."""
         touched: set[int] = set()
         requests: Requests = {}
-        topic_of_requests, now_ms = self._topics.requests, self._agenda.now.ms
-        logs = self._topics.logs
-        careful_with = (self._topics.table, *logs)
+        topic_of_requests, logs = self._topics.requests, self._topics.logs
         for record in records:
             number = record.partition
             partition = self.partitions.get(number)
@@ -424,27 +443,15 @@ class Run:
                     continue  # it comes again, from where the partition is loaded anew
             elif not (partition.logs_reading if record.topic in logs else partition.reading):
                 continue  # of an earlier assignment: what this one loads begins at the beginning
-            if record.end and _is_known(partition, record):
+            if record.end and not partition.unread.records and _is_known(partition, record):
                 continue
             touched.add(number)
-            try:
-                if record.end:
-                    partition.on_end(record.topic, record.offset)
-                elif self._reloads.faults and self._reloads.is_set_aside(partition, record):
-                    continue
-                elif record.topic == topic_of_requests:
-                    partition.requests_position = record.offset + 1
-                    request = partition.request_of(record, now_ms)
-                    if request is not None:
-                        requests.setdefault(number, []).append((record.offset, request))
-                else:
-                    partition.on_record(record, now_ms)
-                    if self._reloads.faults and record.topic in careful_with:
-                        yield from self._be_careful(partition, (record.topic, record.offset))
-            except Failure:
-                raise
-            except Exception as error:
-                self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
+            if record.topic == topic_of_requests:
+                self._on_request(partition, record, requests)
+            elif partition.phase is Phase.OWNED:
+                partition.unread.add(record)
+            elif self._on_record(partition, record):
+                yield from self._be_careful(partition, (record.topic, record.offset))
             if self.partitions.get(number) is not partition:
                 requests.pop(number, None)
         yield from self._barriers.wait_for_inputs(requests)
@@ -456,21 +463,89 @@ class Run:
         partition = self.partitions.get(number)
         if partition is None or not self._is_of_this_load(partition, topic):
             return set()
+        if topic == self._topics.requests:
+            partition.requests_position = max(partition.requests_read, gap.next)
+        elif partition.phase is Phase.OWNED:
+            partition.unread.add(gap)  # behind the records in front of it
+            return {number}
+        self._pass_over(partition, gap)
+        return {number}
+
+    def _pass_over(self, partition: JobPartition, gap: UnreadableOffsets) -> None:
         try:
-            if topic == self._topics.requests:
-                partition.requests_position = max(partition.requests_read, gap.next)
             partition.on_unreadable(gap)
         except Failure:
             raise
         except Exception as error:
             self._reloads.on_fault(partition, error, sure=None)
-        return {number}
 
     def _is_of_this_load(self, partition: JobPartition, topic: str) -> bool:
         """Whether what comes of a topic is of the partition's present load. If not, it comes again."""
         if topic == self._topics.requests:
             return partition.requests_reading
         return partition.logs_reading if topic in self._topics.logs else partition.reading
+
+    def _on_request(self, partition: JobPartition, record: Record, requests: Requests) -> None:
+        try:
+            if self._reloads.faults and self._reloads.is_set_aside(partition, record):
+                return
+            partition.requests_position = record.offset + 1
+            request = partition.request_of(record, self._agenda.now.ms)
+            if request is not None:
+                requests.setdefault(partition.number, []).append((record.offset, request))
+        except Failure:
+            raise
+        except Exception as error:
+            self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
+
+    def _on_record(self, partition: JobPartition, record: Record) -> bool:
+        """Hand on a record that is no request. Whether it may be one that a step fails of (`_be_careful`)."""
+        try:
+            if record.end:
+                partition.on_end(record.topic, record.offset)
+            elif not (self._reloads.faults and self._reloads.is_set_aside(partition, record)):
+                partition.on_record(record, self._agenda.now.ms)
+                return bool(self._reloads.faults) and record.topic in (self._topics.table, *self._topics.logs)
+        except Failure:
+            raise
+        except Exception as error:
+            self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
+        return False
+
+    def _read_on(self, partition: JobPartition) -> Doing[None]:
+        """Hand on what waits of a partition's records, for as long as its turn lasts."""
+        unread, partition.turn = partition.unread, self._next_turn()
+        while unread.records:
+            record = unread.records[0]
+            if isinstance(record, UnreadableOffsets):
+                self._pass_over(partition, record)
+                if not self._serves(partition):
+                    return
+                unread.remove_first()
+                continue
+            with self._reloads.fault_of(partition, (record.topic, record.offset)):
+                if not record.end and not partition.prepare(record):
+                    break
+            if self._serves(partition) and self._on_record(partition, record):
+                yield from self._be_careful(partition, (record.topic, record.offset))
+            if not self._serves(partition):
+                return
+            unread.remove_first()
+            if partition.turn():
+                break
+        self._bound_unread(partition)
+        if unread.records:
+            self.unfinished.add(partition.number)
+
+    def _bound_unread(self, partition: JobPartition) -> None:
+        unread, limits = partition.unread, self._limits
+        fill = max(len(unread.records) / limits.unread_max, unread.size_bytes / limits.unread_bytes_max)
+        if not unread.held_back and fill > 1:
+            unread.held_back = True
+            self._agenda.do(HoldBack(partition.number))
+        elif unread.held_back and fill <= 0.5:
+            unread.held_back = False
+            self._agenda.do(ReadOn(partition.number))
 
     def _on_block(self, block: Block) -> None:
         """What lies behind was read, for the partition that had asked for it, if that is the same still."""
@@ -504,6 +579,7 @@ class Run:
         if partition.phase is not Phase.OWNED:
             return
         now_ms, pending = self._agenda.now.ms, partition.pending
+        partition.turn = self._next_turn()
         partition.flush(now_ms)
         while pending and is_reached(partition, pending[0]):
             if self._reloads.is_careful(partition.number):
@@ -511,9 +587,16 @@ class Run:
                 if not served:
                     return
                 break
-            partition.on_requests(pending.popleft().requests, now_ms)
+            batch = pending[0].requests
+            del batch[: partition.on_requests(batch, now_ms)]
             self._answered = True
-        if pending:
+            if not batch:
+                pending.popleft()
+            if partition.turn():
+                break
+        if pending and is_reached(partition, pending[0]):
+            self.unfinished.add(partition.number)
+        elif pending:
             yield from self._barriers.look_at(partition)
         self._barriers.bound(partition)
         if tick:

@@ -9,21 +9,17 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
-from zlib import crc32
 
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+from coldnotify_streams.core.turns import Spent
 
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.channel_logs.repeats import NO_MARKS, Marks
+from coldnotify_matcher.engine.interests.by_channel import channel_mark
 
 BLOCK_OFFSETS = 1_000
 """Blocks begin at multiples of this, so that sessions that are about as far wait for the same one."""
 _SUMMARY_OVERHEAD_BYTES = 400
-
-
-def channel_mark(key: str) -> int:
-    """What a summary says of a channel: two may share one, then a block is read in vain."""
-    return crc32(key.encode())
 
 
 class Summary(NamedTuple):
@@ -93,6 +89,17 @@ class Blocks:
             return None
         summary = self._summaries[self._starts[place]]
         return summary if offset < summary.next else None
+
+    def nothing_of(self, channels: Collection[int], offset: int, spent: Spent) -> int:
+        """Up to which offset, from this one on, nothing is of the channels with these marks, as far as summaries say.
+
+        It may be further once the turn is not `spent` any more.
+        """
+        while (summary := self.at(offset)) is not None and not summary.may_have(channels):
+            offset = summary.next
+            if spent():
+                break
+        return offset
 
     def start_of(self, offset: int, log_start: int) -> int:
         """Where the block with this offset, which is not here, is to begin."""

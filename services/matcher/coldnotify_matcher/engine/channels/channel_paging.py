@@ -8,7 +8,8 @@ A channel with a message of high priority in the tail that the session lacks com
 it. The cursor stays where the others are. Where a page is on its way when such a message comes, it is told at once,
 with what lacks before it, in front of what waits of that page: it moves nothing, and comes again in the next page.
 
-A page that waits for blocks is filled up, but not for long: its gateway gives a session up that hears nothing.
+A page that waits for blocks is filled up, but not for long: its gateway gives a session up that hears nothing. One that
+takes longer than its partition's turn, as its client has thousands of channels, goes on in the next one.
 
 A page of a tenant that is above its agreement waits for its turn (`page_turns`). So do live sessions, once a message
 comes that may not be told: they are asked to ask for pages. Nothing is dropped, and nothing is told out of order.
@@ -21,7 +22,7 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_logs.kept_blocks import Kept, channel_mark
+from coldnotify_matcher.engine.channel_logs.kept_blocks import Kept
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
 from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState
@@ -50,6 +51,8 @@ class CatchingUp:
     def __init__(self, state: State) -> None:
         self._state = state
         self._turns = PageTurns(state)
+        self._unfinished: dict[Client, ChannelLog] = {}
+        """Clients whose pages go on in the partition's next turn."""
 
     def begin(self, log: ChannelLog, client: Client, session: Session, *, after_page: int = 0) -> None:
         """A row of pages begins: from where its client said, or else from the session's cursor."""
@@ -105,6 +108,23 @@ class CatchingUp:
         """Go on with the pages whose turn it is."""
         for log, client, session in self._turns.take_due(now_ms):
             self._fill_up(log, client, session, now_ms)
+        for client in list(self._unfinished):
+            log = self._unfinished.pop(client)
+            waits = client.session
+            channels = None if waits is None else waits.channels
+            if waits is None or channels is None or channels.filling is None or channels.waits_for != NO_CURSOR:
+                continue
+            if now_ms - channels.asked_ms >= (FILLED_MS_MAX if channels.filling.entries else EMPTY_MS_MAX):
+                self._send(log, client, waits, last=False)
+            else:
+                self.go_on(log, client, waits, now_ms)
+            if self._state.spent():
+                return
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether `flush` has pages to go on with at once."""
+        return bool(self._unfinished)
 
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do; None: no page waits for its turn."""
@@ -149,6 +169,7 @@ class CatchingUp:
         if channels is None:
             return
         self._turns.forget(client)
+        self._unfinished.pop(client, None)
         log.stop(client, channels)
 
     def on_block(self, log: ChannelLog, served: Iterable[Client], now_ms: int) -> None:
@@ -157,7 +178,11 @@ class CatchingUp:
             session = client.session
             if session is not None and session.channels is not None:
                 session.channels.waits_for = NO_CURSOR
-                self.go_on(log, client, session, now_ms)
+                if self._state.spent():
+                    session.channels.state = ChannelsState.FILLING
+                    self._unfinished[client] = log
+                else:
+                    self.go_on(log, client, session, now_ms)
 
     def on_tick(self, log: ChannelLog, now_ms: int) -> None:
         """Pages that have waited for long leave with what they have."""
@@ -191,16 +216,24 @@ class CatchingUp:
         if channels.lost_untold and not self._tell_lost(log, session):
             self._send(log, client, session, last=False)
             return
+        all_lacking = {hash_: (one, log.last.of(one.key)) for hash_, one in self._lacking(log, client, channels)}
+        positions = channels.positions
+        begun = False
         while True:
-            lacking = dict(self._lacking(log, client, channels))
-            if not lacking:
+            all_lacking = {hash_: one for hash_, one in all_lacking.items() if one[1] > positions[hash_]}
+            if not all_lacking:
                 self._send(log, client, session, last=True)
                 return
+            if begun and self._state.spent():
+                self._unfinished[client] = log
+                return
+            begun = True
+            lacking = {hash_: one[0] for hash_, one in all_lacking.items()}
             urgent = self._urgent(log, session, lacking)
             if urgent:
                 lacking = urgent
                 _note_urgent(channels, urgent)
-            low = min(map(channels.positions.__getitem__, lacking)) + 1
+            low = min(map(positions.__getitem__, lacking)) + 1
             if low < log.oldest:
                 if not self._tell_retention(log, lacking, session):
                     break
@@ -214,9 +247,11 @@ class CatchingUp:
                 if not self._fill_from(kept, log, lacking, session, now_ms):
                     break
                 continue
-            summary = log.blocks.at(low)
-            if summary is not None and not summary.may_have([channel_mark(one.key) for one in lacking.values()]):
-                _move_on(channels, lacking, summary.next - 1)
+            nothing_before = log.blocks.nothing_of(
+                frozenset(one.mark for one in lacking.values()), low, self._state.spent
+            )
+            if nothing_before > low:
+                _move_on(channels, lacking, nothing_before - 1)
                 continue
             if log.pages_bytes > log.bounds.pages_bytes_max and channels.filled_bytes:
                 break
@@ -377,6 +412,7 @@ class CatchingUp:
         log.pages_bytes -= channels.filled_bytes
         channels.filled_bytes = 0
         self._turns.forget(client)
+        self._unfinished.pop(client, None)
         channels.page += 1
         page.ask, page.page, page.paging = channels.ask, channels.page, channels.paging
         state = self._state
@@ -463,9 +499,10 @@ def _from_block(
     rows = [
         [
             (message.offset, hash_, message)
-            for message in kept.by_channel.get(channel.key, ())
+            for message in kept.by_channel[channel.key]
             if message.offset > channels.positions[hash_] and message.is_for(channel.attributes)
         ]
         for hash_, channel in lacking.items()
+        if channel.key in kept.by_channel
     ]
     return merge(*rows)

@@ -126,6 +126,11 @@ class Channels:
         """Time passes: pages whose turn it is are filled."""
         self._catching_up.flush(now_ms)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether `flush` has pages to go on with at once."""
+        return self._catching_up.unfinished
+
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do; None: no page waits for its turn."""
         return self._catching_up.next_due_ms()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from sys import intern
+from zlib import crc32
 
 from coldnotify_schemas.interests import Interest, Kind, channel_hash, channel_of
 
@@ -11,10 +12,15 @@ NO_CURSOR = -1
 NO_EPOCH = 0
 
 
+def channel_mark(key: str) -> int:
+    """What a summary of a block says of the channel of this key: two may share one, then a block is read in vain."""
+    return crc32(key.encode())
+
+
 class RegisteredChannel:
     """One channel of one client."""
 
-    __slots__ = ("attributes", "bucket", "epoch", "hash", "key", "position", "text")
+    __slots__ = ("attributes", "bucket", "epoch", "hash", "key", "mark", "position", "text")
 
     def __init__(self, group_key: str, text: str, position: int, epoch: int, bucket: int) -> None:
         self.text = intern(text)
@@ -23,6 +29,7 @@ class RegisteredChannel:
         self.attributes = frozenset(attributes)
         self.key = intern(f"{group_key}/{name}")
         """domain/group/channel."""
+        self.mark = channel_mark(self.key)
         self.hash = channel_hash(text)
         self.position = position
         """Behind which offset it began; -1: with the log's first."""

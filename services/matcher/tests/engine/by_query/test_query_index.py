@@ -1,9 +1,13 @@
 """The index of queries: it finds those whose truth a change changes, hardly any other, and forgets what is removed."""
 
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 from coldnotify_matcher.engine.interests.by_query import query_index
+from coldnotify_matcher.engine.interests.by_query.language import parse
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
-from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex
+from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex, size_bytes_of
 from coldnotify_schemas.descriptions import Description, Value
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, PATIENT, TREES, naive
 from hypothesis import given
@@ -189,3 +193,39 @@ def test_of_many_ranges_that_all_share_a_kind_serves_better() -> None:
     texts = [f"Kind = lamp-{low} and Temp >= {low} and Temp < {low + 5000}" for low in range(1000)]
     index, queries = index_of(*texts)
     assert index.candidates("n", {"Kind": "lamp-7", "Temp": 2000.0}) == [queries[texts[7]]]
+
+
+def _of_ands(number: int) -> str:
+    parts = (
+        f"(a IN ({', '.join(f'{number}{j}{k}' for j in range(8))}) AND b IN ({', '.join(f'{j}{k}' for j in range(8))}))"
+        for k in range(6)
+    )
+    return " OR ".join(parts)
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "one": lambda number: f"HAS k{number}",
+    "two": lambda number: f"Kind = lamp AND Room = {number}",
+    "range": lambda number: f"Temp > {number} AND Temp < {number + 5}",
+    "in": lambda number: f"a IN ({', '.join(f'{number}x{j}' for j in range(100))})",
+    "ands": _of_ands,
+    "nots": lambda number: " AND ".join(f"c{j} != {number}" for j in range(50)),
+    "names": lambda number: " OR ".join(f'NAME = "obj{j}-{number}"' for j in range(50)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_a_query_takes_in_memory_is_estimated(shape: str) -> None:
+    texts = [SHAPES[shape](number) for number in range(50)]
+    index = QueryIndex()
+    tracemalloc.start()
+    try:
+        queries = [Query(parse(text)) for text in texts]
+        for query in queries:
+            index.add(query)
+        taken_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    estimated_bytes = sum(map(size_bytes_of, queries))
+    # A set, which is not in here, is part of the estimate.
+    assert 0.85 * taken_bytes < estimated_bytes < 2 * taken_bytes + 2000 * len(queries)

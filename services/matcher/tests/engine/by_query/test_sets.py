@@ -5,16 +5,18 @@ from dataclasses import dataclass, field
 import pytest
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
-from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, Sets, TooMany
+from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, Sets
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import digest
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
+from coldnotify_testkit.turns import turn_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 GROUP, OTHER_GROUP = "animal.observer/region-1", "animal.observer/region-2"
+OTHERS = "other.domain/region-1"
 KEPT_MS = 10
 
 
@@ -22,7 +24,7 @@ KEPT_MS = 10
 class World:
     """The objects of two groups, and all that they ever were."""
 
-    groups: dict[str, dict[str, Description]] = field(default_factory=lambda: {GROUP: {}, OTHER_GROUP: {}})
+    groups: dict[str, dict[str, Description]] = field(default_factory=lambda: {GROUP: {}, OTHER_GROUP: {}, OTHERS: {}})
     history: list[dict[str, dict[str, Description]]] = field(default_factory=list)
     """By offset: the groups as they were behind it."""
 
@@ -60,9 +62,18 @@ class Machine(RuleBasedStateMachine):
         """Once for each subscriber."""
         self.seen: list[QuerySet] = []
 
-    @rule(group=st.sampled_from([GROUP, OTHER_GROUP]), name=NAMES, after=st.none() | DESCRIPTIONS)
-    def change(self, group: str, name: str, after: Description | None) -> None:
+    @rule(
+        group=st.sampled_from([GROUP, OTHER_GROUP]),
+        name=NAMES,
+        after=st.none() | DESCRIPTIONS,
+        ahead=st.booleans(),
+    )
+    def change_it(self, group: str, name: str, after: Description | None, ahead: bool) -> None:
         ready = {set_: set(set_.members) for set_ in self.seen if set_.ready}
+        before = self.world.description(group, name)
+        ahead = ahead and after is not None
+        while ahead and not self.sets.evaluate_ahead(group, name, before, dict(after or {}), turn_of(0)):
+            pass
         before, offset = self.world.change(group, name, after)
         changes = self.sets.on_change(group, name, before, after, offset)
         assert len({set_ for set_, _ in changes}) == len(changes)
@@ -94,13 +105,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(evaluations=st.integers(1, 5))
     def compute(self, evaluations: int) -> None:
-        for set_ in self.sets.compute(len(self.world.history), evaluations):
+        for set_ in self.sets.compute(len(self.world.history), turn_of(evaluations)):
             assert set_.ready
 
     @rule()
     def compute_all(self) -> None:
         while self.sets.computing:
-            self.sets.compute(len(self.world.history), 3)
+            self.sets.compute(len(self.world.history), turn_of(3))
         assert all(set_.ready for set_ in self.held)
         assert not any(set_.members for set_ in self.seen if not set_.ready)
 
@@ -149,7 +160,7 @@ class Machine(RuleBasedStateMachine):
         self.sets.forget_idle(self.now_ms)
         self.sets.forget_idle(self.now_ms + KEPT_MS)
         while self.sets.computing:
-            self.sets.compute(len(self.world.history), 3)
+            self.sets.compute(len(self.world.history), turn_of(3))
         assert (self.sets.queries, self.sets.members) == (0, 0)
         assert self.sets._groups == {}
         assert self.sets._idle == {}
@@ -179,13 +190,13 @@ def world_of(count: int) -> World:
     return world
 
 
-def test_a_set_is_computed_in_steps() -> None:
+def test_a_set_is_computed_in_turns() -> None:
     world = world_of(10)
     of = Sets(world)
     set_ = of.subscribe(GROUP, query_of("n < 5"))
     steps = 0
     while not set_.ready:
-        assert of.compute(10, 2) == ([set_] if set_.ready else [])
+        assert of.compute(10, turn_of(1)) == ([set_] if set_.ready else [])
         steps += 1
     assert steps == 6
     assert set_.members == {"o0", "o1", "o2", "o3", "o4"}
@@ -196,7 +207,7 @@ def test_of_many_sets_all_are_computed_in_one_pass() -> None:
     world = world_of(100)
     of = Sets(world)
     computed = [of.subscribe(GROUP, query_of(f"n = {number}")) for number in range(100)]
-    assert of.compute(100, 101) == computed
+    assert of.compute(100, turn_of(100)) == computed
     assert [set_.members for set_ in computed] == [{f"o{number}"} for number in range(100)]
 
 
@@ -246,47 +257,114 @@ def test_more_changes_than_are_kept_of_all_sets_together(monkeypatch: pytest.Mon
     assert busy.difference(-1) == Difference({"o1": 1, "o2": 2, "o3": 3}, {})
 
 
-def test_one_query_too_many() -> None:
-    of = Sets(World(), queries_max=2)
-    first = of.subscribe(GROUP, query_of("has a"))
-    of.subscribe(GROUP, query_of("has b"))
-    with pytest.raises(TooMany, match=r"^query: its partition has 2 queries \(at most 2 are allowed\)"):
-        of.subscribe(GROUP, query_of("has c"))
-    of.subscribe(GROUP, query_of("(has a)"))
+def test_a_dear_query_is_asked_of_one_object_in_a_turn_and_others_go_on_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sets, "FEW", 0)
+    world = world_of(3)
+    of = Sets(world)
+    dear = [of.subscribe(GROUP, query_of(f'NAME LIKE "(o|x|ox){{{number + 50}}}" OR n = 1')) for number in range(20)]
+    turns = 0
+    while of.computing:
+        of.compute(3, turn_of(0))
+        turns += 1
+    assert turns >= 3 * len(dear), "each evaluation of a dear query is a turn of its own, if turns are so short"
+    assert [set_.members for set_ in dear] == [{"o1"}] * len(dear)
+
+
+def test_what_a_change_concerns_is_evaluated_in_turns_before_it_comes() -> None:
+    of = Sets(World())
+    dear = [of.subscribe(GROUP, query_of(f'a LIKE "(o|x|ox){{{number + 50}}}" OR HAS b')) for number in range(20)]
     of.compute(0)
-    of.unsubscribe(first)
-    with pytest.raises(TooMany):
-        of.subscribe(GROUP, query_of("has c"))
-    of.unsubscribe(first)
-    of.subscribe(GROUP, query_of("has c"))
-    assert not first.ready
+    assert of.is_dear(GROUP)
+    assert not of.is_dear(OTHER_GROUP)
+    after: Description = {"a": "o" * 60, "b": True}
+    turns = 1
+    while not of.evaluate_ahead(GROUP, "o", None, after, turn_of(0)):
+        assert not any(set_.members for set_ in dear)
+        turns += 1
+    assert turns == len(dear)
+    asked = [set_.query for set_ in dear if set_.query.matches("o", after)]
+    for set_ in dear:
+        set_.query.matches = never_asked
+    changes = of.on_change(GROUP, "o", None, dict(after), 0)
+    assert [set_.query for set_, _ in changes] == asked
 
 
-def test_one_member_too_many() -> None:
+def never_asked(name: str, description: Description) -> bool:
+    raise AssertionError("it was evaluated already")
+
+
+def test_what_was_evaluated_ahead_of_another_change_does_not_count() -> None:
+    of = Sets(World())
+    set_ = of.subscribe(GROUP, query_of("n = 1 AND m = TRUE"))
+    of.compute(0)
+    assert of.evaluate_ahead(GROUP, "o", None, {"n": 1.0, "m": True}, turn_of(9))
+    assert not of.on_change(GROUP, "o", None, {"n": 1.0, "m": 1.0}, 0)
+    assert of.evaluate_ahead(GROUP, "o", None, {"n": 2.0}, turn_of(9))
+    late = of.subscribe(GROUP, query_of("n = 2"))
+    assert of.on_change(GROUP, "o", None, {"n": 2.0}, 1) == []
+    assert late.members == {"o"}
+    assert not set_.members
+
+
+def test_a_query_that_is_registered_has_a_set_however_many_there_are() -> None:
+    of = Sets(World(), idle_max=1)
+    first, *others = [of.subscribe(GROUP, query_of(f"has {key}")) for key in "abcd"]
+    of.compute(0)
+    for set_ in others:
+        of.unsubscribe(set_)
+    assert [set_.ready for set_ in others] == [False, False, True], "of those that nobody wants now, one is kept"
+    assert of.subscribe(GROUP, query_of("(has b)")) is not others[0]
+    of.compute(0)
+    assert first.ready
+
+
+def test_idle_sets_are_bounded_in_bytes() -> None:
+    large = query_of(" OR ".join(f"a = {number}" for number in range(100)))
+    small = query_of("a = 1")
+    bytes_max = sets.size_bytes_of(large) + sets.size_bytes_of(small) - 1
+    of = Sets(World(), idle_bytes_max=bytes_max)
+    held = [of.subscribe(GROUP, query) for query in (small, large)]
+    of.compute(0)
+    for set_ in held:
+        of.unsubscribe(set_)
+    assert [set_.ready for set_ in held] == [False, True]
+
+
+def test_a_new_query_with_too_many_members_is_refused_and_one_that_was_registered_before_is_not() -> None:
     world = world_of(10)
-    of = Sets(world, members_max=6)
+    of = Sets(world, members_max=12)
     small = of.subscribe(GROUP, query_of("n < 4"))
     of.compute(10)
-    large = of.subscribe(GROUP, query_of("n < 9"))
+    large = of.subscribe(GROUP, query_of("n < 9"), new=True)
     assert of.compute(10) == [large]
     assert not large.ready
-    assert large.refused == "query: its partition's queries have 6 members (at most 6 are allowed)"
+    assert large.refused == (
+        "query: animal.observer's queries have 6 members in its partition (at most 6 are allowed, while others have 0)"
+    )
     of.unsubscribe(large)
     while of.computing:
         of.compute(10)
     assert of.members == 4
     assert small.members == {"o0", "o1", "o2", "o3"}
+    known = of.subscribe(GROUP, query_of("n < 9"))
+    of.subscribe(GROUP, query_of("n < 9"), new=True)
+    of.compute(10)
+    assert len(known.members) == 9
 
 
-def test_a_set_grows_by_changes_even_where_no_other_is_computed() -> None:
-    of = Sets(World(), members_max=1)
-    set_ = of.subscribe(GROUP, query_of("has n"))
+def test_a_domain_has_at_most_half_of_the_members_that_others_leave() -> None:
+    of = Sets(World(), members_max=10)
+    mine, other = (of.subscribe(group, query_of("has n")) for group in (GROUP, OTHERS))
     of.compute(0)
-    for offset in range(3):
-        of.on_change(GROUP, f"o{offset}", None, {"n": 1.0}, offset)
-    assert len(set_.members) == 3
-    with pytest.raises(TooMany, match="members"):
-        of.subscribe(GROUP, query_of("has m"))
+    for number in range(5):
+        assert not of.why_no_members(GROUP)
+        of.on_change(GROUP, f"o{number}", None, {"n": 1.0}, number)
+    assert of.why_no_members(GROUP).startswith("query: animal.observer's queries have 5 members")
+    assert not of.why_no_members(OTHERS), "two are left for others"
+    of.on_change(OTHERS, "o", None, {"n": 1.0}, 5)
+    assert len(mine.members) + len(other.members) == 6
 
 
 def test_groups_know_nothing_of_each_other() -> None:

@@ -13,16 +13,19 @@ from coldnotify_matcher.engine.interests.by_query.sets import QuerySet
 class RegisteredQuery:
     """One query of one client."""
 
-    __slots__ = ("bucket", "hash", "refused", "set", "text")
+    __slots__ = ("bucket", "hash", "is_new", "refused", "set", "text")
 
     def __init__(self, text: str, bucket: int) -> None:
         self.text = text
         self.hash = query_hash(text)
         self.bucket = bucket
         """The number of the bucket that says so."""
+        self.is_new = False
+        """Its registration has not been answered yet: it may still be refused."""
         self.set: QuerySet | None = None
         """None: the client has no session, or the query has no set, for the reason that `refused` says."""
         self.refused = ""
+        """Why it is no query."""
 
     @property
     def settled(self) -> bool:

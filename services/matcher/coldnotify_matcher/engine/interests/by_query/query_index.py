@@ -51,6 +51,8 @@ _BARE = frozenset(("anywhere", "name", "prefix"))
 """Anchors that may hold of an object without a description."""
 PLACES_MAX = 1024
 """Atoms times anchors of a branch: what it may take in the index. One that would take more is anchored anywhere."""
+_QUERY_BYTES, _TEXT_BYTES, _NODE_BYTES, _ATOM_BYTES, _PLACE_BYTES = 2000, 4, 800, 350, 330
+"""Measured: of a query and its set; a character; a condition with its function; an atom; an atom at an anchor."""
 CROWD = 256
 """A stretch whose middle lies in so many others is the last choice of an AND. More are not counted."""
 _NOTHING: Description = {}
@@ -286,6 +288,32 @@ class QueryIndex:
             return 0
         sharing = sum(1 for _ in islice(self._stretches[key].around_place(sum(stretch) // 2), CROWD))
         return None if sharing == CROWD else sharing
+
+
+def size_bytes_of(query: Query) -> int:
+    """What a query takes in memory at most, about: its tree, its place in the index, and its set without members.
+
+    It does not depend on what others there are, so it may be more than what the query really takes beside them.
+    """
+    trees = query.tree.operands if isinstance(query.tree, Or) else (query.tree,)
+    atoms = places = 0
+    for tree in trees:
+        of_branch = len(set(_atoms(tree)))
+        anchors = _anchors_max(tree)
+        atoms += of_branch
+        # One that has more places is anchored anywhere.
+        places += of_branch * anchors if of_branch * anchors <= PLACES_MAX else of_branch
+    texts_bytes = _TEXT_BYTES * len(query.text)
+    return _QUERY_BYTES + texts_bytes + _NODE_BYTES * query.nodes + _ATOM_BYTES * atoms + _PLACE_BYTES * places
+
+
+def _anchors_max(tree: Tree) -> int:
+    """How many a tree can have, whatever others there are."""
+    if isinstance(tree, Or):
+        return sum(map(_anchors_max, tree.operands))
+    if isinstance(tree, And):
+        return max(map(_anchors_max, tree.operands))
+    return max(1, len(_equal(tree))) if isinstance(tree, Equal) else 1
 
 
 def _atoms(tree: Tree) -> Iterator[Atom]:

@@ -1,38 +1,48 @@
 """The sets of queries: which objects fit, kept in step with every change, for as long as somebody wants to know.
 
-A query has a set while it has subscribers, and for KEPT_MS after them. A new one is computed in steps that others do
+A query has a set while it has subscribers, and for KEPT_MS after them. A new one is computed in turns that others do
 not feel: a pass over the group's objects, for all sets that wait for one. Changes are applied meanwhile. Whether an
 object fits may be asked twice, so it does not matter what of a set was computed before a change.
+
+What is registered is never refused a set: whether there is room was asked when it was registered (`query_places`). Only
+a set that nobody had registered before may turn out to have too many members.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import MODULUS, object_digest
+from coldnotify_streams.core.turns import Spent, never
 
+from coldnotify_matcher.engine.description_store import same
 from coldnotify_matcher.engine.interests.by_query.query import Query
-from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex
+from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex, size_bytes_of
+from coldnotify_matcher.engine.interests.by_query.query_places import share_of
 
-QUERIES_MAX = 10_000
-"""Of a partition, in canonical form. Each costs what its index and its changes take, some 100 KB at the most."""
-MEMBERS_MAX = 5_000_000
-"""Of a partition's sets together, at which no more sets are computed: some 600 MB."""
+IDLE_MAX = 10_000
+IDLE_BYTES_MAX = 64 * 2**20
+"""Of sets that nobody wants now, as far as what is wanted leaves room for them."""
+MEMBERS_MAX = 10_000_000
+"""Of a partition's sets together: some 1.2 GB. A domain above its share gets none for what it registers anew."""
 KEPT_MS = 300_000
 """A set is kept for so long after its last subscriber: units that come back soon cost no pass."""
 CHANGES_KEPT = 1000
 """Of a set. Whoever missed no more is told the difference, others compare digests."""
 CHANGES_MAX = 1_000_000
 """Of the partition's sets together, the latest are kept: some 100 MB."""
-EVALUATIONS_A_STEP = 2000
-"""Some 2 ms: others wait for no longer than that."""
+DEAR_US = 2_000
+"""Where all queries of a group together take longer for one object, a change is held against them ahead of its turn."""
+CHEAP_US = 20
+"""Evaluations of so much together are not asked about one by one whether the turn is over."""
 FEW = 16
 """So many sets of a pass are asked one by one. Of more, the index says which may have the object."""
 
 
-class TooMany(Exception):
-    """There is no room for one more set; the message says of what there are too many."""
+SWEPT_AT_ONCE = 64
+"""Members of a dropped set, some 30 us."""
 
 
 class Objects(Protocol):
@@ -67,8 +77,8 @@ class QuerySet:
     """The objects of one group that fit one query."""
 
     __slots__ = (
-        "changes", "digest", "group", "idle_since_ms", "logged", "members", "query", "ready", "refused", "since",
-        "subscribers",
+        "changes", "digest", "group", "idle_since_ms", "is_new", "logged", "members", "query", "ready", "refused",
+        "since", "size_bytes", "subscribers",
     )  # fmt: skip
 
     def __init__(self, group: str, query: Query) -> None:
@@ -78,6 +88,9 @@ class QuerySet:
         """Its members are computed, and it has not been dropped."""
         self.refused = ""
         """Why it will never be; "": it will."""
+        self.is_new = True
+        """Nobody who wants it had registered it before: it is refused, should it have too many members."""
+        self.size_bytes = size_bytes_of(query)
         self.members: set[str] = set()
         self.digest = 0
         """The sum of the members' hashes."""
@@ -112,6 +125,10 @@ class _Group:
         self.sets: dict[Query, QuerySet] = {}
         self.by_text: dict[str, QuerySet] = {}
         self.by_member: dict[str, dict[QuerySet, None]] = {}
+        self.evaluation_us_max = 0.0
+        """Of all queries together, for one object."""
+        self.version = 0
+        """Another one, whenever queries come or go."""
 
 
 class _Pass:
@@ -120,7 +137,33 @@ class _Pass:
     def __init__(self, group: str, names: list[str], sets: dict[QuerySet, None]) -> None:
         self.group = group
         self.names = names
+        """Those to come."""
         self.sets = sets
+        self.name = ""
+        self.left: list[QuerySet] = []
+        """Those that the object of this name is still to be held against."""
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """What one change will concern, and what is known of that so far."""
+
+    group: str
+    name: str
+    before: Description | None
+    after: Description
+    version: int
+    concerned: list[Query]
+    fits: dict[Query, bool]
+
+    def is_of(self, group: str, name: str, before: Description | None, after: Description | None) -> bool:
+        """Whether it is this change."""
+        return (
+            (group, name) == (self.group, self.name)
+            and before is self.before
+            and after is not None
+            and same(after, self.after)
+        )
 
 
 class Sets:
@@ -130,13 +173,19 @@ class Sets:
         self,
         objects: Objects,
         *,
-        queries_max: int = QUERIES_MAX,
+        idle_max: int = IDLE_MAX,
+        idle_bytes_max: int = IDLE_BYTES_MAX,
         members_max: int = MEMBERS_MAX,
         kept_ms: int = KEPT_MS,
     ) -> None:
         self._objects = objects
-        self._queries_max = queries_max
+        self._idle_max = idle_max
+        self._idle_bytes_max = idle_bytes_max
+        self._idle_bytes = 0
         self._members_max = members_max
+        self._members_of: Counter[str] = Counter()
+        """By domain."""
+        self._ahead: _Ahead | None = None
         self._kept_ms = kept_ms
         self._groups: dict[str, _Group] = {}
         self._idle: dict[QuerySet, None] = {}
@@ -152,26 +201,43 @@ class Sets:
         self.members = 0
         self._evaluated = 0
 
-    def subscribe(self, group: str, query: Query) -> QuerySet:
-        """One more who wants the set of this query, which may not be ready yet. Raises TooMany."""
+    def subscribe(self, group: str, query: Query, *, new: bool = False) -> QuerySet:
+        """One more who wants the set of this query, which may not be ready yet. `new`: and did not before."""
         found = self._groups.get(group)
         set_ = None if found is None else found.by_text.get(query.text)
         if set_ is None:
             set_ = self._make(group, query)
+        set_.is_new &= new
         set_.subscribers += 1
         set_.idle_since_ms = None
-        self._idle.pop(set_, None)
+        self._wanted_again(set_)
         return set_
+
+    def why_no_members(self, group: str) -> str:
+        """Why a query of this group's domain gets no set that there was not before; "": it does."""
+        domain = group.partition("/")[0]
+        own = self._members_of[domain]
+        others = self.members - own
+        most = share_of(self._members_max, others)
+        if own < most:
+            return ""
+        return (
+            f"query: {domain}'s queries have {own} members in its partition "
+            f"(at most {most} are allowed, while others have {others})"
+        )
 
     def unsubscribe(self, set_: QuerySet) -> None:
         """One who wanted it has gone."""
         set_.subscribers -= 1
         if set_.subscribers or set_.refused:
             return
-        if set_.ready:
-            self._idle[set_] = None
-        else:
+        if not set_.ready:
             self._drop(set_)
+            return
+        self._idle[set_] = None
+        self._idle_bytes += set_.size_bytes
+        while len(self._idle) > self._idle_max or self._idle_bytes > self._idle_bytes_max:
+            self._drop(next(iter(self._idle)))
 
     def forget_idle(self, now_ms: int) -> None:
         """Drop the sets that nobody has wanted since long before: since the first call that found them so.
@@ -191,6 +257,11 @@ class Sets:
         """Whether a query of this group has a set, or leaves one behind."""
         return group in self._groups
 
+    def has_set(self, group: str, query: Query) -> bool:
+        """Whether this query has a set, ready or not."""
+        found = self._groups.get(group)
+        return found is not None and query.text in found.by_text
+
     def sets_of(self, group: str, name: str) -> Iterator[QuerySet]:
         """The sets that have this object, as far as they are ready."""
         found = self._groups.get(group)
@@ -209,11 +280,18 @@ class Sets:
             return []
         entered, left = SetChange(offset, name, True), SetChange(offset, name, False)
         changes = []
-        concerned = found.index.concerned(name, before, after)
+        ahead, self._ahead = self._ahead, None
+        known: dict[Query, bool] = {}
+        if ahead is not None and ahead.is_of(group, name, before, after):
+            known = ahead.fits
+        if known and ahead is not None and ahead.version == found.version:
+            concerned = ahead.concerned
+        else:
+            concerned = found.index.concerned(name, before, after)
         self._evaluated += len(concerned)
         for query in concerned:
             set_ = found.sets[query]
-            fits = after is not None and query.matches(name, after)
+            fits = after is not None and (known[query] if query in known else query.matches(name, after))
             if fits is (name in set_.members):
                 continue
             if fits:
@@ -226,25 +304,58 @@ class Sets:
                 changes.append((set_, change))
         return changes
 
+    def is_dear(self, group: str) -> bool:
+        """Whether to hold all queries of this group against one object may take long."""
+        found = self._groups.get(group)
+        return found is not None and found.evaluation_us_max > DEAR_US
+
+    def evaluate_ahead(
+        self, group: str, name: str, before: Description | None, after: Description, spent: Spent
+    ) -> bool:
+        """Hold the queries that a change to come concerns against what its object will be, until the turn is `spent`.
+
+        Whether all are. `before`, `after`: as `on_change` will be told them. Nothing is changed.
+        """
+        found = self._groups.get(group)
+        if found is None:
+            return True
+        ahead = self._ahead
+        if ahead is None or not ahead.is_of(group, name, before, after):
+            ahead = _Ahead(group, name, before, after, -1, [], {})
+            self._ahead = ahead
+        if ahead.version != found.version:
+            ahead.version, ahead.concerned = found.version, found.index.concerned(name, before, after)
+        asked = _Asked(spent)
+        for query in ahead.concerned:
+            if query in ahead.fits:
+                continue
+            if asked.is_over(query):
+                return False
+            ahead.fits[query] = query.matches(name, ahead.after)
+        return True
+
     def take_evaluated(self) -> int:
         """How many queries changes have been held against since the last call."""
         evaluated, self._evaluated = self._evaluated, 0
         return evaluated
 
-    def compute(self, position: int, evaluations: int = EVALUATIONS_A_STEP) -> list[QuerySet]:
-        """Go on with what is to be done. Returns the sets that have become ready by it, or have been refused.
+    def compute(self, position: int, spent: Spent = never) -> list[QuerySet]:
+        """Go on with what is to be done, until the turn is `spent`.
+
+        Returns the sets that have become ready by it, or have been refused.
 
         `position`: the next offset of the log; every change before it has been said.
         """
         settled: list[QuerySet] = []
-        while evaluations > 0 and self._dropped:
-            evaluations -= self._sweep()
-        while evaluations > 0:
-            current = self._pass or self._next_pass()
-            if current is None:
-                break
-            if current.names and current.sets:
-                evaluations -= self._evaluate(current, current.names.pop(), settled)
+        while self._dropped:
+            self._sweep()
+            if spent():
+                return settled
+        while (current := self._pass or self._next_pass()) is not None:
+            if current.sets and (current.left or current.names):
+                self._evaluate(current, spent, settled)
+                if spent():
+                    break
                 continue
             self._pass = None
             for set_ in current.sets:
@@ -261,15 +372,11 @@ class Sets:
     # --- sets come and go
 
     def _make(self, group: str, query: Query) -> QuerySet:
-        if self.queries >= self._queries_max and self._idle:
-            self._drop(next(iter(self._idle)))
-        if self.queries >= self._queries_max:
-            raise TooMany(f"query: its partition has {self.queries} queries (at most {self._queries_max} are allowed)")
-        if self.members >= self._members_max:
-            raise TooMany(self._too_many_members())
         found = self._groups.setdefault(group, _Group())
         set_ = found.sets[query] = found.by_text[query.text] = QuerySet(group, query)
         found.index.add(query)
+        found.evaluation_us_max += query.evaluation_us_max
+        found.version += 1
         self.queries += 1
         self._waiting.setdefault(group, {})[set_] = None
         return set_
@@ -277,11 +384,13 @@ class Sets:
     def _drop(self, set_: QuerySet) -> None:
         found = self._groups[set_.group]
         found.index.remove(set_.query)
+        found.evaluation_us_max -= set_.query.evaluation_us_max
+        found.version += 1
         del found.sets[set_.query], found.by_text[set_.query.text]
         self.queries -= 1
         set_.ready = False
         set_.changes.clear()
-        self._idle.pop(set_, None)
+        self._wanted_again(set_)
         self._dropped.append(set_)
         for computed in (self._waiting.get(set_.group), self._pass and self._pass.sets):
             if computed:
@@ -289,20 +398,23 @@ class Sets:
         if not self._waiting.get(set_.group, True):
             del self._waiting[set_.group]
 
-    def _sweep(self) -> int:
-        """Take one member of a dropped set out. Returns what that costs."""
+    def _wanted_again(self, set_: QuerySet) -> None:
+        """It is not among the idle ones any more."""
+        if set_ in self._idle:
+            del self._idle[set_]
+            self._idle_bytes -= set_.size_bytes
+
+    def _sweep(self) -> None:
+        """Take some members of a dropped set out."""
         set_ = self._dropped[0]
         found = self._groups[set_.group]
-        if set_.members:
+        for _ in range(min(SWEPT_AT_ONCE, len(set_.members))):
             self._forget_member(found, set_, set_.members.pop())
-            return 1
+        if set_.members:
+            return
         self._dropped.popleft()
         if not found.sets and not found.by_member and not any(other.group == set_.group for other in self._dropped):
             del self._groups[set_.group]
-        return 1
-
-    def _too_many_members(self) -> str:
-        return f"query: its partition's queries have {self.members} members (at most {self._members_max} are allowed)"
 
     # --- computing
 
@@ -313,27 +425,33 @@ class Sets:
         self._pass = _Pass(group, self._objects.names(group), self._waiting.pop(group))
         return self._pass
 
-    def _evaluate(self, current: _Pass, name: str, settled: list[QuerySet]) -> int:
-        """Put one object into the sets of a pass that it fits. Returns what that costs."""
+    def _evaluate(self, current: _Pass, spent: Spent, settled: list[QuerySet]) -> None:
+        """Put one object into the sets of a pass that it fits; the next one, or go on with the last."""
         found = self._groups[current.group]
+        name = current.name if current.left else current.names.pop()
+        # As it is now: what has changed it since has put it into all sets that it fits because of that.
         description = self._objects.description(current.group, name)
         if description is None:
-            return 1
-        if len(current.sets) <= FEW:
-            sets = list(current.sets)
-        else:
-            candidates = (found.sets[query] for query in found.index.candidates(name, description))
-            sets = [set_ for set_ in candidates if set_ in current.sets]
-        for set_ in sets:
-            if name in set_.members or not set_.query.matches(name, description):
+            current.left = []
+            return
+        if not current.left:
+            current.name = name
+            if len(current.sets) <= FEW:
+                current.left = list(current.sets)
+            else:
+                candidates = (found.sets[query] for query in found.index.candidates(name, description))
+                current.left = [set_ for set_ in candidates if set_ in current.sets]
+        asked = _Asked(spent)
+        while current.left and not asked.is_over(current.left[-1].query):
+            set_ = current.left.pop()
+            if set_ not in current.sets or name in set_.members or not set_.query.matches(name, description):
                 continue
-            if self.members >= self._members_max:
-                set_.refused = self._too_many_members()
+            if set_.is_new and (reason := self.why_no_members(current.group)):
+                set_.refused = reason
                 self._drop(set_)
                 settled.append(set_)
                 continue
             self._enter(found, set_, name)
-        return len(sets) or 1
 
     # --- members and changes
 
@@ -342,6 +460,7 @@ class Sets:
         set_.digest = (set_.digest + object_digest(name)) % MODULUS
         found.by_member.setdefault(name, {})[set_] = None
         self.members += 1
+        self._members_of[set_.group.partition("/")[0]] += 1
 
     def _leave(self, found: _Group, set_: QuerySet, name: str) -> None:
         set_.members.remove(name)
@@ -354,6 +473,10 @@ class Sets:
         if not sets:
             del found.by_member[name]
         self.members -= 1
+        domain = set_.group.partition("/")[0]
+        self._members_of[domain] -= 1
+        if not self._members_of[domain]:
+            del self._members_of[domain]
 
     def _log(self, set_: QuerySet, change: SetChange) -> None:
         set_.changes.append(change)
@@ -366,3 +489,21 @@ class Sets:
             oldest.logged -= 1
             if len(oldest.changes) > oldest.logged:
                 oldest.since = oldest.changes.popleft().offset
+
+
+class _Asked:
+    """Asks whether a turn is over, but not for each cheap evaluation: asking would take a tenth of it."""
+
+    __slots__ = ("_spent", "_unasked_us")
+
+    def __init__(self, spent: Spent) -> None:
+        self._spent = spent
+        self._unasked_us = 0.0
+
+    def is_over(self, query: Query) -> bool:
+        """Before this one is evaluated. The first one always is: so each turn comes further."""
+        if self._unasked_us < CHEAP_US:
+            self._unasked_us += query.evaluation_us_max
+            return False
+        self._unasked_us = query.evaluation_us_max
+        return self._spent()

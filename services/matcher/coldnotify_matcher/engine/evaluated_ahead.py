@@ -1,0 +1,74 @@
+"""What a record of the objects topic would say of its object, before it is taken in: for the queries of its group.
+
+How long it takes to hold queries against an object is up to who wrote them. So it is done ahead, in as many turns as it
+takes, while the object is still what it was to everybody. Then the record is taken in at once.
+"""
+
+from coldnotify_schemas.descriptions import KEY_PREFIX, Description
+from coldnotify_schemas.records import InvalidRecord, parse_public_record
+from coldnotify_streams.core.turns import Spent
+
+from coldnotify_matcher.engine.description_store import NEVER, same, understood
+from coldnotify_matcher.engine.partition_state import State
+
+_NOTHING: Description = {}
+
+
+class EvaluatedAhead:
+    """Of one partition."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def prepare(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:
+        """Whether the queries that the record concerns, if it is the next one, have been held against its object."""
+        state = self._state
+        if key is None or value is None or not state.live:
+            return True
+        text = key.decode(errors="replace")
+        described = text.startswith(KEY_PREFIX)
+        name_of = text.removeprefix(KEY_PREFIX)
+        group, name = _split(name_of)
+        if not state.members.sets.is_dear(group):
+            return True
+        try:
+            if described:
+                after = self._described(group, name, value, timestamp_ms)
+            else:
+                after = self._published(group, name, value)
+        except InvalidRecord:
+            return True  # it changes nothing
+        if after is None:
+            return True  # no query is held against what is not there
+        before = state.members.groups.description(group, name)
+        return state.members.sets.evaluate_ahead(group, name, before, after, spent)
+
+    def _described(self, group: str, name: str, value: bytes, timestamp_ms: int) -> Description | None:
+        """The object's description then; None: there is no such object, or it is described as it was."""
+        known = self._state.descriptions.of(group, name)
+        description = understood(value, timestamp_ms)
+        if known is not None and (timestamp_ms < known.version or same(known.description, description)):
+            return None
+        published = self._state.objects.is_published(f"{group}/{name}")
+        if published is None:
+            return description
+        return (_NOTHING if description is None else description) if published else None
+
+    def _published(self, group: str, name: str, value: bytes) -> Description | None:
+        """The same; None, too, where the object is there already."""
+        if self._state.members.groups.description(group, name) is not None and self._state.objects.is_published(
+            f"{group}/{name}"
+        ):
+            return None
+        if parse_public_record(value).deleted:
+            return None
+        known = self._state.descriptions.of(group, name)
+        description = None if known is None or known.version == NEVER else known.description
+        return _NOTHING if description is None else description
+
+
+def _split(key: str) -> tuple[str, str]:
+    """domain/group, and the object's name, which may have slashes, too."""
+    domain, _, rest = key.partition("/")
+    group, _, name = rest.partition("/")
+    return f"{domain}/{group}", name

@@ -1,0 +1,139 @@
+"""Places of registered queries: a partition has room for so many, for so many bytes, and for so much work.
+
+A query that is registered keeps its place, whether its clients are connected or not, and whoever comes after it. Who
+comes new is refused where there is no room. A domain has at most half of what the others leave: so none can take all,
+and there is room for who comes later. What was loaded keeps its place, too, also where that is above a limit.
+"""
+
+from dataclasses import dataclass, field
+
+from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.query_index import size_bytes_of
+
+PLACES_MAX = 20_000
+"""Of different texts, by group: a domain alone has 10,000."""
+BYTES_MAX = 256 * 2**20
+"""In memory, if all of them had a set at once. A usual query takes some 6 KiB, so this is what large ones may take."""
+STEPS_MAX = 400_000
+"""Of the regular expressions of all of them, as RE2 counts. A change of one object is held against those of its domain
+that look at what has changed: of the dearest, all of a domain's steps take 0.6 s."""
+_BYTES_ASSUMED, _BYTES_ASSUMED_EACH = 4096, 16
+"""Of a query that was loaded and that no client with a session has had since: some, and for each byte of its text."""
+_KIB = 1024
+
+
+def share_of(most: int, others: int) -> int:
+    """How much a domain may have where there is room for `most`, and others have so much."""
+    return max(0, most - others) // 2
+
+
+@dataclass(slots=True)
+class Taken:
+    """How much is taken."""
+
+    places: int = 0
+    size_bytes: int = 0
+    steps: int = 0
+
+    def add(self, other: "Taken", sign: int = 1) -> None:
+        """So much more, or less."""
+        self.places += sign * other.places
+        self.size_bytes += sign * other.size_bytes
+        self.steps += sign * other.steps
+
+
+@dataclass(slots=True)
+class _Place:
+    taken: Taken
+    registered: int = 0
+    """By so many clients."""
+    known: bool = False
+    """What it takes is not assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesMax:
+    """The limits of a partition."""
+
+    places: int = PLACES_MAX
+    size_bytes: int = BYTES_MAX
+    steps: int = STEPS_MAX
+
+
+@dataclass(slots=True)
+class QueryPlaces:
+    """Those of one partition."""
+
+    limits: PlacesMax = field(default_factory=PlacesMax)
+    taken: Taken = field(default_factory=Taken)
+    _places: dict[tuple[str, int], _Place] = field(default_factory=dict)
+    """By group (domain/group) and the query's hash."""
+    _by_domain: dict[str, Taken] = field(default_factory=dict)
+
+    def add(self, group: str, hash_: int, text: str) -> None:
+        """One more client is registered for it."""
+        place = self._places.get((group, hash_))
+        if place is None:
+            assumed_bytes = _BYTES_ASSUMED + _BYTES_ASSUMED_EACH * len(text.encode(errors="replace"))
+            place = self._places[group, hash_] = _Place(Taken(1, assumed_bytes))
+            self._take(group, place.taken)
+        place.registered += 1
+
+    def remove(self, group: str, hash_: int) -> None:
+        """One of these is not any more."""
+        place = self._places[group, hash_]
+        place.registered -= 1
+        if not place.registered:
+            del self._places[group, hash_]
+            self._take(group, place.taken, -1)
+
+    def price(self, group: str, hash_: int, query: Query) -> None:
+        """It is registered, and what it takes can be known."""
+        place = self._places.get((group, hash_))
+        if place is not None and not place.known:
+            self._take(group, place.taken, -1)
+            place.taken, place.known = _taken_by(query), True
+            self._take(group, place.taken)
+
+    def why_no_room(self, group: str, hash_: int, query: Query) -> str:
+        """Why nobody may be registered for it who is not; "": there is room."""
+        if (group, hash_) in self._places:
+            return ""
+        domain = group.partition("/")[0]
+        own, new = self._by_domain.get(domain, Taken()), _taken_by(query)
+        of_others = Taken()
+        of_others.add(self.taken)
+        of_others.add(own, -1)
+        for what, has, more, others, most, unit in (
+            ("different queries", own.places, new.places, of_others.places, self.limits.places, ""),
+            (
+                "queries of",
+                own.size_bytes // _KIB,
+                -(-new.size_bytes // _KIB),
+                of_others.size_bytes // _KIB,
+                self.limits.size_bytes // _KIB,
+                " KiB of memory",
+            ),
+            ("regular expressions of", own.steps, new.steps, of_others.steps, self.limits.steps, " steps"),
+        ):
+            share = share_of(most, others)
+            if more and has + more > share:
+                count = f"{has} {what}" if not unit else f"{what} {has}{unit}"
+                more_of_it = "" if not unit else f", this one takes {more}{unit}"
+                return (
+                    f"{domain} has {count} in its partition{more_of_it} "
+                    f"(at most {share}{unit} are allowed, while others have {others})"
+                )
+        return ""
+
+    def _take(self, group: str, taken: Taken, sign: int = 1) -> None:
+        domain = group.partition("/")[0]
+        own = self._by_domain.setdefault(domain, Taken())
+        own.add(taken, sign)
+        self.taken.add(taken, sign)
+        if not own.places:
+            del self._by_domain[domain]
+
+
+def _taken_by(query: Query) -> Taken:
+    return Taken(1, size_bytes_of(query), query.steps)

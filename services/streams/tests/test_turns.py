@@ -1,0 +1,136 @@
+"""Turns of partitions: who has much to do waits for itself, and the others do not."""
+
+import pytest
+from coldnotify_streams.core.actions import HoldBack, ReadOn
+from coldnotify_streams.core.run import Limits
+from coldnotify_streams.core.turns import endless, never, timed
+from coldnotify_testkit.tally_bench import bench
+from coldnotify_testkit.tally_job import REQUESTS, TABLE
+from coldnotify_testkit.turns import turn_of
+
+
+def test_a_turn_is_over_by_the_clock() -> None:
+    now_s = 5.0
+    begin = timed(lambda: now_s, 0.010)
+    spent = begin()
+    assert not spent()
+    now_s = 5.0099
+    assert not spent()
+    now_s = 5.0101
+    assert spent()
+    assert not begin()(), "the next one is another one"
+    assert endless() is never
+    assert not never()
+
+
+def test_records_of_a_partition_wait_for_its_next_turn_and_those_of_others_do_not() -> None:
+    one = bench()
+    for _ in range(10):
+        one.append(TABLE, 0, b"x", b"1")
+    one.append(TABLE, 1, b"x", b"1")
+    one.next_turn = lambda: turn_of(2)
+    one.step(seconds=0.001)
+    assert [one.partition(number).position for number in (0, 1)] == [3, 1]
+    assert one.run.unfinished == {0}
+    one.step(seconds=0.001)
+    assert one.partition(0).position == 6
+    while one.run.unfinished:
+        one.step(seconds=0.001)
+    assert one.partition(0).position == 10
+    assert one.committed.get((TABLE, 0), 0) <= 10
+
+
+def test_requests_of_a_partition_wait_for_its_next_turn_and_what_they_wait_for_is_not_committed() -> None:
+    one = bench()
+    for _ in range(7):
+        one.request(0)
+    one.request(1)
+    one.next_turn = lambda: turn_of(1)
+    one.step()
+    assert (one.partition(0).handled, one.partition(1).handled) == ([0, 1], [0])
+    assert one.run.unfinished == {0}
+    assert one.committed[REQUESTS, 0] == 2
+    while one.run.unfinished:
+        one.step()
+    one.step()
+    assert one.partition(0).handled == list(range(7))
+    assert one.committed[REQUESTS, 0] == 7
+
+
+def test_each_turn_comes_further_however_short_it_is() -> None:
+    one = bench()
+    one.next_turn = lambda: turn_of(0)
+    for _ in range(3):
+        one.append(TABLE, 0, b"x", b"1")
+        one.request(0)
+    for _ in range(20):
+        one.step(seconds=0.001)
+    assert (one.partition(0).position, one.partition(0).handled) == (3, [0, 1, 2])
+
+
+def test_a_record_that_takes_many_turns_is_handled_once_it_is_prepared_and_what_is_behind_it_waits() -> None:
+    one = bench()
+    one.partition(0).to_prepare[0] = 5
+    one.append(TABLE, 0, b"x", b"1")
+    one.append(TABLE, 0, b"x", b"1")
+    one.request(0, wait=True)
+    one.request(0)
+    one.next_turn = lambda: turn_of(2)
+    one.step(seconds=0.001)
+    assert (one.partition(0).position, one.partition(0).handled) == (0, [])
+    one.append(TABLE, 1, b"x", b"1")
+    one.step(seconds=0.001)
+    assert (one.partition(0).position, one.partition(1).position) == (0, 1)
+    for _ in range(5):
+        one.step(seconds=0.001)
+    assert (one.partition(0).position, one.partition(0).handled) == (2, [0, 1])
+
+
+def test_the_readers_leave_the_records_of_a_partition_in_kafka_while_many_wait_for_its_turns() -> None:
+    one = bench(limits=Limits(unread_max=5))
+    one.next_turn = lambda: turn_of(0)
+    for _ in range(10):
+        one.append(TABLE, 0, b"x", b"1")
+    done = one.step(seconds=0.001)
+    assert [action for action in done if isinstance(action, HoldBack | ReadOn)] == [HoldBack(0)]
+    for _ in range(30):
+        one.append(TABLE, 0, b"x", b"1")
+    said = []
+    while one.partition(0).position < 40:
+        said += [type(action) for action in one.step(seconds=0.001) if isinstance(action, HoldBack | ReadOn)]
+        assert len(one.partition(0).unread.records) <= 40
+    assert said == [ReadOn, HoldBack, ReadOn]
+
+
+@pytest.mark.parametrize("values_bytes", [10, 1000])
+def test_so_it_is_with_large_ones(values_bytes: int) -> None:
+    one = bench(limits=Limits(unread_bytes_max=1500))
+    one.next_turn = lambda: turn_of(0)
+    for _ in range(3):
+        one.append(TABLE, 0, b"x", b"1" * values_bytes)
+    done = one.step(seconds=0.001)
+    assert any(isinstance(action, HoldBack) for action in done) is (values_bytes == 1000)
+
+
+def test_what_raises_while_it_is_prepared_or_read_late_is_set_aside_as_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = bench()
+    one.next_turn = lambda: turn_of(0)
+    one.append(TABLE, 0, b"x", b"1")
+    one.append(TABLE, 0, b"x", b"raise")
+    one.append(TABLE, 0, b"x", b"1")
+    for _ in range(40):
+        one.step()
+    assert [record.offset for record in one.partition(0).aside] == [1]
+    assert one.partition(0).position == 3
+
+
+def test_a_partition_that_is_revoked_with_records_that_wait_hands_over_what_it_has_handled() -> None:
+    one = bench()
+    one.next_turn = lambda: turn_of(0)
+    for _ in range(5):
+        one.append(TABLE, 0, b"x", b"1")
+    one.step()
+    one.commit(one.run.last_offsets())
+    assert one.committed[TABLE, 0] == one.partition(0).position < 5
