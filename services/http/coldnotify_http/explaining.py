@@ -132,6 +132,9 @@ def _publish(obj: Row | None, matcher: Row) -> Iterable[Event]:
     yield {"when_ms": obj["published_ms"], "step": "publish", "text": text}
 
 
+_MEMBER = {True: "a member", False: "no member", None: "not known whether a member"}
+
+
 def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str | None) -> Iterable[Event]:
     text = f"the matcher (generation {matcher['generation']}) has read up to offset {matcher['position'] - 1}"
     if matcher["requests_waiting"]:
@@ -145,7 +148,7 @@ def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str |
         text += f", one of {client['registered']} interests" if registered else ""
         for query in obj.get("client_queries", ()) if obj is not None else ():
             yield {"when_ms": None, "step": "match", "text": text}
-            text = f"query {query['query']}: {'a member' if query['member'] else 'no member'}; {query['why']}"
+            text = f"query {query['query']}: {_MEMBER[query['member']]}; {query['why']}"
     else:
         text = f"the client is registered for {client['registered']} interests and lacks {len(matcher['lacking'])}"
     yield {"when_ms": None, "step": "match", "text": text}

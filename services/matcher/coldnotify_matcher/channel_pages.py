@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.list_pages import page, page_request
+from coldnotify_common.list_pages import page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_object
 
@@ -15,7 +15,7 @@ from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
+from coldnotify_matcher.state_pages import HasWorker, Look, first_of, in_a_thread
 
 MESSAGES_SHOWN_MAX = 20
 """Of one channel."""
@@ -43,59 +43,74 @@ class Channels:
 
     def channels(self, request: web.Request) -> web.Response:
         """GET .../channels?limit&after: those that have messages, or subscribers."""
-        limit, after = page_request(request.query)
+        asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
-            log, subscribers = _log(partition, prefix), _subscribers(partition, prefix)
-            keys = set(subscribers) if log is None else subscribers.keys() | log.last.keys(prefix)
-            names = sorted(key.removeprefix(prefix) for key in keys)
-            shown = page(names, limit, after, lambda name: _show(prefix, name, subscribers.get(prefix + name, []), log))
-        return web.json_response(shown)
+            log = _log(partition, prefix)
+            keys = [] if log is None else list(log.last.keys(prefix))
+        subscribers = self._subscribers(partition, prefix)
+        part, next_ = first_of((key.removeprefix(prefix) for key in {*keys, *subscribers}), asked)
+        items = [self._show(partition, prefix, name, subscribers.get(prefix + name, []), log) for name in part]
+        return web.json_response({"items": items, "next": next_})
 
     def channel(self, request: web.Request) -> web.Response:
         """GET .../channels/{channel}?limit&after: its subscribers paged, and its last messages."""
         name = check_object(request.match_info["channel"], "channel")
-        limit, after = page_request(request.query)
+        asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
             key, log = prefix + name, _log(partition, prefix)
-            subscribers = _subscribers(partition, prefix).get(key, [])
-            if not subscribers and (log is None or log.last.known(key) is None):
-                return error_response(404, f"channel: {key} has no messages and no subscribers")
-            by_name = {client.name: (client, channel) for client, channel in subscribers}
-            shown = {
-                **_show(prefix, name, subscribers, log),
-                "retention": None if log is None else log.retention.value,
-                "subscriptions": page(sorted(by_name), limit, after, lambda one: show_subscriber(*by_name[one], log)),
-                "messages": [] if log is None else list(map(show_message, log.tail.latest(key, MESSAGES_SHOWN_MAX))),
-            }
+            last = None if log is None else log.last.known(key)
+            messages = [] if log is None else list(map(show_message, log.tail.latest(key, MESSAGES_SHOWN_MAX)))
+        subscribers = self._subscribers(partition, prefix, key).get(key, [])
+        if not subscribers and last is None:
+            return error_response(404, f"channel: {key} has no messages and no subscribers")
+        by_name = {client.name: (client, channel) for client, channel in subscribers}
+        shown = {
+            **self._show(partition, prefix, name, subscribers, log),
+            "retention": None if log is None else log.retention.value,
+            "subscriptions": self._look.page(
+                partition, by_name, asked, lambda one: show_subscriber(*by_name[one], log)
+            ),
+            "messages": messages,
+        }
         return web.json_response(shown)
+
+    def _subscribers(self, partition: Partition, prefix: str, only: str | None = None) -> _Subscribers:
+        """By the channels' keys; `only`: of this one."""
+        with self._look.lock():
+            clients = list(partition.engine.clients.items())
+        by_key: _Subscribers = {}
+        for client in self._look.each(partition, [one for key, one in clients if key.startswith(prefix)]):
+            found = client.channels.values() if only is None else filter(None, [client.channels.by_key.get(only)])
+            for channel in found:
+                by_key.setdefault(channel.key, []).append((client, channel))
+        return by_key
+
+    def _show(
+        self,
+        partition: Partition,
+        prefix: str,
+        name: str,
+        subscribers: list[tuple[Client, RegisteredChannel]],
+        log: ChannelLog | None,
+    ) -> dict[str, Any]:
+        """`last` is null where the log has no message of it any more."""
+        online = behind = 0
+        for client, channel in self._look.each(partition, subscribers):
+            online += client.session is not None
+            behind += is_behind(client, channel, log)
+        return {
+            "channel": name,
+            "last": None if log is None else log.last.known(prefix + name),
+            "subscribers": len(subscribers),
+            "online": online,
+            "behind": behind,
+        }
 
 
 def _log(partition: Partition, prefix: str) -> ChannelLog | None:
     """That of the domain's channels; None where Kafka has no topics for them."""
     state = partition.engine.state
     return state.channel_logs.get(state.rules.retentions.of(prefix.partition("/")[0]))
-
-
-def _subscribers(partition: Partition, prefix: str) -> _Subscribers:
-    by_key: _Subscribers = {}
-    for key, client in partition.engine.clients.items():
-        if client.channels and key.startswith(prefix):
-            for channel in client.channels.values():
-                by_key.setdefault(channel.key, []).append((client, channel))
-    return by_key
-
-
-def _show(
-    prefix: str, name: str, subscribers: list[tuple[Client, RegisteredChannel]], log: ChannelLog | None
-) -> dict[str, Any]:
-    """`last` is null where the log has no message of it any more."""
-    return {
-        "channel": name,
-        "last": None if log is None else log.last.known(prefix + name),
-        "subscribers": len(subscribers),
-        "online": sum(client.session is not None for client, _ in subscribers),
-        "behind": sum(is_behind(client, channel, log) for client, channel in subscribers),
-    }
 
 
 def show_message(message: Message) -> dict[str, Any]:

@@ -51,10 +51,9 @@ def show_subscriber(client: Client, channel: RegisteredChannel, log: ChannelLog 
     return {"client": client.name, **_standing(client, channel, log), "cursor": cursor_of(client)}
 
 
-def show_channels(client: Client, log: ChannelLog | None) -> list[dict[str, Any]]:
-    """The channels of one client, by their names."""
-    channels = sorted(client.channels.values(), key=lambda channel: channel.key)
-    return [{"channel": channel_of(one.text)[0], **_standing(client, one, log)} for one in channels]
+def show_channel(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> dict[str, Any]:
+    """One channel of a client."""
+    return {"channel": channel_of(channel.text)[0], **_standing(client, channel, log)}
 
 
 def cursor_of(client: Client) -> int | None:

@@ -7,10 +7,8 @@ each object at some time during the request, and not of all at the same time.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
@@ -23,21 +21,14 @@ from coldnotify_schemas.descriptions import Description
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.objects import UNKNOWN
+from coldnotify_matcher.evaluating import PASS_S_MAX, REST_S, TURN_S_MAX, Evaluation, in_turn
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread, show_description
 
 OBJECTS_A_LOCK = 1_000
 """Looked up while the worker waits: about a millisecond."""
-EVALUATIONS_A_REST = 200
-"""Some 0.3 ms; at most 400 where all have the longest regular expressions."""
-REST_S = 0.0002
-"""The worker's thread gets the interpreter then, which one that computes keeps for 5 ms otherwise."""
 NAMES_A_SORT = 5_000
 """Sorting them takes a millisecond, in which no other thread has the interpreter."""
-PASS_S_MAX = 1.0
-"""Then a page ends early, and the next one goes on from there. An HTTP node waits for 3 s by default."""
-TURN_S_MAX = 1.5
-"""One query is evaluated at a time, since all of them and the worker share one interpreter. Others wait so long."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
@@ -59,7 +50,6 @@ class Found:
 
     def __init__(self, current: HasWorker, *, pass_s: float = PASS_S_MAX, turn_s: float = TURN_S_MAX) -> None:
         self._look = Look(current)
-        self._turn = threading.Lock()
         self._pass_s = pass_s
         self._turn_s = turn_s
 
@@ -75,7 +65,7 @@ class Found:
         except InvalidQuery as error:
             place = {"line": error.line, "column": error.column, "expected": error.reason}
             return error_response(400, f"query: {error}", field="query", **place)
-        with self._in_turn():
+        with in_turn(self._turn_s):
             with self._look.served(request) as (prefix, partition):
                 keys = list(partition.engine.objects)
                 described = list(partition.engine.state.descriptions.of_group(prefix[:-1]))
@@ -87,17 +77,13 @@ class Found:
         self, query: Query, asked: PageRequest, partition: Partition, prefix: str, names: Iterator[str]
     ) -> dict[str, object]:
         """Those of the names that fit, until there are enough, or the time is over."""
-        until_s = time.monotonic() + self._pass_s
+        evaluation = Evaluation(self._pass_s)
         items: list[dict[str, Any]] = []
         while part := list(islice(names, OBJECTS_A_LOCK)):
             for number, one in enumerate(self._slice(partition, prefix, part), 1):
                 if one is not None and query.matches(one.name, one.description or {}):
                     items.append(_shown(one))
-                ends = len(items) == asked.limit
-                if number % EVALUATIONS_A_REST == 0:
-                    time.sleep(REST_S)
-                    ends = ends or time.monotonic() > until_s
-                if ends:
+                if not evaluation.goes_on() or len(items) == asked.limit:
                     more = number < len(part) or next(names, None) is not None
                     return {"query": query.text, "items": items, "next": part[number - 1] if more else None}
         return {"query": query.text, "items": items, "next": None}
@@ -108,15 +94,6 @@ class Found:
             if not self._look.serves(partition):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
             return [_one(partition, prefix, name) for name in names]
-
-    @contextmanager
-    def _in_turn(self) -> Iterator[None]:
-        if not self._turn.acquire(timeout=self._turn_s):
-            raise web.HTTPServiceUnavailable(text="other queries are being evaluated", headers={"Retry-After": "1"})
-        try:
-            yield
-        finally:
-            self._turn.release()
 
 
 def _in_order(names: Iterable[str], after: str | None) -> Iterator[str]:

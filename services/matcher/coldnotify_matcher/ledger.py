@@ -7,33 +7,35 @@ for an object below its cursor counts as having applied it before its callback r
 the object becomes a member. The client that caused a version (`source`) is spared its notification and counts as having
 it. Who is registered by a query is asked of it at each look, also where the client is away.
 
-A scan of many clients takes the worker's lock for some thousands at a time, so that it holds up no step.
+A scan of many clients takes the worker's lock for some milliseconds at a time (`Look.each`), and evaluates queries
+without it (`evaluating`), so that it holds up no step.
 """
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiohttp import web
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.web import error_response
+from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR
+from coldnotify_matcher.evaluating import Evaluation, fits, in_turn, why
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.outcome_pages import show_outcome
 from coldnotify_matcher.state_pages import HasWorker, Look, client_summary, in_a_thread, show_object
 
-STEPS_A_LOCK = 2_000
-"""Registrations that are looked at while the worker waits: some milliseconds, 20 at most."""
 LACKING_SHOWN_MAX = 100
 """Objects that one explanation lists."""
 
@@ -86,20 +88,6 @@ def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
     return _time_or_null(publishes[first].timestamp_ms if first < len(publishes) else obj.published_ms)
 
 
-def portions(clients: Iterable[Client]) -> Iterator[list[Client]]:
-    """What may be looked at in one go: clients with STEPS_A_LOCK registrations together, or one that has more."""
-    portion: list[Client] = []
-    steps = 0
-    for client in clients:
-        portion.append(client)
-        steps += 1 + client.registered
-        if steps >= STEPS_A_LOCK:
-            yield portion
-            portion, steps = [], 0
-    if portion:
-        yield portion
-
-
 class Ledger:
     """The handlers; they run in threads."""
 
@@ -133,22 +121,21 @@ class Ledger:
                 taken = engine.history.outcome(record[1])
                 if taken is not None and taken.key == obj.key:
                     shown |= show_outcome(taken)
+            clients = [client for client in engine.clients.values() if not client.looks]
+        wanting = self._wanting(partition, [one for one in clients if one.key.startswith(prefix)], obj)
         rows: dict[str, dict[str, Any]] = {}
         registered = asleep = 0
-        for clients in self._scan(partition):
-            for client in clients:
-                if not client.key.startswith(prefix) or not engine.wants(client, obj):
-                    continue
-                registered += 1
-                if lacks(client, obj, mark):
-                    asleep += client.session is None
-                    rows[client.name] = {
-                        "client": client.name,
-                        "state": _state(client),
-                        "since_ms": lacking_since_ms(engine, client, obj) if mark.offset is not None else None,
-                        "last_seen_ms": _last_seen_ms(client),
-                        "cursor": client.cursor if client.cursor >= 0 else None,
-                    }
+        for client in self._look.each(partition, wanting):
+            registered += 1
+            if lacks(client, obj, mark):
+                asleep += client.session is None
+                rows[client.name] = {
+                    "client": client.name,
+                    "state": _state(client),
+                    "since_ms": lacking_since_ms(engine, client, obj) if mark.offset is not None else None,
+                    "last_seen_ms": _last_seen_ms(client),
+                    "cursor": client.cursor if client.cursor >= 0 else None,
+                }
         shown |= {
             "registered": registered,
             "applied": registered - len(rows),
@@ -167,6 +154,7 @@ class Ledger:
         object_name = request.query.get("object")
         if object_name is not None:
             check_object(object_name)
+        looked: Looked | None = None
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
             client = engine.clients.get(prefix + name)
@@ -191,6 +179,19 @@ class Ledger:
                 shown["rejected"] = [one._asdict() for one in engine.history.rejections(prefix + object_name)]
                 if obj is not None:
                     shown["object"] = self._object(engine, client, obj)
+                    looked = None if client is None else engine.look_at_queries(client, obj.name)
+        if looked is not None and (looked.members or looked.refused) and object_name is not None:
+            about = shown["object"]
+            with in_turn():
+                queries = why(looked, object_name, Evaluation())
+            about["client_queries"] = [
+                {"query": text, "member": member, "why": words} for text, member, words in queries
+            ]
+            by_query = any(member for _, member, _ in queries)
+            about["client_applied"] |= by_query and not about["client_registered"] and about["client_has"]
+            about["client_registered"] |= by_query
+        if shown["object"] is not None:
+            del shown["object"]["client_has"]
         return web.json_response({**shown, "now_ms": time.time_ns() // 1_000_000})
 
     def _lacked(self, engine: Engine, client: Client) -> list[dict[str, Any]]:
@@ -204,30 +205,41 @@ class Ledger:
         shown = show_object(obj)
         del shown["payload"]
         mark = mark_of(engine, obj, None)
-        registered = client is not None and engine.wants(client, obj)
-        why = [] if client is None else engine.why_queries(client, obj.name)
+        registered = client is not None and client.interested(obj)
+        has = client is not None and mark.offset is not None and not lacks(client, obj, mark)
         return {
             **shown,
             "held": engine.held_since(obj) is not None,
             "client_registered": registered,
-            "client_applied": registered
-            and client is not None
-            and mark.offset is not None
-            and not lacks(client, obj, mark),
-            "client_queries": [{"query": text, "member": member, "why": words} for text, member, words in why],
+            "client_applied": registered and has,
+            "client_has": has,
+            "client_queries": [],
             "client_is_source": client is not None and client.published(obj),
             "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
         }
 
-    def _scan(self, partition: Partition) -> Iterator[list[Client]]:
-        """All clients, some thousands at a time, each while the lock is held. 503 if the partition goes meanwhile."""
-        with self._look.lock():
-            clients = iter([client for client in partition.engine.clients.values() if not client.looks])
-        for part in portions(clients):
-            with self._look.lock():
-                if not self._look.serves(partition):
-                    raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
-                yield part
+    def _wanting(self, partition: Partition, clients: Iterable[Client], obj: Obj) -> list[Client]:
+        """Those that are to be told the object's newest version, by its name or by a query."""
+        engine = partition.engine
+        wanting: list[Client] = []
+        undecided: list[tuple[Client, list[str]]] = []
+        description: Description | None = None
+        for client in self._look.each(partition, clients):
+            if client.interested(obj):
+                wanting.append(client)
+            elif client.queries:
+                looked = engine.look_at_queries(client, obj.name)
+                description = looked.description
+                if any(looked.members.values()):
+                    wanting.append(client)
+                elif texts := [text for text, member in looked.members.items() if member is None]:
+                    undecided.append((client, texts))
+        if not undecided or description is None:
+            return wanting
+        with in_turn():
+            texts_of_all = (text for _, texts in undecided for text in texts)
+            fitting = fits(texts_of_all, obj.name, description, Evaluation())
+        return wanting + [client for client, texts in undecided if any(fitting[text] for text in texts)]
 
 
 def _version(request: web.Request) -> int | None:

@@ -1,6 +1,6 @@
 """How delivery goes as a whole: the busiest groups, the slowest clients, the oldest undelivered; a group as a matrix.
 
-One look is a pass over all clients, some thousands at a time; a client that has all there is of its group costs one
+One look is a pass over all clients, some milliseconds at a time; a client that has all there is of its group costs one
 comparison, others one for each registration by name. What clients lack of their queries' members is not counted: it
 would be asked of each set. A pass that takes too long ends early and says so (`partial`).
 """
@@ -8,30 +8,27 @@ would be asked of each set. A pass that takes too long ends early and says so (`
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
-from coldnotify_common.list_pages import page, page_request
+from coldnotify_common.list_pages import PageRequest, page_request
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.web import BadRequest
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.ledger import STEPS_A_LOCK, lacking_since_ms, portions
+from coldnotify_matcher.ledger import lacking_since_ms
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
+from coldnotify_matcher.state_pages import HasWorker, Look, first_of, in_a_thread
 
 SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""
 GROUPS_SHOWN_MAX = 200
-T = TypeVar("T")
 SEEN_MS = {"seen_1h": 3_600_000, "seen_1d": 86_400_000, "seen_7d": 7 * 86_400_000}
 """Clients that are connected, or were not longer ago than this: fleets that only wake are never online."""
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", *SEEN_MS)
@@ -42,7 +39,7 @@ OVERDUE_S_DEFAULT = 3600
 _OVERDUE_S_MAX = 10**9 - 1
 MATRIX_OBJECTS_MAX = 100
 MATRIX_FROM_MAX = 100_000
-"""Of `objects_from`: beyond, a look at the matrix would sort too much under the lock."""
+"""Of `objects_from`: beyond, a look at the matrix would sort too much."""
 MATRIX_SCANNED_MAX = 5_000
 """Clients that one request looks at, where only those that lack something are wanted."""
 
@@ -140,35 +137,39 @@ class Overview:
         objects_from = whole_number("objects_from", request.query.get("objects_from", "0"), maximum=MATRIX_FROM_MAX)
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
-            keys = sorted(key for key, one in engine.clients.items() if key.startswith(prefix) and not one.looks)
-            of_group = [key for key in engine.objects if key.startswith(prefix)]
-            newest = nlargest(objects_from + MATRIX_OBJECTS_MAX, of_group, key=engine.objects.offset_of)
-            objects = [engine.objects[key] for key in newest[objects_from:]]
+            all_clients = list(engine.clients.values())
+            all_keys = list(engine.objects)
+        by_name = {one.name: one for one in all_clients if one.key.startswith(prefix) and not one.looks}
+        of_group = [key for key in all_keys if key.startswith(prefix)]
+        offsets = [
+            (engine.objects.offset_of(key), key)
+            for key in self._look.each(partition, of_group)
+            if key in engine.objects
+        ]
+        newest = nlargest(objects_from + MATRIX_OBJECTS_MAX, offsets)[objects_from:]
+        objects = [engine.objects[key] for _, key in self._look.each(partition, newest) if key in engine.objects]
 
-            def row(name: str) -> dict[str, Any]:
-                return _matrix_row(engine, engine.clients[prefix + name], objects)
+        def row(name: str) -> dict[str, Any]:
+            return _matrix_row(engine, by_name[name], objects)
 
-            names = [key.removeprefix(prefix) for key in keys]
-            if lacking == "yes":
-                lack = _of_those_that_lack(
-                    names, limit, after, lambda name: bool(engine.clients[prefix + name].lacking())
-                )
-                clients: dict[str, Any] = {"items": [row(name) for name in lack[0]], "next": lack[1]}
-            else:
-                clients = {**page(names, limit, after, row)}
-            shown: dict[str, Any] = {
-                "objects": [
-                    {
-                        "object": obj.name,
-                        "version": obj.version if obj.version >= 0 else None,
-                        "registered": obj.registered,
-                    }
-                    for obj in objects
-                ],
-                "objects_count": len(of_group),
-                "clients_count": len(keys),
-                **clients,
-            }
+        clients: dict[str, Any]
+        if lacking == "yes":
+            clients = self._of_those_that_lack(partition, by_name, limit, after, row)
+        else:
+            clients = {**self._look.page(partition, by_name, PageRequest(limit, after), row)}
+        shown: dict[str, Any] = {
+            "objects": [
+                {
+                    "object": obj.name,
+                    "version": obj.version if obj.version >= 0 else None,
+                    "registered": obj.registered,
+                }
+                for obj in objects
+            ],
+            "objects_count": len(of_group),
+            "clients_count": len(by_name),
+            **clients,
+        }
         return web.json_response(shown | {"now_ms": time.time_ns() // 1_000_000})
 
     def _pass(self, partition: Partition, overdue_before_ms: int, deadline_s: float) -> _Pass:
@@ -176,30 +177,42 @@ class Overview:
         now_ms = time.time_ns() // 1_000_000
         with self._look.lock():
             objects = partition.engine.objects
-            keys = iter(list(objects))
+            keys = list(objects)
             clients = [client for client in partition.engine.clients.values() if not client.looks]
-        for part in self._parts(partition, iter(lambda: list(islice(keys, STEPS_A_LOCK)), [])):
-            for key in part:
+        try:
+            for key in self._look.each(partition, keys):
                 if key not in objects:
                     continue  # forgotten meanwhile
                 group = found.groups.setdefault(_group_of(key), _Group())
                 group.objects += 1
                 group.newest_offset = max(group.newest_offset, objects.offset_of(key))
-        for of_clients in self._parts(partition, portions(clients)):
-            for client in of_clients:
+            for client in self._look.each(partition, clients):
                 _take(found, partition.engine, client, overdue_before_ms, now_ms)
-            if time.monotonic() > deadline_s:
-                found.partial = True
-                break
+                if time.monotonic() > deadline_s:
+                    found.partial = True
+                    break
+        except web.HTTPServiceUnavailable:
+            if self._look.serves(partition):
+                raise
         return found
 
-    def _parts(self, partition: Partition, parts: Iterator[list[T]]) -> Iterator[list[T]]:
-        """Each while the lock is held; no more of them once the partition is given up."""
-        for part in parts:
-            with self._look.lock():
-                if not self._look.serves(partition):
-                    return
-                yield part
+    def _of_those_that_lack(
+        self,
+        partition: Partition,
+        by_name: Mapping[str, Client],
+        limit: int,
+        after: str | None,
+        row: Callable[[str], dict[str, Any]],
+    ) -> dict[str, Any]:
+        """Of the names above `after`, the first `limit` that lack something; behind which may be more."""
+        part, next_ = first_of(by_name, PageRequest(MATRIX_SCANNED_MAX, after))
+        found: list[dict[str, Any]] = []
+        for name in self._look.each(partition, part):
+            if by_name[name].lacking():
+                found.append(row(name))
+                if len(found) == limit:
+                    return {"items": found, "next": name if name != part[-1] or next_ is not None else None}
+        return {"items": found, "next": next_}
 
 
 def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int, now_ms: int) -> None:
@@ -275,21 +288,6 @@ def _show_undelivered(obj: Obj, since_ms: int, lacking: int, asleep: int) -> dic
         "asleep": asleep,
         "registered": obj.registered,
     }
-
-
-def _of_those_that_lack(
-    names: list[str], limit: int, after: str | None, lacks: Callable[[str], bool]
-) -> tuple[list[str], str | None]:
-    """Of the sorted `names` above `after`, the first `limit` that lack something; behind which may be more."""
-    start = 0 if after is None else bisect_right(names, after)
-    part = names[start : start + MATRIX_SCANNED_MAX]
-    found: list[str] = []
-    for name in part:
-        if lacks(name):
-            found.append(name)
-            if len(found) == limit:
-                return found, name if name != names[-1] else None
-    return found, part[-1] if start + len(part) < len(names) else None
 
 
 def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.list_pages import page, page_request
+from coldnotify_common.list_pages import page_request
 
-from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
@@ -31,20 +30,14 @@ class Queries:
 
     def queries(self, request: web.Request) -> web.Response:
         """GET .../queries?limit&after: by the texts as they were registered, in their order."""
-        limit, after = page_request(request.query)
+        asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
-            by_text = _by_text(partition.engine, prefix)
-            shown = page(sorted(by_text), limit, after, lambda text: _show(text, by_text[text]))
-        return web.json_response(shown)
-
-
-def _by_text(engine: Engine, prefix: str) -> dict[str, list[tuple[Client, RegisteredQuery]]]:
-    by_text: dict[str, list[tuple[Client, RegisteredQuery]]] = {}
-    for key, client in engine.clients.items():
-        if client.queries and key.startswith(prefix):
+            clients = list(partition.engine.clients.items())
+        by_text: dict[str, list[tuple[Client, RegisteredQuery]]] = {}
+        for client in self._look.each(partition, [one for key, one in clients if key.startswith(prefix)]):
             for query in client.queries.values():
                 by_text.setdefault(query.text, []).append((client, query))
-    return by_text
+        return web.json_response(self._look.page(partition, by_text, asked, lambda text: _show(text, by_text[text])))
 
 
 def _show(text: str, registered: Iterable[tuple[Client, RegisteredQuery]]) -> dict[str, Any]:

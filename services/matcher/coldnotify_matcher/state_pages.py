@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
-from coldnotify_common.list_pages import page, page_request
+from coldnotify_common.list_pages import Page, PageRequest, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 
-from coldnotify_matcher.channel_standing import cursor_of, show_channels
+from coldnotify_matcher.channel_standing import cursor_of, show_channel
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import NEVER, Described
@@ -31,6 +34,12 @@ T = TypeVar("T")
 
 LOCK_TIMEOUT_S = 2.0
 """A step takes milliseconds, unless Kafka does not answer."""
+LOCKED_S = 0.005
+"""A look that takes longer lets the worker have its lock in between: so long a publish waits for it."""
+REST_S = 0.0002
+"""Enough for the worker to take it."""
+_one_look = threading.RLock()
+"""Held with the worker's lock, and asked for first: the worker waits for one look, and not for all that wait."""
 
 
 class HasWorker(Protocol):
@@ -87,12 +96,50 @@ class Look:
         if worker is None:
             yield
             return
-        if not worker.lock.acquire(timeout=LOCK_TIMEOUT_S):
-            raise web.HTTPServiceUnavailable(text=f"the matcher has been in one step for {LOCK_TIMEOUT_S:g} s")
+        until_s = time.monotonic() + LOCK_TIMEOUT_S
+        if not _one_look.acquire(timeout=LOCK_TIMEOUT_S):
+            raise web.HTTPServiceUnavailable(text=f"others have been looking in for {LOCK_TIMEOUT_S:g} s")
         try:
-            yield
+            if not worker.lock.acquire(timeout=max(0.0, until_s - time.monotonic())):
+                raise web.HTTPServiceUnavailable(text=f"the matcher has been in one step for {LOCK_TIMEOUT_S:g} s")
+            try:
+                yield
+            finally:
+                worker.lock.release()
         finally:
-            worker.lock.release()
+            _one_look.release()
+
+    def each(self, partition: Partition, items: Iterable[T]) -> Iterator[T]:
+        """Each while the lock is held, which the worker has in between if all take long. 503 if the partition goes.
+
+        What is in `items` may be gone by its turn: the caller looks.
+        """
+        iterator, over = iter(items), False
+        while not over:
+            with self.lock():
+                if not self.serves(partition):
+                    raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
+                until_s = time.monotonic() + LOCKED_S
+                over = True
+                for item in iterator:
+                    yield item
+                    if time.monotonic() >= until_s:
+                        over = False
+                        break
+            if not over:
+                time.sleep(REST_S)
+
+    def page(
+        self,
+        partition: Partition,
+        names: Iterable[str],
+        asked: PageRequest,
+        show: Callable[[str], object | None],
+    ) -> Page:
+        """The page of the names asked for. `show` says what stands for one, under the lock; None: it is gone."""
+        part, next_ = first_of(names, asked)
+        shown = [show(name) for name in self.each(partition, part)]
+        return {"items": [one for one in shown if one is not None], "next": next_}
 
     def _partitions(self) -> Mapping[int, Partition]:
         worker = self._current.worker
@@ -122,17 +169,20 @@ class Look:
     def client(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}, its registrations paged."""
         name = check_name("client", request.match_info["client"])
-        limit, after = page_request(request.query)
+        asked = page_request(request.query)
         with self.served(request) as (prefix, partition):
             client = partition.engine.clients.get(prefix + name)
             if client is None:
                 return error_response(404, f"client: {prefix}{name} is not known")
             by_name = {obj.name: obj for obj in client.objects()}
-            registrations = page(sorted(by_name), limit, after, lambda name: _registration(client, by_name[name]))
             queries = [_query(query) for query in sorted(client.queries.values(), key=lambda query: query.text)]
-            shown = {**client_summary(client), "registrations": registrations, "queries": queries}
-            shown["channels"] = show_channels(client, partition.engine.state.log_of(client))
-            shown["channels_cursor"] = cursor_of(client)
+            shown: dict[str, Any] = {**client_summary(client), "queries": queries, "channels_cursor": cursor_of(client)}
+            log, channels = partition.engine.state.log_of(client), list(client.channels.values())
+        shown["registrations"] = self.page(
+            partition, by_name, asked, lambda object_: _registration(client, by_name[object_])
+        )
+        channels.sort(key=lambda channel: channel.key)
+        shown["channels"] = [show_channel(client, channel, log) for channel in self.each(partition, channels)]
         return web.json_response(shown)
 
     def objects(self, request: web.Request) -> web.Response:
@@ -154,12 +204,16 @@ class Look:
         self, request: web.Request, all_of: Callable[[Engine], Mapping[str, T]], show: Callable[[T], dict[str, Any]]
     ) -> web.Response:
         """Those of the group, paged by their names. Only those of the page are taken from the mapping."""
-        limit, after = page_request(request.query)
+        asked = page_request(request.query)
         with self.served(request) as (prefix, partition):
             by_key = all_of(partition.engine)
-            names = sorted(key.removeprefix(prefix) for key in by_key if key.startswith(prefix))
-            shown = page(names, limit, after, lambda name: show(by_key[prefix + name]))
-        return web.json_response(shown)
+            keys = list(by_key)
+
+        def show_it(name: str) -> dict[str, Any] | None:
+            return show(by_key[prefix + name]) if prefix + name in by_key else None
+
+        names = (key.removeprefix(prefix) for key in keys if key.startswith(prefix))
+        return web.json_response(self.page(partition, names, asked, show_it))
 
     @contextmanager
     def served(self, request: web.Request) -> Iterator[tuple[str, Partition]]:
@@ -175,6 +229,13 @@ class Look:
             if partition.phase is not Phase.OWNED:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
             yield f"{domain}/{group}/", partition
+
+
+def first_of(names: Iterable[str], asked: PageRequest) -> tuple[list[str], str | None]:
+    """Of the names above `after`, the first `limit` in their order; behind which there are more."""
+    limit, after = asked
+    found = nsmallest(limit + 1, names if after is None else (name for name in names if name > after))
+    return found[:limit], found[limit - 1] if len(found) > limit else None
 
 
 def _partition(partition: Partition) -> dict[str, Any]:

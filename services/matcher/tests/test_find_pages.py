@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher import find_pages
+from coldnotify_matcher.evaluating import in_turn
 from coldnotify_matcher.find_pages import Found
 from coldnotify_schemas import topics
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, Bench
@@ -103,7 +104,7 @@ def test_a_page_that_takes_too_long_ends_early_and_the_next_goes_on(matcher: Mat
         matcher.describe(name, {"n": 1})
     matcher.bench.settle()
     hasty = Found(matcher.current, pass_s=-1)
-    query = {"query": "NAME = 'lamp/2400'", "limit": "10"}
+    query = {"query": "NAME = 'lamp/2400'", "limit": "10", "after": "lamp/2380"}
     request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query=query)
     found: list[str] = []
     pages = 0
@@ -150,7 +151,7 @@ def test_one_query_is_evaluated_at_a_time(matcher: Matcher) -> None:
     matcher.bench.settle()
     found = Found(matcher.current, turn_s=0.05)
     request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query={"query": "a = 1"})
-    with found._turn, pytest.raises(web.HTTPServiceUnavailable) as refused:
+    with in_turn(), pytest.raises(web.HTTPServiceUnavailable) as refused:
         found.objects(request)
     assert (refused.value.text, refused.value.headers["Retry-After"]) == ("other queries are being evaluated", "1")
     assert found.objects(request).status == 200

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import ledger, overview
+from coldnotify_matcher import evaluating, ledger, overview, state_pages
+from coldnotify_matcher.engine.interests.by_query import deciding, query
 from coldnotify_matcher.state_pages import routes
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, Bench
 from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
@@ -24,6 +27,7 @@ def bench() -> Bench:
 @pytest.fixture
 def port(bench: Bench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
+    LOCKS.append(worker.lock)
     current = SimpleNamespace(worker=worker)
     shown = [*ledger.routes(current), *overview.routes(current), *routes(current)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
@@ -142,7 +146,7 @@ def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(p
 def test_many_come_in_pages_and_are_looked_at_in_parts(
     port: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "STEPS_A_LOCK", 3)
+    monkeypatch.setattr(state_pages, "LOCKED_S", 0)
     for number in range(5):
         bench.opened("o", session=number + 1, client=f"c{number}")
     bench.version("o", 1)
@@ -223,3 +227,71 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Benc
     assert cells == {"own": "has", "others": "lacks", "told": "has"}
     assert names(lacking(port, object_="own")) == ["c2"]
     assert names(lacking(port, object_="others")) == ["c1"]
+
+
+def with_query(bench: Bench, text: str, client: str, session: int) -> None:
+    open_ = internal_pb2.Open(digest=query_hash(text), queries=[wire_pb2.Query(text=text)], epoch=EPOCH, ask=1)
+    bench.request(session, client, open=open_)
+    bench.settle()
+
+
+@pytest.fixture
+def unlocked(bench: Bench, port: int, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the worker could have had its lock, at each evaluation."""
+    found: list[bool] = []
+    of = query.Query
+
+    def asked(self: query.Query, name: str, description: object) -> bool:
+        def try_it() -> None:
+            if got := LOCKS[-1].acquire(timeout=0):
+                LOCKS[-1].release()
+            found.append(got)
+
+        other = threading.Thread(target=try_it)
+        other.start()
+        other.join(30)
+        return predicate(self.tree)(name, description)
+
+    predicate = query.predicate_of
+
+    def predicate_of(tree: Any) -> Any:
+        return lambda name, description: asked(of(tree), name, description)
+
+    monkeypatch.setattr(deciding, "predicate_of", predicate_of)
+    monkeypatch.setattr(evaluating, "query_of", lambda text: Asked(text, asked))
+    return found
+
+
+class Asked(query.Query):
+    """One that says when it is evaluated."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str, asked: Any) -> None:
+        super().__init__(query.query_of(text).tree)
+        self.matches = lambda name, description: asked(self, name, description)
+
+
+LOCKS: list[Any] = []
+
+
+def test_queries_are_held_against_an_object_without_the_workers_lock(
+    port: int, bench: Bench, unlocked: list[bool]
+) -> None:
+    with_query(bench, "NOT HAS a", "asleep", 1)
+    with_query(bench, "HAS a", "elsewhere", 2)
+    for session, client in ((1, "asleep"), (2, "elsewhere")):
+        bench.leave(session=session, client=client)
+    bench.version("o", 1)
+    bench.settle()
+
+    assert names(lacking(port)) == ["asleep"]
+    asked = len(unlocked)
+    about = get(port, "/clients/asleep/explanation?object=o")[1]["object"]
+    assert about["client_queries"] == [
+        {"query": "NOT HAS a", "member": True, "why": "HAS a is false, there is no a"},
+    ]
+    assert (about["client_registered"], about["client_applied"]) == (True, False)
+    assert (asked, len(unlocked), set(unlocked)) == (2, 3, {True})
+    other = get(port, "/clients/elsewhere/explanation?object=o")[1]["object"]
+    assert (other["client_registered"], other["client_applied"]) == (False, False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import ledger, overview
+from coldnotify_matcher import overview, state_pages
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
 
 MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
@@ -47,10 +47,9 @@ def get(port: int, path: str) -> Any:
         return json.loads(response.read())
 
 
-@pytest.mark.parametrize("at_once", [1, 5000])
-def test_groups_clients_and_objects_that_wait(port: int, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(overview, "STEPS_A_LOCK", at_once)
-    monkeypatch.setattr(ledger, "STEPS_A_LOCK", at_once)
+@pytest.mark.parametrize("locked_s", [0, 60])
+def test_groups_clients_and_objects_that_wait(port: int, monkeypatch: pytest.MonkeyPatch, locked_s: float) -> None:
+    monkeypatch.setattr(state_pages, "LOCKED_S", locked_s)
     monkeypatch.setattr(overview, "RECENT_MS", 1 << 50)
     body = get(port, "/v1/overview")
 

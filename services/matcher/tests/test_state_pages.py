@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher import find_pages, state_pages
 from coldnotify_matcher.matcher_partition import Partition
@@ -213,3 +214,46 @@ def test_a_step_that_lasts_holds_up_only_those_who_look_in(
         assert "one step" in body["error"]
         assert fetch(f"http://127.0.0.1:{port}/healthz").status == 200
     assert get(port, "/v1/partitions")[0] == 200
+
+
+def test_a_look_that_takes_long_lets_the_worker_go_on(
+    current: Current, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_pages, "LOCKED_S", 0)
+    bench.settle()
+    look = state_pages.Look(current)
+    taken: list[int] = []
+    stepping = threading.Event()
+
+    def work() -> None:
+        stepping.set()
+        for _ in range(3):
+            with current.worker.lock:
+                taken.append(len(seen))
+
+    seen: list[int] = []
+    worker = threading.Thread(target=work)
+    with current.worker.lock:  # so that it waits before the look begins
+        worker.start()
+        assert stepping.wait(30)
+    for number in look.each(bench.partition, iter(int, 1)):  # endless
+        seen.append(number)
+        if len(taken) == 3:
+            break
+        assert len(seen) < 1_000_000
+    worker.join(30)
+    assert not worker.is_alive()
+
+
+def test_a_look_ends_where_the_partition_goes_meanwhile(
+    current: Current, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_pages, "LOCKED_S", 0)
+    bench.settle()
+    look = state_pages.Look(current)
+    looked = look.each(bench.partition, iter(int, 1))
+    next(looked)
+    current.worker.partitions = {}
+    with pytest.raises(web.HTTPServiceUnavailable):
+        next(looked)
+    assert current.worker.lock.acquire(timeout=1)

@@ -45,6 +45,7 @@ from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.intake import Intake
 from coldnotify_matcher.engine.inventory import Holding, Inventory
 from coldnotify_matcher.engine.loading import Loading
+from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import Obj
@@ -318,13 +319,9 @@ class Engine:
         """The offset of the first publish of this object that is held back now; None: none is."""
         return self._conflation.held_since(obj)
 
-    def wants(self, client: Client, obj: Obj) -> bool:
-        """Whether the client is to be told the object's newest version, by its name or by a query."""
-        return client.interested(obj) or self.state.members.has(client, obj.name)
-
-    def why_queries(self, client: Client, name: str) -> list[tuple[str, bool, str]]:
-        """Of each of the client's queries: its text, whether it has the object, and which conditions decide that."""
-        return self.state.members.why(client, name)
+    def look_at_queries(self, client: Client, name: str) -> Looked:
+        """What is known of an object and a client's queries, without evaluating any."""
+        return self.state.members.look(client, name)
 
     def conflation_interval_ms(self, entry: str) -> int:
         """The present interval of a domain, or of `*`, as the rules name it."""

@@ -15,7 +15,6 @@ from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.groups import Groups
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
-from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
@@ -44,6 +43,17 @@ class Told(NamedTuple):
 
     entered: tuple[int, ...]
     left: tuple[int, ...]
+
+
+class Looked(NamedTuple):
+    """An object and the queries of one client, for who looks in."""
+
+    description: Description | None
+    """The object's, empty if it has none; None: there is no such object."""
+    members: dict[str, bool | None]
+    """By the text of a query: whether it has the object; None: that is not known, as the client is away."""
+    refused: dict[str, str]
+    """By text: why it is no query."""
 
 
 class Memberships:
@@ -198,33 +208,15 @@ class Memberships:
 
     # --- looking in
 
-    def why(self, client: Client, name: str) -> list[tuple[str, bool, str]]:
-        """Of each of the client's queries: its text, whether it has the object, and which conditions decide that."""
-        description = self.groups.description(client.group_key, name)
-        found = []
-        for registered in client.queries.values():
-            if registered.refused:
-                found.append((registered.text, False, registered.refused))
-            elif description is None:
-                found.append((registered.text, False, "there is no such object, or it is deleted"))
-            else:
-                query = query_of(registered.text)
-                words = deciding(query, name, description)
-                found.append((registered.text, query.matches(name, description), words))
-        return found
-
-    def has(self, client: Client, name: str) -> bool:
-        """Whether the object is a member of one of the client's queries, also where the client is away."""
-        if not client.queries:
-            return False
-        if client.queries.settled:
-            return bool(client.queries.have(name))
-        description = self.groups.description(client.group_key, name)
-        return description is not None and any(
-            query_of(registered.text).matches(name, description)
-            for registered in client.queries.values()
-            if not registered.refused
-        )
+    def look(self, client: Client, name: str) -> "Looked":
+        """What is known of an object and a client's queries without holding one against the other."""
+        known = {
+            one.text: name in one.set.members if one.set is not None and one.set.ready else None
+            for one in client.queries.values()
+            if not one.refused
+        }
+        refused = {one.text: one.refused for one in client.queries.values() if one.refused}
+        return Looked(self.groups.description(client.group_key, name), known, refused)
 
     # --- who hears what
 

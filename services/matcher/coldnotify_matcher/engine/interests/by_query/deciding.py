@@ -23,34 +23,45 @@ SHOWN_MAX = 8
 """Conditions that one answer names."""
 
 
-def deciding(query: Query, name: str, description: Description) -> str:
-    """In words: which conditions are true or false, so that the whole is what it is."""
-    truth = query.matches(name, description)
-    conditions = list(dict.fromkeys(_deciding(query.tree, name, description, truth)))
-    shown = [_words(condition, name, description) for condition in conditions[:SHOWN_MAX]]
+def deciding(query: Query, name: str, description: Description) -> tuple[bool, str]:
+    """Whether it fits; and in words, which conditions are true or false, so that it is so. Each is evaluated once."""
+    truths: dict[int, bool] = {}
+    truth = _evaluate(query.tree, name, description, truths)
+    conditions = list(dict.fromkeys(_deciding(query.tree, truths)))
+    shown = [_words(condition, truths[id(condition)], description) for condition in conditions[:SHOWN_MAX]]
     if len(conditions) > SHOWN_MAX:
         shown.append(f"and {len(conditions) - SHOWN_MAX} more")
-    return "; ".join(shown)
+    return truth, "; ".join(shown)
 
 
-def _deciding(tree: Tree, name: str, description: Description, truth: bool) -> list[Tree]:
-    """The conditions of the tree that make it what it is. One operand is enough where one decides."""
+def _evaluate(tree: Tree, name: str, description: Description, truths: dict[int, bool]) -> bool:
+    """Note of each part of the tree, by its id, whether it is true."""
     if isinstance(tree, Not):
-        return _deciding(tree.operand, name, description, not truth)
+        truth = not _evaluate(tree.operand, name, description, truths)
+    elif isinstance(tree, And | Or):
+        of_operands = [_evaluate(operand, name, description, truths) for operand in tree.operands]
+        truth = all(of_operands) if isinstance(tree, And) else any(of_operands)
+    else:
+        truth = predicate_of(tree)(name, description)
+    truths[id(tree)] = truth
+    return truth
+
+
+def _deciding(tree: Tree, truths: dict[int, bool]) -> list[Tree]:
+    """The conditions of the tree that make it what it is. One operand is enough where one decides."""
+    truth = truths[id(tree)]
+    if isinstance(tree, Not):
+        return _deciding(tree.operand, truths)
     if isinstance(tree, And | Or):
-        deciders = [one for one in tree.operands if _is_true(one, name, description) is truth]
+        deciders = [one for one in tree.operands if truths[id(one)] is truth]
         if isinstance(tree, And) is truth:
-            return [found for one in deciders for found in _deciding(one, name, description, truth)]
-        return _deciding(deciders[0], name, description, truth)
+            return [found for one in deciders for found in _deciding(one, truths)]
+        return _deciding(deciders[0], truths)
     return [tree]
 
 
-def _is_true(tree: Tree, name: str, description: Description) -> bool:
-    return predicate_of(tree)(name, description)
-
-
-def _words(condition: Tree, name: str, description: Description) -> str:
-    words = f"{text_of(condition)} is {'true' if _is_true(condition, name, description) else 'false'}"
+def _words(condition: Tree, truth: bool, description: Description) -> str:
+    words = f"{text_of(condition)} is {'true' if truth else 'false'}"
     if isinstance(condition, NameBetween | NameEqual | NameLike | NameStartsWith):
         return words
     assert isinstance(condition, Compare | Equal | Has | Like)
