@@ -16,6 +16,7 @@ from coldnotify_streams.core.run import Limits
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import Client
+from coldnotify_simulation.crowding import Crowding
 from coldnotify_simulation.describing import Describing
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import SESSION_TIMEOUT_S
@@ -131,6 +132,7 @@ class Schedule:
         self.chatting = Chatting(seed, self.world)
         self.limiting = Limiting(seed, self.world)
         self.operating = Operating(seed, self.world)
+        self.crowding = Crowding(seed, self.world)
         self.kinds |= self.describing.kinds() | self.removing.kinds() | self.chatting.kinds()
         self._unreadable = Random(seed ^ 0xBADD)  # so that the rest of the schedule stays what it is
         if self._unreadable.random() < _UNREADABLE:
@@ -165,6 +167,7 @@ class Schedule:
         self._calm = True
         self.limiting.end()
         self.operating.end()
+        self.crowding.end()
         world.removes_in_calm = self.removing.goes_on
         world.calm()
         online = []

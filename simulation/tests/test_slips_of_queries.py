@@ -1,4 +1,4 @@
-"""A slip in what queries are made of breaks a promise in a random schedule: P9, or P2 for a member's version.
+"""A slip in what queries are made of breaks a promise in a random schedule: P9, P2 for a member's version, or P5.
 
 Each is a bug that somebody could well write: in the matcher's sets, its pages or its loading, or in the client.
 """
@@ -10,6 +10,7 @@ from coldnotify._core.queries import Queries
 from coldnotify_matcher.engine.interests.by_query import canonical
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
 from coldnotify_matcher.engine.lacking import Lacked
+from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.paging import Paging
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_simulation.slips import Slip, find, run_alone
@@ -63,6 +64,20 @@ SLIPS = {
         "return _quoted(literal.text)",
         "return literal.text",
         9,
+    ),
+    "who wakes is refused where strangers have taken all places": Slip(
+        Memberships,
+        "_subscribe",
+        "self._places.price(group, query.hash, parsed)\n",
+        "if self._places.taken.places >= 18:\n    query.refused = 'query: there is no room'\n    return\n",
+        1,
+    ),
+    "a query that came while a change was evaluated ahead is not held against it": Slip(
+        Sets,
+        "on_change",
+        "if known and ahead is not None and ahead.version == found.version:",
+        "if known and ahead is not None:",
+        1,
     ),
     "what is not evaluated yet lies below the cursor that a page says": Slip(
         Paging,

@@ -19,6 +19,7 @@ from coldnotify_checker.histories import (
     Published,
     Record,
     Register,
+    RegisterQuery,
     Sleep,
     Started,
     Stopped,
@@ -40,6 +41,8 @@ _SCOPE = f"{_DOMAIN}/{_GROUP}"
 _OBJECTS = [f"{_SCOPE}/{name}" for name in ("camera", "release", "data/humidity", "weiß")]
 _NAMES = ["one", "two", "three"]
 _STEPS = 250
+_QUERY = "HAS nothing"
+"""It has no members. With the bug about queries, each client is registered for it."""
 
 BUGS: dict[str, Promise] = {
     "loses an acknowledged version": "P1",
@@ -64,6 +67,7 @@ BUGS: dict[str, Promise] = {
     "tells a publish that failed": "P4",
     "loses a registration": "P5",
     "loses a registration of a client that is away": "P5",
+    "drops a registered query of a client that is away": "P5",
     "keeps what was unregistered": "P5",
     "a matcher of before wins": "P5",
     "a record for each publish while offline": "P6",
@@ -116,6 +120,7 @@ class Double:
         self.events: list[Event] = []
         self.planted = False
         self._bug = bug
+        self._queries = [_QUERY] if bug is not None and "query" in bug else []
         self._incarnations_told = incarnations_told
         self._random = Random(seed)
         self._t = 1_700_000_000_000_000
@@ -298,6 +303,8 @@ class Double:
                 self._begin_life(device)
             self._note(Started(t=self._now(), client=device.name, life=device.life))
             device.running = True
+            for text in self._queries:
+                self._note(RegisterQuery(t=self._now(), client=device.name, query=text))
         self._note(connecting := Connecting(t=self._now(), client=device.name))
         device.connected, device.caught_up, device.since = True, False, connecting.t
         self._write_session(device)
@@ -558,13 +565,14 @@ class Double:
 
     def _write_registrations(self, device: _Device) -> None:
         wanted = sorted(name.removeprefix(f"{_SCOPE}/") for name in device.wanted)
-        if self._registered.get(device.name, []) == wanted:
+        if self._registered.get(device.name, None if self._queries else []) == wanted:
             return
         before = self._registered.get(device.name, [])
         self._registered[device.name] = wanted
         self._applied += 1
         key = f"{device.name}/0"
-        self._keep(REGISTRATIONS, key, {"generation": 2, "applied": self._applied, "objects": wanted})
+        kinds = {"queries": self._queries} if self._queries else {}
+        self._keep(REGISTRATIONS, key, {"generation": 2, "applied": self._applied, "objects": wanted, **kinds})
         if self._random.random() < 0.2:
             # A matcher that was thought dead writes what it knows: it loses the merge.
             self._keep(REGISTRATIONS, key, {"generation": 1, "applied": self._applied + 50, "objects": before})
@@ -665,6 +673,8 @@ class Double:
                 self._append(object_, older[-1])
                 self.planted = True
         self._plant_in_registrations(state)
+        if self._is("drops a registered query of a client that is away"):
+            self._plant_in_queries(state)
         for topic, records in ((OBJECTS, self._log), (REGISTRATIONS, state), (SESSIONS, state)):
             for record in records:
                 if record.topic == topic:
@@ -717,6 +727,19 @@ class Double:
             else:
                 return
             state.append(Record(offset=len(state), key=key, value=value, **record))
+            self.planted = True
+
+    def _plant_in_queries(self, state: list[Record]) -> None:
+        """Somebody needed the room that they had."""
+        for device in self._devices:
+            registered = [e for e in self.events if isinstance(e, RegisterQuery) and e.client == device.name]
+            wakes = [e for e in self.events if isinstance(e, CaughtUp) and e.client == device.name]
+            if device.connected or not registered or not wakes or wakes[-1].since < registered[-1].t:
+                continue
+            value: dict[str, Any] = {"format": 1, "generation": 2, "applied": self._applied + 100}
+            value |= {"objects": self._registered.get(device.name, [])}
+            about: dict[str, Any] = {"topic": REGISTRATIONS, "partition": 0, "timestamp": self._t // 1000}
+            state.append(Record(offset=len(state), key=f"{device.name}/0", value=value, **about))
             self.planted = True
 
     def _confirmed(self, device: _Device) -> set[str]:

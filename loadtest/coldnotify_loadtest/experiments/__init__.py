@@ -15,6 +15,7 @@ from coldnotify_loadtest.experiments.queries import QUERIES
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
+from coldnotify_loadtest.experiments.strangers import STRANGERS
 from coldnotify_loadtest.experiments.takeover import TAKEOVER
 from coldnotify_loadtest.experiments.usage import USAGE
 from coldnotify_loadtest.experiments.wakes import CROWD, WAKES, WAKES_MATRIX
@@ -25,5 +26,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
         *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOW, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, WAYS, PRIORITY),
+        STRANGERS,
     )
 }

@@ -477,7 +477,9 @@ class Requests:
             return f"query: {error}"
         state = self._state
         full = state.why_full(client, "objects and queries")
-        full = full or state.query_places.why_no_room(client.group_key, query_hash(text), query)
+        full = full or state.query_places.why_no_room(
+            client.group_key, query_hash(text), query, state.rules.query_places
+        )
         return f"query: {full}" if full else state.members.why_no_members(client.group_key, query)
 
     def _unregister_queries(self, offset: int, client: Client, hashes: Iterable[int]) -> None:

@@ -13,6 +13,7 @@ from coldnotify_matcher.engine.allowances import Allowances
 from coldnotify_matcher.engine.ceilings import Ceilings
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.high_shares import HighShares
+from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax
 from coldnotify_matcher.engine.retention_rules import Retention
 from coldnotify_matcher.engine.tuning import Bounds
 
@@ -84,6 +85,8 @@ class Rules:
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)
     retention: Retention = field(default_factory=Retention)
+    query_places: PlacesMax = field(default_factory=PlacesMax)
+    """Of a partition's registered queries."""
     half_sets_bytes_max: int = 32 * 1024 * 1024
     """Of the names that are in of reg-syncs whose last chunk is not, of one partition."""
     bucket_objects_max: int = BUCKET_OBJECTS_MAX

@@ -50,7 +50,11 @@ class LastOffsets:
 
     def of(self, key: str) -> int:
         """Above this offset the channel has no message; -1: it never had one."""
-        bucket = self._buckets.get(crc32(key.encode()) % CHANNEL_BUCKETS)
+        return self.of_marked(key, crc32(key.encode()))
+
+    def of_marked(self, key: str, mark: int) -> int:
+        """The same, where its `channel_mark` is known: who has thousands of channels asks for all of them."""
+        bucket = self._buckets.get(mark % CHANNEL_BUCKETS)
         return self._forgotten if bucket is None else bucket.last.get(key, bucket.forgotten)
 
     def note(self, key: str, offset: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
+from itertools import dropwhile, islice
 
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 
@@ -57,6 +57,10 @@ class Tail:
     def high_above(self, key: str, position: int) -> bool:
         """Whether a message of the channel above this offset that is in here is told as one of high priority."""
         return self._high.get(key, position) > position
+
+    def since(self, offset: int) -> Iterator[Message]:
+        """All messages from this offset on that are in here, in their order."""
+        return dropwhile(lambda message: message.offset < offset, self._messages)
 
     def above(self, key: str, position: int) -> Iterator[Message]:
         """The channel's messages above this offset that are in here, in their order."""

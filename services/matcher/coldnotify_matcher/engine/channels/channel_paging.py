@@ -15,8 +15,9 @@ A page of a tenant that is above its agreement waits for its turn (`page_turns`)
 comes that may not be told: they are asked to ask for pages. Nothing is dropped, and nothing is told out of order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
+from itertools import chain
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
@@ -41,6 +42,8 @@ Sooner, ten thousand sessions of one tenant would ask for pages thousands of tim
 URGENT_BYTES_MAX = PAGE_BYTES_MAX
 """Of messages that come before others in a row of pages. Where a link is cut again and again, the next row begins at
 the cursor: with more, it might never come to the others."""
+MANY = 64
+"""With more channels that lack something, messages are looked through, and not channels."""
 EMPTY_MS_MAX = 3_000
 """An empty one leaves after this and says how far it is: a gateway asks anew, or ends the session, after 10 s."""
 
@@ -216,8 +219,12 @@ class CatchingUp:
         if channels.lost_untold and not self._tell_lost(log, session):
             self._send(log, client, session, last=False)
             return
-        all_lacking = {hash_: (one, log.last.of(one.key)) for hash_, one in self._lacking(log, client, channels)}
-        positions = channels.positions
+        positions, last_of = channels.positions, log.last.of_marked
+        all_lacking = {
+            hash_: (one, last)
+            for hash_, one in client.channels.items()
+            if (last := last_of(one.key, one.mark)) > positions[hash_]
+        }
         begun = False
         while True:
             all_lacking = {hash_: one for hash_, one in all_lacking.items() if one[1] > positions[hash_]}
@@ -239,12 +246,13 @@ class CatchingUp:
                     break
                 continue
             if low >= log.tail.start:
-                if not self._fill(log, lacking, session, _from_tail(log, lacking, channels), log.position, now_ms):
+                messages = _from_tail(log, client, lacking, channels, low)
+                if not self._fill(log, lacking, session, messages, log.position, now_ms):
                     break
                 continue
             kept = log.blocks.kept_at(low)
             if kept is not None:
-                if not self._fill_from(kept, log, lacking, session, now_ms):
+                if not self._fill_from(kept, log, client, lacking, session, now_ms):
                     break
                 continue
             nothing_before = log.blocks.nothing_of(
@@ -263,8 +271,9 @@ class CatchingUp:
     def _lacking(
         self, log: ChannelLog, client: Client, channels: ChannelSession
     ) -> Iterable[tuple[int, RegisteredChannel]]:
+        positions, last_of = channels.positions, log.last.of_marked
         for hash_, channel in client.channels.items():
-            if log.last.of(channel.key) > channels.positions[hash_]:
+            if last_of(channel.key, channel.mark) > positions[hash_]:
                 yield hash_, channel
 
     @staticmethod
@@ -334,11 +343,17 @@ class CatchingUp:
         return True
 
     def _fill_from(
-        self, kept: Kept, log: ChannelLog, lacking: Mapping[int, RegisteredChannel], session: Session, now_ms: int
+        self,
+        kept: Kept,
+        log: ChannelLog,
+        client: Client,
+        lacking: Mapping[int, RegisteredChannel],
+        session: Session,
+        now_ms: int,
     ) -> bool:
         channels = _of(session)
         if not kept.unreadable:
-            messages = _from_block(kept, lacking, channels)
+            messages = _from_block(kept, client, lacking, channels)
             return self._fill(log, lacking, session, messages, kept.next, now_ms)
         for hash_ in lacking:
             if channels.positions[hash_] >= kept.next - 1:
@@ -480,8 +495,11 @@ def _move_on(channels: ChannelSession, lacking: Iterable[int], position: int) ->
 
 
 def _from_tail(
-    log: ChannelLog, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+    log: ChannelLog, client: Client, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession, low: int
 ) -> Iterable[tuple[int, int, Message]]:
+    """`low`: none of them lacks anything before."""
+    if len(lacking) > MANY:
+        return _of_many(log.tail.since(low), client, lacking, channels)
     rows = [
         [
             (message.offset, hash_, message)
@@ -494,15 +512,29 @@ def _from_tail(
 
 
 def _from_block(
-    kept: Kept, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+    kept: Kept, client: Client, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
 ) -> Iterable[tuple[int, int, Message]]:
+    if len(lacking) > MANY:
+        return sorted(_of_many(chain.from_iterable(kept.by_channel.values()), client, lacking, channels))
     rows = [
         [
             (message.offset, hash_, message)
-            for message in kept.by_channel[channel.key]
+            for message in kept.by_channel.get(channel.key, ())
             if message.offset > channels.positions[hash_] and message.is_for(channel.attributes)
         ]
         for hash_, channel in lacking.items()
-        if channel.key in kept.by_channel
     ]
     return merge(*rows)
+
+
+def _of_many(
+    messages: Iterable[Message], client: Client, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+) -> Iterator[tuple[int, int, Message]]:
+    """Those that a client with thousands of channels lacks, in the order of the messages."""
+    by_key, positions = client.channels.by_key, channels.positions
+    for message in messages:
+        channel = by_key.get(message.key)
+        if channel is None or channel.hash not in lacking or message.offset <= positions[channel.hash]:
+            continue
+        if message.is_for(channel.attributes):
+            yield message.offset, channel.hash, message

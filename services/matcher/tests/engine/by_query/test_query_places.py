@@ -1,6 +1,7 @@
 """Places of registered queries: who is there stays, who comes new may be refused, and no domain has all of them."""
 
 import pytest
+from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax, QueryPlaces, Taken, share_of
 from coldnotify_schemas import internal_pb2, wire_pb2
@@ -14,10 +15,18 @@ STRANGER = "stranger.domain"
 GROUP_OF_STRANGERS = next(g for n in range(100) if partition_of(STRANGER, g := f"g{n}", PARTITIONS) == PARTITION)
 
 
-def add(places: QueryPlaces, group: str, text: str) -> str:
+class Places(QueryPlaces):
+    """Those of a partition with these limits."""
+
+    def __init__(self, most: PlacesMax) -> None:
+        super().__init__()
+        self.most = most
+
+
+def add(places: Places, group: str, text: str) -> str:
     """Registers, if there is room; else why there is none."""
     query, hash_ = query_of(text), query_hash(text)
-    reason = places.why_no_room(group, hash_, query)
+    reason = places.why_no_room(group, hash_, query, places.most)
     if not reason:
         places.add(group, hash_, text)
         places.price(group, hash_, query)
@@ -26,7 +35,7 @@ def add(places: QueryPlaces, group: str, text: str) -> str:
 
 def test_a_domain_has_at_most_half_of_what_the_others_leave() -> None:
     assert [share_of(20, others) for others in (0, 10, 15, 18, 19, 20, 30)] == [10, 5, 2, 1, 0, 0, 0]
-    places = QueryPlaces(PlacesMax(places=8))
+    places = Places(PlacesMax(places=8))
     reasons = [add(places, OTHERS, f"a = {number}") for number in range(6)]
     assert reasons[:4] == [""] * 4
     assert reasons[4] == (
@@ -38,7 +47,7 @@ def test_a_domain_has_at_most_half_of_what_the_others_leave() -> None:
 
 
 def test_the_same_query_of_another_client_has_its_place() -> None:
-    places = QueryPlaces(PlacesMax(places=2))
+    places = Places(PlacesMax(places=2))
     assert not add(places, MINE, "HAS a")
     assert not add(places, MINE, "HAS a")
     assert add(places, MINE, "HAS b")
@@ -48,12 +57,12 @@ def test_the_same_query_of_another_client_has_its_place() -> None:
     places.remove(MINE, query_hash("HAS a"))
     assert not add(places, MINE, "HAS b")
     places.remove(MINE, query_hash("HAS b"))
-    assert places == QueryPlaces(PlacesMax(places=2))
+    assert (places.taken, places._places, places._by_domain) == (Taken(), {}, {})
 
 
 def test_bytes_are_bounded() -> None:
     large = " OR ".join(f"a = {number}" for number in range(100))
-    places = QueryPlaces(PlacesMax(size_bytes=1_000_000))
+    places = Places(PlacesMax(size_bytes=1_000_000))
     numbers = range(30)
     reasons = [add(places, OTHERS, f"({large}) AND b = {number}") for number in numbers]
     assert reasons[0] == ""
@@ -63,7 +72,7 @@ def test_bytes_are_bounded() -> None:
 
 
 def test_the_work_of_regular_expressions_is_bounded() -> None:
-    places = QueryPlaces(PlacesMax(steps=3000))
+    places = Places(PlacesMax(steps=3000))
     assert not add(places, OTHERS, 'NAME LIKE "((a|b|ab|aa){0,30}){8}c"')
     reason = add(places, OTHERS, 'NAME LIKE "((a|b|ab|aa){0,30}){8}d"')
     assert reason == (
@@ -74,7 +83,7 @@ def test_the_work_of_regular_expressions_is_bounded() -> None:
 
 
 def test_what_was_loaded_keeps_its_place_and_is_priced_once_it_is_known() -> None:
-    places = QueryPlaces(PlacesMax(places=2))
+    places = Places(PlacesMax(places=2))
     for number in range(5):
         places.add(OTHERS, query_hash(f"a = {number}"), f"a = {number}")
     assert places.taken == Taken(5, 5 * (4096 + 16 * 5), 0)
@@ -119,7 +128,7 @@ def strangers(bench: Bench, count: int, *, first: int = 0) -> None:
 @pytest.mark.parametrize("successor", [False, True], ids=["the same matcher", "a successor"])
 def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_partition(successor: bool) -> None:
     bench = Bench()
-    bench.engine.state.query_places.limits = PlacesMax(places=20)
+    bench.engine.rules = Rules(query_places=PlacesMax(places=20))
     bench.version("x", 1)
     open_with(bench, 'HAS a OR NAME = "x"', 1, registered=False)
     bench.settle()
@@ -131,7 +140,7 @@ def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_parti
     bench.tick(400_000)
     if successor:
         bench.load()
-        bench.engine.state.query_places.limits = PlacesMax(places=0)
+        bench.engine.rules = Rules(query_places=PlacesMax(places=0))
     bench.told.clear()
     open_with(bench, 'HAS a OR NAME = "x"', 2, registered=True)
     bench.settle()
@@ -146,7 +155,7 @@ def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_parti
 
 def test_strangers_who_come_new_are_refused_by_a_limit_of_their_domain() -> None:
     bench = Bench()
-    bench.engine.state.query_places.limits = PlacesMax(places=20)
+    bench.engine.rules = Rules(query_places=PlacesMax(places=20))
     strangers(bench, 8)
     refused = [refusal for item in bench.items() for refusal in item.opened.refused]
     assert len(refused) == 6

@@ -64,7 +64,6 @@ class PlacesMax:
 class QueryPlaces:
     """Those of one partition."""
 
-    limits: PlacesMax = field(default_factory=PlacesMax)
     taken: Taken = field(default_factory=Taken)
     _places: dict[tuple[str, int], _Place] = field(default_factory=dict)
     """By group (domain/group) and the query's hash."""
@@ -95,7 +94,7 @@ class QueryPlaces:
             place.taken, place.known = _taken_by(query), True
             self._take(group, place.taken)
 
-    def why_no_room(self, group: str, hash_: int, query: Query) -> str:
+    def why_no_room(self, group: str, hash_: int, query: Query, most: PlacesMax) -> str:
         """Why nobody may be registered for it who is not; "": there is room."""
         if (group, hash_) in self._places:
             return ""
@@ -104,19 +103,19 @@ class QueryPlaces:
         of_others = Taken()
         of_others.add(self.taken)
         of_others.add(own, -1)
-        for what, has, more, others, most, unit in (
-            ("different queries", own.places, new.places, of_others.places, self.limits.places, ""),
+        for what, has, more, others, limit, unit in (
+            ("different queries", own.places, new.places, of_others.places, most.places, ""),
             (
                 "queries of",
                 own.size_bytes // _KIB,
                 -(-new.size_bytes // _KIB),
                 of_others.size_bytes // _KIB,
-                self.limits.size_bytes // _KIB,
+                most.size_bytes // _KIB,
                 " KiB of memory",
             ),
-            ("regular expressions of", own.steps, new.steps, of_others.steps, self.limits.steps, " steps"),
+            ("regular expressions of", own.steps, new.steps, of_others.steps, most.steps, " steps"),
         ):
-            share = share_of(most, others)
+            share = share_of(limit, others)
             if more and has + more > share:
                 count = f"{has} {what}" if not unit else f"{what} {has}{unit}"
                 more_of_it = "" if not unit else f", this one takes {more}{unit}"
