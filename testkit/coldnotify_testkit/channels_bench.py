@@ -13,6 +13,7 @@ from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_hash, channel_text
 from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+from coldnotify_streams.core.turns import NextTurn, endless
 
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, GROUP, INBOX, INBOXES, PARTITION, PARTITIONS, PREFIX
 
@@ -44,6 +45,7 @@ class ChannelsBench:
         self.registrations_max = registrations_max
         self.block_records = block_records
         self.now_ms = 1_700_000_000_000
+        self.next_turn: NextTurn = endless
         self.log: list[Logged] = []
         self.log_start = 0
         self.end = 0
@@ -101,7 +103,8 @@ class ChannelsBench:
         if requests:
             self.read()
             self.handled = len(self.requests)
-            self.engine.on_requests(requests, self.now_ms)
+            while requests:
+                del requests[: self.engine.on_requests(requests, self.now_ms, self.next_turn())]
 
     def read_blocks(self, number: int = 1000) -> int:
         """So many blocks that are waited for are read. How many there were."""
@@ -124,6 +127,8 @@ class ChannelsBench:
 
     def step(self, *, writes_lost: slice | None = None, told_lost: bool = False) -> Step:
         """What the engine wants done is done; some writes may be lost, and with them what is told."""
+        while self.engine.unfinished:
+            self.engine.flush(self.now_ms, self.next_turn())
         step = self.engine.take_step(self.now_ms)
         writes = [*step.state, *step.tombstones]
         if writes_lost is not None:

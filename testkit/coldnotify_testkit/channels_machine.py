@@ -19,6 +19,7 @@ from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_testkit.channels_bench import ChannelsBench
 from coldnotify_testkit.channels_subscribers import NOWHERE, Device, Sent, Session, Subscribed
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, OTHER_GATEWAY, sessions_of
+from coldnotify_testkit.turns import turn_of
 
 CHANNELS = ["a", "b", "c"]
 ATTRIBUTES: list[tuple[str, ...]] = [(), (), ("x",), ("x", "y")]
@@ -67,6 +68,9 @@ class ChannelsMachine:
         self.allowances = Allowances()
         rules = Rules(channel_bounds=BOUNDS, bucket_objects_max=2, allowances=self.allowances)
         self.bench = ChannelsBench(rules=rules, block_records=4)
+        turns = Random(seed ^ 0x7042)  # so that the rest of the run stays what it is
+        if turns.random() < 0.5:
+            self.bench.next_turn = lambda: turn_of(turns.choice((0, 1, 3)))
         self.sent: list[Sent] = []
         self.ids: list[tuple[int, str, MessageHeaders]] = []
         self.unreadable: set[int] = set()

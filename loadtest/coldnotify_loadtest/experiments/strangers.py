@@ -216,10 +216,12 @@ class _Strangers:
     @contextmanager
     def explanations(self) -> Iterator[Callable[[], bool]]:
         """Of a client that is away."""
-        with self._visit("explained", self._texts(_QUERIES_MAX)) as device:
+        with self._visit("explained", self._texts(_QUERIES_MAX, "text LIKE")) as device:
             device.send(encode(ClientFrame(bye=Bye())))
-        name = self._text(_NAME_CHARS)
+        name = "explained"
         self._produce(f"{_DOMAIN}/{self.group}/{name}", b'{"version":1}')
+        value = b'{"description":{"text":"%s"}}' % self._text(_TEXT_CHARS).encode()
+        self._produce(f"describe:{_DOMAIN}/{self.group}/{name}", value)
         self._producer.flush(READY_S)
         path = f"/v1/domains/{_DOMAIN}/groups/{self.group}/clients/explained/explanation?object={name}"
         port = self._server.http_port("matcher-1")
@@ -250,7 +252,7 @@ class _Strangers:
             turn = threading.Lock()
 
             def ask() -> bool:
-                if not turn.acquire(blocking=False):
+                if not turn.acquire(timeout=READY_S):
                     return False
                 try:
                     devices.come_back([0])

@@ -272,6 +272,25 @@ def test_a_dear_query_is_asked_of_one_object_in_a_turn_and_others_go_on_between(
     assert [set_.members for set_ in dear] == [{"o1"}] * len(dear)
 
 
+def test_a_group_with_dear_queries_does_not_keep_another_one_waiting() -> None:
+    world = world_of(50)
+    for number in range(3):
+        world.change(OTHERS, f"o{number}", {"n": float(number)})
+    of = Sets(world)
+    dear = of.subscribe(GROUP, query_of('NAME LIKE "(o|x|ox){50}"'))
+    of.compute(53, turn_of(0))
+    other = of.subscribe(OTHERS, query_of("n > 0"))
+    turns = 0
+    while not other.ready:
+        of.compute(53, turn_of(0))
+        turns += 1
+    assert turns < 10
+    assert not dear.ready
+    while of.computing:
+        of.compute(53, turn_of(0))
+    assert dear.ready
+
+
 def test_what_a_change_concerns_is_evaluated_in_turns_before_it_comes() -> None:
     of = Sets(World())
     dear = [of.subscribe(GROUP, query_of(f'a LIKE "(o|x|ox){{{number + 50}}}" OR HAS b')) for number in range(20)]

@@ -51,6 +51,13 @@ def test_every_message_is_told_or_said_to_be_missed() -> None:
     assert all(ChannelsMachine.counted[what] for what in WHAT), ChannelsMachine.counted
 
 
+def test_so_it_is_where_messages_are_looked_through_as_for_who_has_thousands_of_channels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(channel_paging, "MANY", 0)
+    run(examples(0.2), RUNS)
+
+
 # --- planted: each of these must be found
 
 Patch = Callable[[pytest.MonkeyPatch], None]

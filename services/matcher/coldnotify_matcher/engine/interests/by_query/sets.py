@@ -37,6 +37,8 @@ DEAR_US = 2_000
 """Where all queries of a group together take longer for one object, a change is held against them ahead of its turn."""
 CHEAP_US = 20
 """Evaluations of so much together are not asked about one by one whether the turn is over."""
+PASSES_MAX = 16
+"""Under way in a partition, of as many groups: each has the names of its group's objects."""
 FEW = 16
 """So many sets of a pass are asked one by one. Of more, the index says which may have the object."""
 
@@ -192,7 +194,8 @@ class Sets:
         """In the order in which their last subscribers went."""
         self._waiting: dict[str, dict[QuerySet, None]] = {}
         """By group: sets for the next pass."""
-        self._pass: _Pass | None = None
+        self._passes: dict[str, _Pass] = {}
+        """By group, those that are under way; the next turn is the first one's."""
         self._dropped: deque[QuerySet] = deque()
         """Sets whose members are still in `by_member`."""
         self._latest: deque[QuerySet] = deque()
@@ -351,13 +354,15 @@ class Sets:
             self._sweep()
             if spent():
                 return settled
-        while (current := self._pass or self._next_pass()) is not None:
+        while (current := self._next_pass()) is not None:
             if current.sets and (current.left or current.names):
                 self._evaluate(current, spent, settled)
                 if spent():
+                    # Of two groups in one partition, the one with dear queries does not keep the other waiting.
+                    self._passes[current.group] = self._passes.pop(current.group)
                     break
                 continue
-            self._pass = None
+            del self._passes[current.group]
             for set_ in current.sets:
                 set_.ready = True
                 set_.since = position - 1
@@ -367,7 +372,7 @@ class Sets:
     @property
     def computing(self) -> bool:
         """Whether `compute` has something to do."""
-        return bool(self._pass or self._waiting or self._dropped)
+        return bool(self._passes or self._waiting or self._dropped)
 
     # --- sets come and go
 
@@ -392,9 +397,9 @@ class Sets:
         set_.changes.clear()
         self._wanted_again(set_)
         self._dropped.append(set_)
-        for computed in (self._waiting.get(set_.group), self._pass and self._pass.sets):
-            if computed:
-                computed.pop(set_, None)
+        self._waiting.get(set_.group, {}).pop(set_, None)
+        if set_.group in self._passes:
+            self._passes[set_.group].sets.pop(set_, None)
         if not self._waiting.get(set_.group, True):
             del self._waiting[set_.group]
 
@@ -419,11 +424,11 @@ class Sets:
     # --- computing
 
     def _next_pass(self) -> _Pass | None:
-        if not self._waiting:
-            return None
-        group = next(iter(self._waiting))
-        self._pass = _Pass(group, self._objects.names(group), self._waiting.pop(group))
-        return self._pass
+        if self._waiting and len(self._passes) < PASSES_MAX:
+            group = next((group for group in self._waiting if group not in self._passes), None)
+            if group is not None:
+                self._passes[group] = _Pass(group, self._objects.names(group), self._waiting.pop(group))
+        return next(iter(self._passes.values()), None)
 
     def _evaluate(self, current: _Pass, spent: Spent, settled: list[QuerySet]) -> None:
         """Put one object into the sets of a pass that it fits; the next one, or go on with the last."""
