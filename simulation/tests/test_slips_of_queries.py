@@ -72,13 +72,6 @@ SLIPS = {
         "if self._places.taken.places >= 18:\n    query.refused = 'query: there is no room'\n    return\n",
         1,
     ),
-    "a query that came while a change was evaluated ahead is not held against it": Slip(
-        Sets,
-        "on_change",
-        "if known and ahead is not None and ahead.version == found.version:",
-        "if known and ahead is not None:",
-        1,
-    ),
     "what is not evaluated yet lies below the cursor that a page says": Slip(
         Paging,
         "send",

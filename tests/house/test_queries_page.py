@@ -14,7 +14,9 @@ from coldnotify_matcher.engine.interests.by_query.language import (
     InvalidQuery,
 )
 from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_matcher.engine.interests.by_query.sets import MEMBERS_MAX, QUERIES_MAX
+from coldnotify_matcher.engine.interests.by_query.query_places import BYTES_MAX, PLACES_MAX
+from coldnotify_matcher.engine.interests.by_query.query_places import STEPS_MAX as PARTITION_STEPS_MAX
+from coldnotify_matcher.engine.interests.by_query.sets import MEMBERS_MAX
 from coldnotify_schemas.descriptions import (
     DESCRIPTION_BYTES_MAX,
     KEY_CHARS_MAX,
@@ -91,5 +93,6 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert of_query.startswith(f"{QUERY_BYTES_MAX // 1024} KiB; {NODES_MAX} conditions")
     assert f"; {DEPTH_MAX} parentheses" in of_query
     assert table["the regular expressions of a query together"].startswith(f"{STEPS_MAX:,} steps")
-    distinct = "distinct queries of a partition; members of their sets together"
-    assert table[distinct] == f"{QUERIES_MAX:,}; {MEMBERS_MAX:,}"
+    (of_partition,) = (words for what, words in table.items() if what.startswith("registered queries of a partition"))
+    room = f"{PLACES_MAX:,}; {BYTES_MAX // 2**20} MiB; {PARTITION_STEPS_MAX:,}; {MEMBERS_MAX:,}"
+    assert of_partition.startswith(f"{room}. ")

@@ -2,6 +2,7 @@
 
 import pytest
 from coldnotify_streams.core.actions import HoldBack, ReadOn
+from coldnotify_streams.core.events import Record, Records
 from coldnotify_streams.core.run import Limits
 from coldnotify_streams.core.turns import endless, never, timed
 from coldnotify_testkit.tally_bench import bench
@@ -38,6 +39,25 @@ def test_records_of_a_partition_wait_for_its_next_turn_and_those_of_others_do_no
         one.step(seconds=0.001)
     assert one.partition(0).position == 10
     assert one.committed.get((TABLE, 0), 0) <= 10
+
+
+def test_who_has_much_to_do_takes_turns_with_those_of_whom_something_new_was_read() -> None:
+    one = bench()
+    one.next_turn = lambda: turn_of(0)
+    one.held_back |= {0, 1}  # nothing is read but what the test says
+    one.step(Records([_record(0, offset) for offset in range(20)]), seconds=0.001)
+    positions = []
+    for offset in range(6):
+        one.step(Records([_record(1, offset)]), seconds=0.001)
+        positions.append((one.partition(0).position, one.partition(1).position))
+    assert positions == [(2, 1), (2, 2), (3, 3), (3, 4), (4, 5), (4, 6)]
+    while one.run.unfinished:
+        one.step(seconds=0.001)
+    assert one.partition(0).position == 20
+
+
+def _record(number: int, offset: int) -> Record:
+    return Record(TABLE, number, offset, end=False, key=b"x", value=b"1")
 
 
 def test_requests_of_a_partition_wait_for_its_next_turn_and_what_they_wait_for_is_not_committed() -> None:

@@ -185,6 +185,8 @@ class Run:
         self._stepping = False
         self.unfinished: set[int] = set()
         """The partitions whose turn was over before all was done that there was to do."""
+        self._left_before = False
+        """Such a partition had its turn in the step before."""
 
     @property
     def waiting(self) -> Mapping[int, Waiting]:
@@ -281,8 +283,7 @@ class Run:
                 raise Failure(f"reading from Kafka: {event.error}") from event.error
             else:
                 revoked.append(event)
-        touched |= self.unfinished
-        self.unfinished = set()
+        touched, waits = self._whose_turn(touched)
         for number in sorted(touched):
             if number in self.partitions and self.partitions[number].unread.records:
                 yield from self._read_on(self.partitions[number])
@@ -290,7 +291,7 @@ class Run:
         if not settled:
             yield from self._claim()
         look_at_all = tick or not settled
-        concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched)
+        concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched, waits)
         ends = yield from self._ends_of([partition for partition in concerned if partition.claimed])
         for partition in concerned:
             with self._reloads.fault_of(partition):
@@ -317,10 +318,28 @@ class Run:
             if followed is not None:
                 self._agenda.do(*self.following.on_event(followed, *self._agenda.now))
 
-    def _concerned(self, touched: set[int]) -> list[JobPartition]:
+    def _whose_turn(self, fresh: set[int]) -> tuple[set[int], set[int]]:
+        """(the partitions that have a turn in this step, those that have to wait for the next one).
+
+        Who has more to do than it can takes turns with those of whom something new was read: that is told behind one
+        such turn, and not behind two.
+        """
+        left = {number for number in self.unfinished if number in self.partitions}
+        if self._job.puts_off:
+            left |= {number for number, partition in self.partitions.items() if partition.next_due_ms() == 0}
+        others = fresh - left
+        if others and left and self._left_before:
+            self._left_before = False
+            self.unfinished = left
+            return others, left
+        self._left_before = bool(left)
+        self.unfinished = set()
+        return fresh | left, set()
+
+    def _concerned(self, touched: set[int], waits: set[int]) -> list[JobPartition]:
         """Those that have something to do between two ticks. Looking at all eight took as long as a publish."""
         if self._job.puts_off:
-            touched |= {n for n, p in self.partitions.items() if p.next_due_ms() is not None}
+            touched |= {n for n, p in self.partitions.items() if p.next_due_ms() is not None} - waits
         touched |= self._reloads.careful
         return [self.partitions[number] for number in sorted(touched) if number in self.partitions]
 

@@ -43,7 +43,7 @@ DEPTH_MAX = 32
 """Parentheses and NOTs within each other."""
 STEPS_MAX = 2000
 """Of a query's regular expressions together, as RE2 counts: some two for a letter, 1,200 for any letter there is
-(`\\pL`). A query that has so many can take 2 ms for one object."""
+(`\\pL`). A query that has so many can take 7 ms for one object."""
 KEYWORDS = frozenset(
     ("AND", "OR", "NOT", "HAS", "LIKE", "IN", "NAME", "STARTS", "WITH", "BETWEEN", "TRUE", "FALSE")
 )  # fmt: skip

@@ -33,7 +33,7 @@ Predicate = Callable[[str, Description], bool]
 
 
 NODE_US = 0.5
-STEP_US_MAX = 3.0
+STEP_US_MAX = 3.5
 """One step of a regular expression over a text of 256 bytes, where RE2 has to follow all of them: 7 to 14 ns a byte.
 Usual expressions take a hundredth."""
 
