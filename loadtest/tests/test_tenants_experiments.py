@@ -1,6 +1,6 @@
-"""Experiments with a tenant that floods, tiny.
+"""Experiments with a tenant that floods, and with strangers, tiny.
 
-Stands for: flood, isolation
+Stands for: flood, isolation, strangers
 """
 
 from collections.abc import Callable
@@ -48,3 +48,15 @@ def test_a_tenant_beside_a_loud_one(tmp_path: Path, rows_of: RowsOf) -> None:
         assert row["b_not_told"] == 0
     assert (uneven["nodes"], uneven["not_told"]) == (3, 0)
     assert uneven["at_one_per_s"] > 0
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_a_device_beside_strangers_who_ask_for_dear_things(tmp_path: Path, rows_of: RowsOf) -> None:
+    with pytest.raises(ValueError, match="parts: 'cheap'"):
+        EXPERIMENTS["strangers"].run(Bench({"parts": ("cheap",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("strangers")
+    assert [row["part"] for row in rows] == ["like", "changes", "explanations", "find", "channels"]
+    for row in rows:
+        assert [row[when]["not_told"] for when in ("before", "during", "after")] == [0, 0, 0]
+        assert row["asked"] > 0

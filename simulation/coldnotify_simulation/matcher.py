@@ -32,8 +32,8 @@ from coldnotify_streams.core.events import (
     Where,
 )
 from coldnotify_streams.core.job import Produced, Refused
+from coldnotify_streams.core.partition_turns import Spent
 from coldnotify_streams.core.run import TICK_S, Limits, Run
-from coldnotify_streams.core.turns import Spent
 from coldnotify_streams.errors import Failure
 
 from coldnotify_simulation.clock import Clock, Process

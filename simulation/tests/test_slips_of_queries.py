@@ -1,6 +1,8 @@
 """A slip in what queries are made of breaks a promise in a random schedule: P9, P2 for a member's version, or P5.
 
 Each is a bug that somebody could well write: in the matcher's sets, its pages or its loading, or in the client.
+
+Stands for: crowding
 """
 
 import sys

@@ -13,7 +13,7 @@ from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_hash, channel_text
 from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
-from coldnotify_streams.core.turns import NextTurn, endless
+from coldnotify_streams.core.partition_turns import NextTurn, endless
 
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, GROUP, INBOX, INBOXES, PARTITION, PARTITIONS, PREFIX
 

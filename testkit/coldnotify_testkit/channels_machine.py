@@ -18,8 +18,8 @@ from coldnotify_schemas.channels import MessageHeaders
 
 from coldnotify_testkit.channels_bench import ChannelsBench
 from coldnotify_testkit.channels_subscribers import NOWHERE, Device, Sent, Session, Subscribed
+from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, OTHER_GATEWAY, sessions_of
-from coldnotify_testkit.turns import turn_of
 
 CHANNELS = ["a", "b", "c"]
 ATTRIBUTES: list[tuple[str, ...]] = [(), (), ("x",), ("x", "y")]

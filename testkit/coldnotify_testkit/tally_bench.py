@@ -22,8 +22,8 @@ from coldnotify_streams.core.events import (
     Where,
 )
 from coldnotify_streams.core.job import Phase, Produced, Refused, Topics
+from coldnotify_streams.core.partition_turns import NextTurn, endless
 from coldnotify_streams.core.run import Limits, Run
-from coldnotify_streams.core.turns import NextTurn, endless
 
 from coldnotify_testkit.tally_job import LOG, NEW, REQUESTS, TABLE, TOPICS, WITH_LOG, Tally, TallyJob
 

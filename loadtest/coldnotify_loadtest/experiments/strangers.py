@@ -23,7 +23,7 @@ from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.protocol import PROTOCOL_VERSION
+from coldnotify_schemas.protocol import PROTOCOL_VERSION, QUERIES_MAX
 from coldnotify_schemas.topics import CHANNELS_1D, OBJECTS
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_QUERIES, Bye, ClientFrame, Hello, Query
 from coldnotify_testkit.raw_client import RawClient
@@ -44,7 +44,7 @@ _DOMAIN = "stranger"
 _NAME_CHARS = 250
 _TEXT_CHARS = 256
 _QUERIES_EACH = 4
-_QUERIES_MAX = 64
+
 _READY_EVERY_S = 0.2
 _PROBE_S = 60.0
 _START_S = 15.0
@@ -203,7 +203,7 @@ class _Strangers:
     @contextmanager
     def changes(self) -> Iterator[Callable[[], bool]]:
         """Each asking is a change."""
-        with self._visit("changes", self._texts(_QUERIES_MAX, "text LIKE")):
+        with self._visit("changes", self._texts(QUERIES_MAX, "text LIKE")):
 
             def ask() -> bool:
                 value = b'{"description":{"text":"%s"}}' % self._text(_TEXT_CHARS).encode()
@@ -216,7 +216,7 @@ class _Strangers:
     @contextmanager
     def explanations(self) -> Iterator[Callable[[], bool]]:
         """Of a client that is away."""
-        with self._visit("explained", self._texts(_QUERIES_MAX, "text LIKE")) as device:
+        with self._visit("explained", self._texts(QUERIES_MAX, "text LIKE")) as device:
             device.send(encode(ClientFrame(bye=Bye())))
         name = "explained"
         self._produce(f"{_DOMAIN}/{self.group}/{name}", b'{"version":1}')

@@ -21,8 +21,8 @@ from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
 from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
+from coldnotify_streams.core.partition_turns import timed
 from coldnotify_streams.core.run import TICK_S, Limits, Run
-from coldnotify_streams.core.turns import timed
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.garbage import Garbage
 from coldnotify_streams.lag import Gauges, Lag

@@ -28,7 +28,7 @@ from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
-from coldnotify_streams.core.turns import Spent, never
+from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp

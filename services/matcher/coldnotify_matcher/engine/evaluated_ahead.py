@@ -6,7 +6,7 @@ takes, while the object is still what it was to everybody. Then the record is ta
 
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description
 from coldnotify_schemas.records import InvalidRecord, parse_public_record
-from coldnotify_streams.core.turns import Spent
+from coldnotify_streams.core.partition_turns import Spent
 
 from coldnotify_matcher.engine.description_store import NEVER, same, understood
 from coldnotify_matcher.engine.partition_state import State

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.descriptions import Description
-from coldnotify_streams.core.turns import Spent
+from coldnotify_streams.core.partition_turns import Spent
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions

@@ -5,7 +5,7 @@ from functools import partial
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_streams.core.turns import Spent, never
+from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
 from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, RefusedClients, Tally

@@ -7,7 +7,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.interests import Interest, Kind, query_hash
 from coldnotify_schemas.protocol import QUERIES_MAX
-from coldnotify_streams.core.turns import Spent, never
+from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine import operating
 from coldnotify_matcher.engine.ceilings import CLIENTS

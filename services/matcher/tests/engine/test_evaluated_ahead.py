@@ -5,8 +5,8 @@ from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
+from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.engine_bench import EPOCH, PREFIX, Bench, pages
-from coldnotify_testkit.turns import turn_of
 
 TEXTS = [f'NAME LIKE "(o|x|ox){{{number + 40}}}" OR a > {number}' for number in range(10)]
 

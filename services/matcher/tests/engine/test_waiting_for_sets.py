@@ -6,9 +6,9 @@ from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
-from coldnotify_streams.core.turns import Spent
+from coldnotify_streams.core.partition_turns import Spent
+from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.engine_bench import EPOCH, Bench, pages
-from coldnotify_testkit.turns import turn_of
 
 FIRST, SECOND = "has a", "has b"
 

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
-from coldnotify_streams.core.turns import Spent, never
+from coldnotify_streams.core.partition_turns import Spent, never
 
 EPOCH_MARK = "/"
 """Between a topic's id and an epoch, in what offsets are committed with (`Job.marks`)."""

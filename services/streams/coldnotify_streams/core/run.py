@@ -41,9 +41,10 @@ them soon.
 What nobody can read (UnreadableOffsets) counts as read, and as nothing else: no request waits for it, no load ends in
 front of it, and commits go beyond it.
 
-What a record or a request takes is up to whoever wrote it. So each partition has its turn in a step (turns.py), and
-what it has not come to by then waits for the next step: records in `unread`, requests in `pending`. A record of the
-table that takes longer than a turn is prepared in several, and handled once it is: nobody sees it half done.
+What a record or a request takes is up to whoever wrote it. So each partition has its turn in a step
+(partition_turns.py), and what it has not come to by then waits for the next step: records in `unread`, requests in
+`pending`. A record of the table that takes longer than a turn is prepared in several, and handled once it is: nobody
+sees it half done.
 
 Memory is bounded: where more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
 the further ones in Kafka until half are handled. A barrier that is not reached in time is looked into: the table that
@@ -104,8 +105,8 @@ from coldnotify_streams.core.events import (
 )
 from coldnotify_streams.core.following import Following
 from coldnotify_streams.core.job import Ends, Job, JobPartition, LogBounds, Outputs, Phase, Place, Produced, Refused
+from coldnotify_streams.core.partition_turns import NextTurn, endless
 from coldnotify_streams.core.reloads import Reloads, Waiting
-from coldnotify_streams.core.turns import NextTurn, endless
 from coldnotify_streams.errors import Failure
 
 TICK_S = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
-from coldnotify_streams.core.turns import Spent
+from coldnotify_streams.core.partition_turns import Spent
 
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.channel_logs.repeats import NO_MARKS, Marks

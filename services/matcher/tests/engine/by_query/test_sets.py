@@ -8,9 +8,9 @@ from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, Sets
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import digest
+from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
-from coldnotify_testkit.turns import turn_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test

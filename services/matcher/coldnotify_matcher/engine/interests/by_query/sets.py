@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import MODULUS, object_digest
-from coldnotify_streams.core.turns import Spent, never
+from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.description_store import same
 from coldnotify_matcher.engine.interests.by_query.query import Query

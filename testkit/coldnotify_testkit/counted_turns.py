@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain, repeat
 
-from coldnotify_streams.core.turns import Spent
+from coldnotify_streams.core.partition_turns import Spent
 
 
 def turn_of(items: int) -> Spent:

@@ -3,11 +3,11 @@
 import pytest
 from coldnotify_streams.core.actions import HoldBack, ReadOn
 from coldnotify_streams.core.events import Record, Records
+from coldnotify_streams.core.partition_turns import endless, never, timed
 from coldnotify_streams.core.run import Limits
-from coldnotify_streams.core.turns import endless, never, timed
+from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.tally_bench import bench
 from coldnotify_testkit.tally_job import REQUESTS, TABLE
-from coldnotify_testkit.turns import turn_of
 
 
 def test_a_turn_is_over_by_the_clock() -> None:
