@@ -22,6 +22,8 @@ from coldnotify_streams.readers import (
     RequestsReader,
     Revocation,
     begin_reading,
+    hold_back,
+    stop_reading,
 )
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -139,6 +141,43 @@ def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Re
     seen = read(events, lambda record: record.end)
 
     assert [record.value for record in seen[:-1]] == [b"%d" % i for i in range(5000)]
+
+
+def test_what_of_a_partition_is_left_in_kafka_comes_later_and_others_come_meanwhile(
+    bootstrap: str, start: Callable[[Reader], Reader]
+) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    one = start(reader(bootstrap, events))
+    for number in (0, 1):
+        produce(bootstrap, topics.OBJECTS, b"1", partition=number)
+        begin_reading(one, number, {topics.OBJECTS: 0}, Began(number))
+    seen: set[tuple[int, int]] = set()
+
+    def sees(*wanted: tuple[int, int]) -> None:
+        while not seen.issuperset(wanted):
+            event = events.get(timeout=90)
+            if isinstance(event, Records):
+                seen.update((record.partition, record.offset) for record in event.records if not record.end)
+
+    sees((0, 0), (1, 0))
+    paused = threading.Event()
+    hold_back(one, 0, [topics.OBJECTS], on=False)
+    one.do(lambda _: paused.set())
+    assert paused.wait(60)
+    produce(bootstrap, topics.OBJECTS, b"2", b"3", partition=0)
+    produce(bootstrap, topics.OBJECTS, b"2", partition=1)
+    sees((1, 1))
+    produce(bootstrap, topics.OBJECTS, b"3", partition=1)
+    sees((1, 2))
+    assert not {(0, 1), (0, 2)} & seen
+    hold_back(one, 0, [topics.OBJECTS], on=True)
+    sees((0, 1), (0, 2))
+    hold_back(one, 0, [topics.OBJECTS], on=False)
+    hold_back(one, 0, [topics.OBJECTS], on=True)
+    stop_reading(one, 0, [topics.OBJECTS])
+    begin_reading(one, 0, {topics.OBJECTS: 0}, Began(0))
+    seen.clear()
+    sees((0, 0), (0, 1), (0, 2))  # a partition that comes again is not held back
 
 
 def test_what_is_put_after_an_assignment_comes_before_its_records(
