@@ -191,7 +191,7 @@ class Partition(JobPartition):
 
     def prepare(self, record: Record) -> bool:
         """Whether all queries are held against what a record of the objects topic changes."""
-        if record.topic != topics.OBJECTS or not self.engine.state.members.groups.any:
+        if record.topic != topics.OBJECTS or not self.engine.state.members.sets.any_dear:
             return True
         return self.engine.prepare_object(record.key, record.value, record.timestamp_ms, self.turn)
 

@@ -188,6 +188,8 @@ class Sets:
         self._members_of: Counter[str] = Counter()
         """By domain."""
         self._ahead: _Ahead | None = None
+        self._dear: set[str] = set()
+        """Groups."""
         self._kept_ms = kept_ms
         self._groups: dict[str, _Group] = {}
         self._idle: dict[QuerySet, None] = {}
@@ -307,10 +309,14 @@ class Sets:
                 changes.append((set_, change))
         return changes
 
+    @property
+    def any_dear(self) -> bool:
+        """Whether that is so of any group. Each record asks."""
+        return bool(self._dear)
+
     def is_dear(self, group: str) -> bool:
         """Whether to hold all queries of this group against one object may take long."""
-        found = self._groups.get(group)
-        return found is not None and found.evaluation_us_max > DEAR_US
+        return group in self._dear
 
     def evaluate_ahead(
         self, group: str, name: str, before: Description | None, after: Description, spent: Spent
@@ -380,8 +386,7 @@ class Sets:
         found = self._groups.setdefault(group, _Group())
         set_ = found.sets[query] = found.by_text[query.text] = QuerySet(group, query)
         found.index.add(query)
-        found.evaluation_us_max += query.evaluation_us_max
-        found.version += 1
+        self._note_work(group, found, query.evaluation_us_max)
         self.queries += 1
         self._waiting.setdefault(group, {})[set_] = None
         return set_
@@ -389,8 +394,7 @@ class Sets:
     def _drop(self, set_: QuerySet) -> None:
         found = self._groups[set_.group]
         found.index.remove(set_.query)
-        found.evaluation_us_max -= set_.query.evaluation_us_max
-        found.version += 1
+        self._note_work(set_.group, found, -set_.query.evaluation_us_max)
         del found.sets[set_.query], found.by_text[set_.query.text]
         self.queries -= 1
         set_.ready = False
@@ -402,6 +406,11 @@ class Sets:
             self._passes[set_.group].sets.pop(set_, None)
         if not self._waiting.get(set_.group, True):
             del self._waiting[set_.group]
+
+    def _note_work(self, group: str, found: _Group, more_us: float) -> None:
+        found.version += 1
+        found.evaluation_us_max += more_us
+        (self._dear.add if found.evaluation_us_max > DEAR_US else self._dear.discard)(group)
 
     def _wanted_again(self, set_: QuerySet) -> None:
         """It is not among the idle ones any more."""
