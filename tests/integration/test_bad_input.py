@@ -104,6 +104,28 @@ def test_a_bad_publish_over_http_names_the_field(up: Up, body: bytes, field: str
 
 
 @pytest.mark.usefixtures("bystander")
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (f"/v1/events?domain=animal.observer&group=region-1&channel=c&since={since}", "since")
+        for since in ("%C2%B2", "9" * 5000, "%D9%A3", "1e3", "nan")
+    ]
+    + [
+        (f"/v1/domains/animal.observer/groups/region-1/outcomes?partition={number}&offsets=1", "partition")
+        for number in ("%C2%B2", "9" * 5000)
+    ]
+    + [("/v1/domains/animal.observer/groups/region-1/outcomes?partition=1&offsets=1&wait_s=%D9%A3", "wait_s")],
+    ids=lambda one: one[-20:],
+)
+def test_a_number_that_is_none_names_the_parameter_and_fills_no_log(up: Up, path: str, field: str) -> None:
+    for _ in range(100):
+        answer = fetch(up.http_url + path)
+        assert answer.status == 400, answer.text
+        assert answer.json()["field"] == field, answer.text
+    assert "request failed" not in up.log_tail()
+
+
+@pytest.mark.usefixtures("bystander")
 def test_a_bad_publish_over_kafka_goes_to_rejected_and_hides_nothing(up: Up) -> None:
     """Also a null: the newest version is still told to whoever registers later."""
     partition = partition_of("animal.observer", "region-1", 8)
