@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,14 +59,29 @@ time_t time(time_t *t) {
     return now.tv_sec;
 }
 
+int timespec_get(struct timespec *t, int base) {
+    return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, t) ? base : 0;
+}
+
+static struct timespec own(const struct timespec *until) {
+    struct timespec t = *until;
+    if (shift && t.tv_sec > WALL_S) t = moved(t, -*shift);
+    return t.tv_sec < 0 ? (struct timespec){0, 0} : t;
+}
+
 int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
                            const struct timespec *restrict until) {
     static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
     /* Without its version, the one of before glibc 2.3.2 would be found. */
     if (!real) real = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     if (!real) real = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
-    struct timespec own = *until;
-    if (shift && until->tv_sec > WALL_S) own = moved(own, -*shift);
-    if (own.tv_sec < 0) own = (struct timespec){0, 0};
-    return real(cond, mutex, &own);
+    struct timespec t = own(until);
+    return real(cond, mutex, &t);
+}
+
+int cnd_timedwait(cnd_t *restrict cond, mtx_t *restrict mutex, const struct timespec *restrict until) {
+    static int (*real)(cnd_t *, mtx_t *, const struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "cnd_timedwait");
+    struct timespec t = own(until);
+    return real(cond, mutex, &t);
 }

@@ -1,4 +1,4 @@
-"""A process has the clock that it is given, and its monotonic clock is ours."""
+"""A process has the clock that it is given, its monotonic clock is ours, and librdkafka waits no longer for it."""
 
 import os
 import subprocess
@@ -10,9 +10,13 @@ from coldnotify_testkit.shifted_clock import ShiftedClock
 
 WATCH = """
 import sys, threading, time
+from confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 100, "log_level": 0})
 start_s = time.monotonic()
 for _ in sys.stdin:
     threading.Event().wait(0.01)
+    producer.produce("t", b"v")
+    assert producer.flush(30) == 0
     print(time.time(), time.time_ns() / 1e9, time.monotonic() - start_s, flush=True)
 """
 
