@@ -41,6 +41,10 @@ REPEATS_KNOWN_OFFSETS = 10_000
 """A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody."""
 PUBLISHES_UNANSWERED_MAX = 64
 """Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on."""
+CLOCK_AHEAD_S_MAX = 3_600
+"""A version or expiry that a client's clock made so far ahead of the service's is refused: Kafka has the same bound."""
+CLOCK_SET_S = 1_577_836_800
+"""The beginning of 2020, as Unix time: a clock that is before it was never set."""
 LOOKING_DIGITS = 24
 """Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same."""
 

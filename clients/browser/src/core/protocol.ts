@@ -56,6 +56,14 @@ export const REPEATS_KNOWN_OFFSETS = 10_000;
 /** Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on. */
 export const PUBLISHES_UNANSWERED_MAX = 64;
 
+/**
+ * A version or expiry that a client's clock made so far ahead of the service's is refused: Kafka has the same bound.
+ */
+export const CLOCK_AHEAD_S_MAX = 3_600;
+
+/** The beginning of 2020, as Unix time: a clock that is before it was never set. */
+export const CLOCK_SET_S = 1_577_836_800;
+
 /** Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same. */
 export const LOOKING_DIGITS = 24;
 

@@ -1,8 +1,9 @@
 """What an acknowledged publish has changed, as the matcher of its partition tells it. Pure."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
+
+from coldnotify_schemas.clocks import time_words
 
 PUBLISHED, REPEATED, ALTERED = "published", "repeated", "altered"
 STALE, REJECTED, UNKNOWN = "stale", "rejected", "unknown"
@@ -33,7 +34,7 @@ class Newest(NamedTuple):
         if self.incarnation:
             words += f" of incarnation {self.incarnation}"
         if self.published_ms is not None:
-            words += f", since {_time(self.published_ms)}"
+            words += f", since {time_words(self.published_ms)}"
         return words
 
 
@@ -100,10 +101,3 @@ class Outcome(NamedTuple):
                 "version are not told. Publish it under a higher version"
             )
         return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
-
-
-def _time(unix_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{unix_ms} ms"

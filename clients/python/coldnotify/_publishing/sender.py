@@ -7,11 +7,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
 from coldnotify_schemas.channels import Retentions, message_headers
+from coldnotify_schemas.clocks import time_words
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.flow.beginnings import KAFKA
 from coldnotify_schemas.flow.flow_limit import FlowLimit
@@ -26,6 +28,7 @@ from confluent_kafka.admin import AdminClient
 
 from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Repeat
+from coldnotify._publishing.stamping import STAMPS_MAX, StampClock, Stamps
 
 _logger = logging.getLogger("coldnotify.publisher")
 
@@ -50,7 +53,6 @@ _POLL_S = 0.2
 _REFUSED = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.INVALID_RECORD,
         KafkaError.POLICY_VIOLATION,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -61,8 +63,17 @@ _REFUSED = frozenset(
     }
 )
 """Errors after which the record is certainly not in Kafka."""
-_REJECTED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+_REJECTED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
 """Those of them that would come again for the same record."""
+_MISSTAMPED = frozenset(
+    {
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_DIFFERENT_RECORD,
+    }
+)
+"""What is said of a whole batch in which a timestamp is too far ahead: the first where that is one record's, the others
+of those at fault and of those that are not. Ours have no other fault: each has a key. None of the batch is in Kafka."""
 _TIMEOUTS = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,
@@ -108,8 +119,28 @@ class _Last(NamedTuple):
     """The last publish of an object by this publisher, acknowledged or not."""
 
     value_hash: bytes
-    timestamp_ms: int
     future: Sending
+    stamps: Stamps
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A record on its way."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, str | bytes | None]]
+    version: int | None
+    stamps: Stamps
+    timestamp_ms: int
+    offset_s: float
+    """The clock that it was stamped by minus the monotonic one."""
+    future: Sending
+    taken_s: float
+    times: int = 1
+    """So often it was stamped."""
 
 
 class Sender:
@@ -154,6 +185,7 @@ class Sender:
         self._flow = FlowLimit.named(controller, queue_max, KAFKA, unix_s=time.time() - time.monotonic())
         self._waiting: deque[Room] = deque()
         self._memory: OrderedDict[str, _Last] = OrderedDict()
+        self._clock = StampClock()
         self._topic_id: str | None = None
         self._partitions: int | None = None
         self._partitions_at_s = 0.0
@@ -162,6 +194,8 @@ class Sender:
         self._fatal = False
         self._metadata_wanted = False
         self._closed = False
+        self._given_up = False
+        """Nothing is sent any more."""
         self._stopped = threading.Event()
         try:
             self._producer = self._new_producer()
@@ -261,24 +295,30 @@ class Sender:
                 self._replace_producer()
             if self._partitions is None:  # a failure took the knowledge back since the look-up
                 raise PublishError(f"topic {OBJECTS} has changed meanwhile; nothing was sent", indeterminate=False)
-            # Two versions of one object, or of its description, that are named by their time need different times.
-            timestamp_ms = max(int(time.time() * 1000), last.timestamp_ms + 1 if last else 0)
             future: Sending = concurrent.futures.Future()
+            stamps = last.stamps if last else Stamps()
             taken_s = time.monotonic()
-            future.set_running_or_notify_cancel()  # whoever waits may go, the record cannot be taken back
+            now_ms = self._clock.now_ms(time.time(), taken_s)
+            sent = _Sent(
+                topic,
+                partition_of(domain, group, self._partitions),
+                key.encode(),
+                value,
+                headers,
+                version,
+                stamps,
+                stamps.begin(now_ms),
+                now_ms / 1000 - taken_s,
+                future,
+                taken_s,
+            )
             try:
-                self._producer.produce(
-                    topic,
-                    key=key.encode(),
-                    value=value,
-                    partition=partition_of(domain, group, self._partitions),
-                    timestamp=timestamp_ms,
-                    headers=headers or None,
-                    on_delivery=partial(self._on_delivery, future, version, taken_s),
-                )
+                self._produce(sent)
             except BufferError:
+                stamps.end(sent.timestamp_ms, taken=False)
                 raise NotNow("librdkafka's queue is full") from None
             except KafkaException as error:
+                stamps.end(sent.timestamp_ms, taken=False)
                 if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
                     # New partitions: librdkafka's own knowledge of the topic is older than ours.
                     self._metadata_wanted = True
@@ -287,9 +327,10 @@ class Sender:
                 if error.args[0].code() in _REJECTED:
                     raise PublishRejected(f"{_words(error)}; nothing was sent") from None
                 raise PublishError(f"{_words(error)}; nothing was sent", indeterminate=False) from None
+            future.set_running_or_notify_cancel()  # whoever waits may go, the record cannot be taken back
             self._flow.take()
             if remembered:
-                self._memory[key] = _Last(value_hash, timestamp_ms, future)
+                self._memory[key] = _Last(value_hash, future, stamps)
                 self._memory.move_to_end(key)
                 if len(self._memory) > MEMORY_MAX:
                     self._memory.popitem(last=False)
@@ -352,6 +393,7 @@ class Sender:
         if already:
             return
         self.flush(timeout_s)
+        self._given_up = True
         self._producer.purge()
         self.flush(_PURGE_S)
         self._stopped.set()
@@ -403,24 +445,40 @@ class Sender:
             self._partitions = None
         _logger.debug("Kafka: %s", error.str())
 
-    def _on_delivery(
-        self, future: Sending, version: int | None, taken_s: float, error: KafkaError | None, message: Message | None
-    ) -> None:
+    def _produce(self, sent: _Sent) -> None:
+        """Raises BufferError, KafkaException."""
+        self._producer.produce(
+            sent.topic,
+            key=sent.key,
+            value=sent.value,
+            partition=sent.partition,
+            timestamp=sent.timestamp_ms,
+            headers=sent.headers or None,
+            on_delivery=partial(self._on_delivery, sent),
+        )
+
+    def _on_delivery(self, sent: _Sent, error: KafkaError | None, message: Message | None) -> None:
         # Under the lock: whoever has its result sees its room free, and behind flush() all have theirs.
         with self._settled:
+            if error is not None and self._stamped_anew(sent, error):
+                return
             try:
                 if error is not None:
                     self._note(error)
-                    future.set_exception(self._failure(error))
+                    failure = self._failure(error)
+                    sent.stamps.end(sent.timestamp_ms, taken=failure.indeterminate)
+                    sent.future.set_exception(failure)
                 else:
                     message = cast(Message, message)
                     _kind, timestamp_ms = message.timestamp()
                     partition, offset = cast(int, message.partition()), cast(int, message.offset())
-                    version = timestamp_ms if version is None else version
-                    future.set_result(Published(version, partition, max(-1, offset)))
+                    version = timestamp_ms if sent.version is None else sent.version
+                    sent.stamps.end(sent.timestamp_ms, taken=True)
+                    self._clock.taken(sent.offset_s)
+                    sent.future.set_result(Published(version, partition, max(-1, offset)))
             finally:
                 if error is None:
-                    self._flow.acknowledged(time.monotonic(), taken_s)
+                    self._flow.acknowledged(time.monotonic(), sent.taken_s)
                 else:
                     self._flow.failed()
                 free = self._flow.free
@@ -431,8 +489,31 @@ class Sender:
                         free -= 1
                 self._settled.notify_all()
 
+    def _stamped_anew(self, sent: _Sent, error: KafkaError) -> bool:
+        """Sends a record again that was refused for its timestamp, or that of another in its batch; False: no more."""
+        if error.code() not in _MISSTAMPED or sent.times >= STAMPS_MAX or self._given_up:
+            return False
+        monotonic_s = time.monotonic()
+        if sent.times > 1 and error.code() != KafkaError._INVALID_DIFFERENT_RECORD:
+            self._clock.refused(monotonic_s)
+        now_ms = self._clock.now_ms(time.time(), monotonic_s)
+        sent.times += 1
+        sent.timestamp_ms = sent.stamps.again(sent.timestamp_ms, now_ms)
+        sent.offset_s = now_ms / 1000 - monotonic_s
+        try:
+            self._produce(sent)
+        except (BufferError, KafkaException):
+            return False
+        return True
+
     def _failure(self, error: KafkaError) -> PublishError:
         code = error.code()
+        if code in _MISSTAMPED:
+            return PublishError(
+                f"Kafka refused the record's timestamp: this machine's clock is at {time_words(time.time_ns() // 1_000_000)}, far "
+                "ahead of Kafka's; nothing was published",
+                indeterminate=False,
+            )
         if code == KafkaError._PURGE_QUEUE:
             return PublishTimeout("the record was given up before it was sent", indeterminate=False)
         if code in _TIMEOUTS:

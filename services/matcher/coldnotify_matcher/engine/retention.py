@@ -17,6 +17,7 @@ removes it.
 
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.removals import removes_header
 
 from coldnotify_matcher.engine.description_store import Described
@@ -33,8 +34,8 @@ UNDER_WAY_MAX = 200
 LOST_AFTER_MS = 600_000
 """A null that was not read back for so long counts as lost: a transaction holds the topic open for 15 minutes at most,
 and one more null costs nothing."""
-PLAUSIBLE_MS = 1_577_836_800_000
-"""The beginning of 2020. A record with an earlier timestamp comes from a clock that was never set."""
+PLAUSIBLE_MS = CLOCK_SET_S * 1000
+"""A record with an earlier timestamp comes from a clock that was never set."""
 
 
 class Retention:

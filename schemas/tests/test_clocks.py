@@ -1,0 +1,31 @@
+"""Which times of other machines' clocks cannot be."""
+
+import pytest
+from coldnotify_schemas.clocks import clock_fault, time_words
+
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("clock_ms", "words"),
+    [
+        (NOW_MS + 3_600_000, None),
+        (NOW_MS + 3_600_001, "far ahead"),
+        (2**63 - 1, "far ahead"),
+        (NOW_MS - 5 * 365 * 86_400_000, None),  # a unit may have been offline for years
+        (1_577_836_799_999, "never set"),
+        (0, "never set"),
+    ],
+)
+def test_a_time_more_than_an_hour_ahead_or_of_before_2020_cannot_be(clock_ms: int, words: str | None) -> None:
+    fault = clock_fault(clock_ms, NOW_MS)
+    assert fault is None if words is None else fault is not None and words in fault
+
+
+def test_a_service_whose_own_clock_was_never_set_finds_no_fault_in_others() -> None:
+    assert clock_fault(5000, 9000) is None
+
+
+def test_times_in_words() -> None:
+    assert time_words(0) == "1970-01-01 00:00:00+00:00"
+    assert time_words(2**63 - 1) == "9223372036854775807 ms"
