@@ -22,14 +22,13 @@ REASON_HEADER = "coldnotify-reason"
 PLACE_HEADER = "coldnotify-place"
 """Header of a rejected record: where it stood, `topic/partition@offset`."""
 
-INCARNATION_JUMP_MAX = 1_000_000
-"""How far above the incarnation in force a record may lie. Resets count up by one, so nobody comes to this honestly.
-Whoever wants to use the numbers up leaves room for a reset."""
+INCARNATION_MAX = (1 << 31) - 1
+"""The highest incarnation of a record that is the first of its partition. Each offset behind it may have one more, so
+whatever the newest version is, a reset can outdo it: its record comes later."""
 _REASON_CHARS_MAX = 1000
 
 _Record = TypeVar("_Record", bound="PublicRecord")
 _Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
-_Incarnation = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 
 
 class InvalidRecord(ValueError):
@@ -49,7 +48,7 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """Unix time in ms from which on the payload is not delivered any more (the version is)."""
     deleted: bool = False
     """The object is gone. A version like any other."""
-    incarnation: _Incarnation | None = None
+    incarnation: _Version | None = None
     """Begins the versions over: a higher one outdoes every version of a lower one. None: the one in force."""
 
     def version_at(self, timestamp_ms: int) -> int:
@@ -140,6 +139,13 @@ def encode_public_record(record: PublicRecord) -> bytes:
     if is_high(record):
         record = msgspec.structs.replace(record, priority=None)
     return _encoder.encode(record)
+
+
+def check_incarnation(record: PublicRecord, offset: int) -> None:
+    """Whether a record at this offset may have its incarnation: that is seen of the record alone, as compaction may have
+    left it alone. Raises InvalidRecord."""
+    if record.incarnation is not None and record.incarnation > INCARNATION_MAX + offset:
+        raise InvalidRecord(f"incarnation: is {record.incarnation} (at most {INCARNATION_MAX + offset} here)")
 
 
 def since_header(epoch: int, offset: int) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ REMOVES_HEADER = "coldnotify-removes"
 """Header of the null by which an owner removes what retention does not keep; its value is as `removes_header` has it.
 """
 
-_VALUE = re.compile(rb"(\d{1,10})/(\d{1,19})(?:@([0-9a-f]{8})/(\d{1,19}))?", re.ASCII)
+_VALUE = re.compile(rb"(\d{1,19})/(\d{1,19})(?:@([0-9a-f]{8})/(\d{1,19}))?", re.ASCII)
 
 
 class Removal(NamedTuple):

@@ -32,7 +32,7 @@ test("what is wrong is named by its field", () => {
     [() => version("", 1), /^RangeError: object: /],
     [() => version("a", -1), /^RangeError: version: -1 is not from 0 to /],
     [() => version("a", 1.5), /^RangeError: version: 1.5 is not a whole number/],
-    [() => version("a", 1, { incarnation: 1n << 31n }), /^RangeError: incarnation: /],
+    [() => version("a", 1, { incarnation: 1 }), /^RangeError: incarnation: /],
     [() => version("a", 1, { deleted: "yes" }), /^RangeError: deleted: yes is neither/],
     [() => version("a", 1, { priority: "low" }), /^RangeError: priority: "low" is not "high"/],
     [() => version("a", 1, { expiresAt: -5 }), /^RangeError: expiresAt: -5/],
@@ -119,8 +119,7 @@ test("a newer publish of an object takes out one that waits, and has its answer,
   publications.say(version("a", 2), told("a 2"));
   publications.say(version("b", 5), told("b 5"));
   publications.say(version("b", 4), told("b 4"));
-  publications.say(version("b", 6, { incarnation: 1 }), told("b 1/6"));
-  assert.deepEqual(leaves(publications), ["2:sent@2", "3:m", "4:a@2", "5:b@5", "6:b@4", "7:b@6"]);
+  assert.deepEqual(leaves(publications), ["2:sent@2", "3:m", "4:a@2", "5:b@5", "6:b@4"]);
   publications.published(1, 1n);
   publications.published(4, 9n);
   assert.deepEqual(answers, ["sent 1@1", "a 1@9", "a 2@9"]);

@@ -112,7 +112,7 @@ async def test_a_cancelled_wait_harms_nobody(bootstrap: str) -> None:
         ({"version": "7"}, "version"),
         ({"expires_at": 1.5}, "expires_at"),
         ({"incarnation": -1}, "incarnation"),
-        ({"incarnation": 1 << 31}, "incarnation"),
+        ({"incarnation": 1 << 63}, "incarnation"),
         ({"deleted": 1}, "deleted"),
         ({"source": "a b"}, "source"),
         ({"source": 5}, "source"),

@@ -5,7 +5,6 @@ import { CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX } from 
 import { CLIENT_FRAME, encodeFrame, type WirePublish } from "./wire.js";
 
 const VERSION_MAX = (1n << 63n) - 1n;
-const INCARNATION_MAX = (1n << 31n) - 1n;
 const REQUEST_MAX = 2 ** 32 - 1;
 /** As `Priority` in `schemas/wire.proto` has it. */
 const PRIORITY_HIGH = 1;
@@ -23,7 +22,6 @@ export interface Outgoing {
   readonly payload: Uint8Array;
   /** null until it is accepted, which gives it one; a message has none. */
   readonly version: bigint | null;
-  readonly incarnation: bigint | null;
   readonly deleted: boolean;
   readonly priority: "high" | null;
   /** A message's, by which its repeats are known. */
@@ -35,7 +33,6 @@ export interface Outgoing {
 /** What may be said of a version. Numbers are whole, as number or bigint. */
 export interface VersionOptions {
   readonly version?: number | bigint;
-  readonly incarnation?: number | bigint;
   readonly deleted?: boolean;
   /** "high": held back by nothing, and told before what waits for a client's connection. */
   readonly priority?: "high" | null;
@@ -58,6 +55,9 @@ export interface MessageOptions {
 /** The version that this says. Throws RangeError, whose message begins with the field at fault. */
 export function versionOf(objectId: string, payload: unknown, options: VersionOptions): Outgoing {
   const { deleted = false } = options;
+  if ("incarnation" in options) {
+    throw new RangeError("incarnation: is not a client's to say; `coldnotify object reset` begins versions over");
+  }
   if (typeof deleted !== "boolean") throw new RangeError(`deleted: ${String(deleted)} is neither true nor false`);
   const data = payload === undefined || payload === null ? new Uint8Array() : jsonOf(payload);
   if (data.length > PAYLOAD_BYTES_MAX) {
@@ -68,7 +68,6 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
     isMessage: false,
     payload: data,
     version: numberOf("version", options.version, VERSION_MAX),
-    incarnation: numberOf("incarnation", options.incarnation, INCARNATION_MAX),
     deleted,
     priority: checkPriority(options.priority),
     id: "",
@@ -92,7 +91,6 @@ export function messageOf(channel: string, payload: unknown, id: string, options
     isMessage: true,
     payload: data,
     version: null,
-    incarnation: null,
     deleted: false,
     priority: checkPriority(options.priority),
     id,
@@ -103,7 +101,7 @@ export function messageOf(channel: string, payload: unknown, id: string, options
 
 /** Whether nobody needs `other`, an earlier publish of the same object, any more: not if it alone is of high priority. */
 export function outdoes(one: Outgoing, other: Outgoing): boolean {
-  if (one.isMessage || other.isMessage || one.name !== other.name || one.incarnation !== other.incarnation) return false;
+  if (one.isMessage || other.isMessage || one.name !== other.name) return false;
   if (one.priority === null && other.priority !== null) return false;
   return one.version !== null && other.version !== null && one.version >= other.version;
 }
@@ -114,9 +112,8 @@ export function publishOf(outgoing: Outgoing, request: number): WirePublish {
   const priority = outgoing.priority === null ? 0 : PRIORITY_HIGH;
   const both = { request, payload, expiresAt: expiresAt ?? 0n, priority };
   if (outgoing.isMessage) return { ...both, channel: name, id, to };
-  const { version, incarnation, deleted } = outgoing;
-  const numbers = { version: version ?? 0n, incarnation: incarnation ?? 0n };
-  return { ...both, object: name, ...numbers, deleted };
+  const { version, deleted } = outgoing;
+  return { ...both, object: name, version: version ?? 0n, deleted };
 }
 
 function fitting(outgoing: Outgoing): Outgoing {

@@ -102,7 +102,6 @@ const PUBLISH = {
   object: { number: 2, type: "string" },
   channel: { number: 3, type: "string" },
   version: { number: 4, type: "uint64" },
-  incarnation: { number: 5, type: "uint64" },
   payload: { number: 6, type: "bytes" },
   deleted: { number: 7, type: "bool" },
   id: { number: 8, type: "string" },

@@ -10,7 +10,6 @@ from coldnotify_schemas.priority import HIGH, check_priority
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 
 VERSION_MAX = (1 << 63) - 1
-INCARNATION_MAX = (1 << 31) - 1
 PAYLOAD_BYTES_MAX = 4096
 """Of a version's payload, as coldnotify_schemas.records has it, which needs an extra."""
 
@@ -28,6 +27,7 @@ class Outgoing(NamedTuple):
     version: int | None = None
     """None until it is accepted, which gives it one; a message has none."""
     incarnation: int | None = None
+    """Of a version that is published by Kafka; no service takes one."""
     deleted: bool = False
     id: str = ""
     """A message's, by which its repeats are known."""
@@ -67,7 +67,6 @@ def version_of(
     version: int | None = None,
     payload: object = None,
     *,
-    incarnation: int | None = None,
     deleted: bool = False,
     expires_at: int | None = None,
     source: str | None = None,
@@ -88,7 +87,6 @@ def version_of(
         name,
         payload=data,
         version=_number("version", version),
-        incarnation=_number("incarnation", incarnation, INCARNATION_MAX),
         deleted=deleted,
         expires_at=_number("expires_at", expires_at),
         source=None if source is None else check_name("source", _text("source", source)),
@@ -148,13 +146,13 @@ def _text(field: str, value: object) -> str:
     return value
 
 
-def _number(field: str, value: object, most: int = VERSION_MAX) -> int | None:
+def _number(field: str, value: object) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{field}: {value!r} is not a whole number")
-    if not 0 <= value <= most:
-        raise ValueError(f"{field}: {value} is not from 0 to {most}")
+    if not 0 <= value <= VERSION_MAX:
+        raise ValueError(f"{field}: {value} is not from 0 to {VERSION_MAX}")
     return value
 
 

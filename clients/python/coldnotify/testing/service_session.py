@@ -142,6 +142,8 @@ class Session:
 
     def _on_publish(self, publish: wire.Publish) -> None:
         reason, retry_ms = self._service.refused_publishes.get(publish.object or publish.channel, ("", 0))
+        if publish.incarnation:
+            reason, retry_ms = "incarnation: is not a client's to say", 0
         if self._refused_publish not in (0, publish.request):
             reason, retry_ms = "an earlier publish was refused: it is to come again first", 1
         elif retry_ms:
@@ -161,14 +163,12 @@ class Session:
         domain, group, client = self.name
         if publish.object:
             payload = json.loads(publish.payload) if publish.payload else None
-            incarnation = publish.incarnation or None
             self._service.publish(
                 domain,
                 group,
                 publish.object,
                 payload,
                 version=publish.version,
-                incarnation=incarnation,
                 deleted=publish.deleted,
             )
             return self._client.partition.end

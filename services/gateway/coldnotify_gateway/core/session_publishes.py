@@ -283,6 +283,8 @@ class Publishing:
     def _record(self, session: Identified, publish: Publish) -> _Written:
         if publish.id or publish.to:
             raise InvalidRecord(f"{'id' if publish.id else 'to'}: is for messages of channels")
+        if publish.incarnation:
+            raise InvalidRecord("incarnation: is not a client's to say; `coldnotify object reset` begins versions over")
         if publish.version > VERSION_MAX:
             raise InvalidRecord(f"version: is {publish.version} (at most {VERSION_MAX})")
         record = PublicRecord(
@@ -292,7 +294,6 @@ class Publishing:
             payload=json_payload(publish.payload) if publish.payload else UNSET,
             expires_at=publish.expires_at or None,
             deleted=publish.deleted,
-            incarnation=publish.incarnation or None,
         )
         value = encode_public_record(record)
         parse_public_record(value)

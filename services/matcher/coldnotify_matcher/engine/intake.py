@@ -5,10 +5,10 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.names import OBJECT_BYTES_MAX, InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import home_of, partition_of
 from coldnotify_schemas.records import (
-    INCARNATION_JUMP_MAX,
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
+    check_incarnation,
     parse_public_record,
     since_of,
 )
@@ -78,7 +78,7 @@ class Intake:
                 state.forget_if_idle(obj)
             return
         try:
-            said, version = _understood(record, obj)
+            said, version = _understood(record)
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, record.offset)
             if record.value is None and obj.version != UNKNOWN and state.live and not merged:
@@ -145,10 +145,11 @@ class Intake:
             if name in state.objects or not object_ or home_of(domain, group, state.partitions) != state.partition:
                 return False
             said = parse_public_record(value)
+            check_incarnation(said, offset)
         except ValueError:
             return False
         version = said.version_at(record.timestamp_ms)
-        if not 0 <= version <= VERSION_MAX or (said.incarnation or 0) > INCARNATION_JUMP_MAX:
+        if not 0 <= version <= VERSION_MAX:
             return False
         first_offset = since_of(record.since, state.epoch, offset) if record.since else None
         state.objects.keep(name, said, offset, record.timestamp_ms, record.traceparent, first_offset)
@@ -234,16 +235,15 @@ class Intake:
         state.count(f"rejected:{reason.partition(':')[0]}")
 
 
-def _understood(record: ObjectRecord, obj: Obj) -> tuple[PublicRecord, int]:
+def _understood(record: ObjectRecord) -> tuple[PublicRecord, int]:
     """(what it says, its version). Raises InvalidRecord."""
     if record.value is None:
         raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
     said = parse_public_record(record.value)
+    check_incarnation(said, record.offset)
     version = said.version_at(record.timestamp_ms)
     if not 0 <= version <= VERSION_MAX:
         raise InvalidRecord(
             f"version: is missing, and the record's timestamp ({record.timestamp_ms}) cannot stand for it"
         )
-    if said.incarnation is not None and said.incarnation > obj.incarnation + INCARNATION_JUMP_MAX:
-        raise InvalidRecord(f"incarnation: is {said.incarnation}, far above the one in force ({obj.incarnation})")
     return said, version

@@ -6,7 +6,7 @@ from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN
 from coldnotify_matcher.record_headers import ObjectRecord
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.records import (
-    INCARNATION_JUMP_MAX,
+    INCARNATION_MAX,
 )
 from coldnotify_testkit.engine_bench import PREFIX, Bench, fan_outs, versions
 
@@ -84,7 +84,7 @@ def test_a_fan_out_is_never_larger_than_the_room_that_is_kept_for_it(monkeypatch
     key = f"{PREFIX}{name}".encode()
     value = b'{"version":%d,"incarnation":%d,"deleted":true,"payload":"%s"}' % (
         2**63 - 1,
-        INCARNATION_JUMP_MAX,
+        INCARNATION_MAX,
         b"x" * 4000,
     )
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"

@@ -9,11 +9,7 @@ import pytest
 from coldnotify_matcher.engine.objects import UNKNOWN
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.records import (
-    INCARNATION_JUMP_MAX,
-    MOVED_HEADER,
-    REASON_HEADER,
-)
+from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from coldnotify_testkit.engine_bench import GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench
 from hypothesis import given
@@ -79,23 +75,37 @@ def test_live_and_rebuilt_are_the_same(records: list[dict[str, int]], split: int
     assert last_record(reloaded) == last_record(at_once)
 
 
-def test_a_record_far_above_the_incarnation_in_force_is_rejected_so_that_a_reset_still_outdoes_all() -> None:
+def test_from_whatever_is_the_newest_a_reset_begins_the_versions_over() -> None:
     bench = Bench()
-    top = 2**31 - 1
-    bench.publish("o", b'{"version":%d,"incarnation":%d}' % (2**63 - 1, top))
-    bench.publish("o", b'{"version":3}')
-    bench.publish("o", b'{"version":1,"incarnation":%d}' % (INCARNATION_JUMP_MAX + 1))
+    newest_by_far = 0, -1
+    for step in range(3):
+        # As high as its place allows, whatever lies before it.
+        top = 2**31 - 1 + bench.log.end(topics.OBJECTS)
+        bench.publish("o", b'{"version":%d,"incarnation":%d}' % (2**63 - 1, top))
+        bench.publish("o", b'{"version":%d,"incarnation":%d}' % (2**63 - 1, top + 2))  # too high there
+        bench.publish("o", b"{}", timestamp_ms=5)
+        bench.settle()
+        newest_by_far = top, 2**63 - 1
+        assert newest(bench) == newest_by_far
+        assert len(bench.log.rejected) == step + 1
+    assert bench.log.rejected[0].headers[0][1].startswith(b"incarnation: ")
+
+    bench.publish("o", b'{"version":1,"incarnation":%d}' % (newest_by_far[0] + 1))
+    bench.publish("o", b'{"version":2}')
     bench.settle()
-    assert newest(bench) == (0, 3)
-    assert [write.headers[0][1].partition(b":")[0] for write in bench.log.rejected] == [b"incarnation"] * 2
-    assert last_record(bench) == {"version": 3, "incarnation": 0}
+
+    assert newest(bench) == (newest_by_far[0] + 1, 2)
+
+
+def test_what_compaction_leaves_of_an_object_that_was_driven_high_is_still_its_newest() -> None:
+    bench = Bench()
+    for step in range(1, 4):
+        bench.publish("o", b'{"version":7,"incarnation":%d}' % (step * 1_000_000))
+    bench.settle()
+    bench.log.compact(topics.OBJECTS)
     bench.load()
-    assert newest(bench) == (0, 3)
-
-    bench.publish("o", b'{"version":1,"incarnation":1}')
-    bench.settle()
-
-    assert newest(bench) == (1, 1)
+    assert newest(bench) == (3_000_000, 7)
+    assert bench.log.rejected == []
 
 
 def test_without_a_version_the_records_timestamp_is_it() -> None:
