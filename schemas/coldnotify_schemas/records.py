@@ -142,8 +142,8 @@ def encode_public_record(record: PublicRecord) -> bytes:
 
 
 def check_incarnation(record: PublicRecord, offset: int) -> None:
-    """Whether a record at this offset may have its incarnation: that is seen of the record alone, as compaction may have
-    left it alone. Raises InvalidRecord."""
+    """Whether a record at this offset may have its incarnation: it is seen of the record alone, as compaction may leave
+    it alone. Raises InvalidRecord."""
     if record.incarnation is not None and record.incarnation > INCARNATION_MAX + offset:
         raise InvalidRecord(f"incarnation: is {record.incarnation} (at most {INCARNATION_MAX + offset} here)")
 

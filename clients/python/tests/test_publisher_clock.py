@@ -135,26 +135,33 @@ def test_an_outbox_goes_on_once_the_clock_is_right(bootstrap: str, tmp_path: Pat
 
 def test_a_refused_timestamp_is_not_used_and_the_order_stays() -> None:
     stamps = Stamps()
-    ahead = [stamps.begin(9000), stamps.begin(9000)]
-    assert ahead == [9000, 9001]
-    first = stamps.again(9000, 1000)
-    assert first == 1000
-    third = stamps.begin(1000)  # 9001 may still be taken
-    assert third == 9002
-    second = stamps.again(9001, 1000)
-    assert second == 1001
-    assert stamps.again(9002, 1000) == 1002
-    for one in (first, second, 1002):
-        stamps.end(one, taken=True)
-    assert stamps.begin(0) == 1003
+    assert [stamps.begin(9000), stamps.begin(9000)] == [(1, 9000), (2, 9001)]
+    assert stamps.again(1, 1000) == 1000
+    assert stamps.begin(1000) == (3, 9002)  # 9001 may still be taken
+    assert stamps.again(2, 1000) == 1001
+    assert stamps.again(3, 1000) == 1002
+    for number in (1, 2, 3):
+        stamps.end(number, taken=True)
+    assert stamps.begin(0) == (4, 1003)
+
+
+def test_who_is_refused_more_often_does_not_outdo_what_was_said_later() -> None:
+    stamps = Stamps()
+    for _ in range(3):
+        stamps.begin(9000)
+    assert stamps.again(1, 8000) == 8000  # by the clock as it still is
+    assert stamps.again(2, 1000) == 1000
+    assert stamps.again(1, 1005) == 999
+    assert stamps.again(3, 1005) == 1005
 
 
 def test_what_certainly_was_not_taken_is_free_and_what_may_be_is_not() -> None:
     stamps = Stamps()
-    stamps.end(stamps.begin(5000), taken=False)
-    assert stamps.begin(10) == 10
-    stamps.end(10, taken=True)
-    assert stamps.begin(10) == 11
+    stamps.end(stamps.begin(5000)[0], taken=False)
+    number, timestamp_ms = stamps.begin(10)
+    assert timestamp_ms == 10
+    stamps.end(number, taken=True)
+    assert stamps.begin(10)[1] == 11
 
 
 def test_while_the_wall_clock_is_refused_the_last_that_was_taken_goes_on() -> None:

@@ -134,6 +134,8 @@ class _Sent:
     headers: list[tuple[str, str | bytes | None]]
     version: int | None
     stamps: Stamps
+    number: int
+    """Among these."""
     timestamp_ms: int
     offset_s: float
     """The clock that it was stamped by minus the monotonic one."""
@@ -307,7 +309,7 @@ class Sender:
                 headers,
                 version,
                 stamps,
-                stamps.begin(now_ms),
+                *stamps.begin(now_ms),
                 now_ms / 1000 - taken_s,
                 future,
                 taken_s,
@@ -315,10 +317,10 @@ class Sender:
             try:
                 self._produce(sent)
             except BufferError:
-                stamps.end(sent.timestamp_ms, taken=False)
+                stamps.end(sent.number, taken=False)
                 raise NotNow("librdkafka's queue is full") from None
             except KafkaException as error:
-                stamps.end(sent.timestamp_ms, taken=False)
+                stamps.end(sent.number, taken=False)
                 if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
                     # New partitions: librdkafka's own knowledge of the topic is older than ours.
                     self._metadata_wanted = True
@@ -466,14 +468,14 @@ class Sender:
                 if error is not None:
                     self._note(error)
                     failure = self._failure(error)
-                    sent.stamps.end(sent.timestamp_ms, taken=failure.indeterminate)
+                    sent.stamps.end(sent.number, taken=failure.indeterminate)
                     sent.future.set_exception(failure)
                 else:
                     message = cast(Message, message)
                     _kind, timestamp_ms = message.timestamp()
                     partition, offset = cast(int, message.partition()), cast(int, message.offset())
                     version = timestamp_ms if sent.version is None else sent.version
-                    sent.stamps.end(sent.timestamp_ms, taken=True)
+                    sent.stamps.end(sent.number, taken=True)
                     self._clock.taken(sent.offset_s)
                     sent.future.set_result(Published(version, partition, max(-1, offset)))
             finally:
@@ -498,7 +500,7 @@ class Sender:
             self._clock.refused(monotonic_s)
         now_ms = self._clock.now_ms(time.time(), monotonic_s)
         sent.times += 1
-        sent.timestamp_ms = sent.stamps.again(sent.timestamp_ms, now_ms)
+        sent.timestamp_ms = sent.stamps.again(sent.number, now_ms)
         sent.offset_s = now_ms / 1000 - monotonic_s
         try:
             self._produce(sent)
@@ -509,9 +511,10 @@ class Sender:
     def _failure(self, error: KafkaError) -> PublishError:
         code = error.code()
         if code in _MISSTAMPED:
+            here = time_words(time.time_ns() // 1_000_000)
             return PublishError(
-                f"Kafka refused the record's timestamp: this machine's clock is at {time_words(time.time_ns() // 1_000_000)}, far "
-                "ahead of Kafka's; nothing was published",
+                f"Kafka refused the record's timestamp: this machine's clock is at {here}, far ahead of Kafka's; "
+                "nothing was published",
                 indeterminate=False,
             )
         if code == KafkaError._PURGE_QUEUE:

@@ -38,35 +38,38 @@ class StampClock:
 
 
 class Stamps:
-    """The timestamps of one object's records, or of its description's."""
+    """The timestamps of one object's records, or of its description's: two versions that are named by their time need
+    different times, in the order in which they were said."""
 
-    __slots__ = ("_taken_ms", "_under_way")
+    __slots__ = ("_last", "_taken_ms", "_under_way")
 
     def __init__(self) -> None:
         self._taken_ms = -1
         """The highest that Kafka has, or may have."""
-        self._under_way: list[int] = []
+        self._under_way: dict[int, int] = {}
+        """By number, in the order in which they were said."""
+        self._last = 0
 
-    def begin(self, now_ms: int) -> int:
-        """The next record's: two versions of one object that are named by their time need different times."""
-        return self._add(now_ms, max(self._taken_ms, *self._under_way, -1))
+    def begin(self, now_ms: int) -> tuple[int, int]:
+        """(number, timestamp) of the next record."""
+        self._last += 1
+        self._under_way[self._last] = max(now_ms, 1 + max(self._taken_ms, *self._under_way.values(), -1))
+        return self._last, self._under_way[self._last]
 
-    def again(self, refused_ms: int, now_ms: int) -> int:
-        """Of a record that was refused with that timestamp. Those that are under way with a higher one will be
-        refused, too, or come after it."""
-        self._under_way.remove(refused_ms)
-        before = [ms for ms in self._under_way if ms < refused_ms]
-        return self._add(now_ms, max(self._taken_ms, *before, -1))
+    def again(self, number: int, now_ms: int) -> int:
+        """Another one for a record that was refused. Those that are under way with times to come will be, too."""
+        del self._under_way[number]
+        plausible = {other: ms for other, ms in self._under_way.items() if ms <= now_ms}
+        above_ms = max(self._taken_ms, *(ms for other, ms in plausible.items() if other < number), -1)
+        below_ms = min((ms for other, ms in plausible.items() if other > number), default=now_ms + 1)
+        timestamp_ms = max(above_ms + 1, min(now_ms, below_ms - 1))
+        while timestamp_ms in self._under_way.values():
+            timestamp_ms += 1
+        self._under_way = dict(sorted([*self._under_way.items(), (number, timestamp_ms)]))
+        return timestamp_ms
 
-    def end(self, timestamp_ms: int, *, taken: bool) -> None:
+    def end(self, number: int, *, taken: bool) -> None:
         """Kafka has the record, or may have; or it certainly has not."""
-        self._under_way.remove(timestamp_ms)
+        timestamp_ms = self._under_way.pop(number)
         if taken:
             self._taken_ms = max(self._taken_ms, timestamp_ms)
-
-    def _add(self, now_ms: int, above_ms: int) -> int:
-        timestamp_ms = max(now_ms, above_ms + 1)
-        while timestamp_ms in self._under_way:
-            timestamp_ms += 1
-        self._under_way.append(timestamp_ms)
-        return timestamp_ms
