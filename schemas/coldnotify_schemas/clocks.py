@@ -17,6 +17,16 @@ def clock_fault(clock_ms: int, now_ms: int) -> str | None:
     return None
 
 
+def expiry_here(expires_at_ms: int, clock_ms: int, now_ms: int) -> int:
+    """When something expires that was said at `clock_ms` by another clock, which was `now_ms` by the one here.
+
+    What was reckoned by the other clock is nearer to its time: it lasts as long by this one. Otherwise it is as it is.
+    """
+    if abs(expires_at_ms - clock_ms) >= abs(expires_at_ms - now_ms):
+        return expires_at_ms
+    return max(1, expires_at_ms - clock_ms + now_ms)
+
+
 def time_words(unix_ms: int) -> str:
     """As ISO 8601 has it, in UTC; beyond the calendar, the number."""
     try:

@@ -259,7 +259,7 @@ class Bye(_message.Message):
     def __init__(self) -> None: ...
 
 class Publish(_message.Message):
-    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority")
+    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority", "clock_ms")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FIELD_NUMBER: _ClassVar[int]
@@ -271,6 +271,7 @@ class Publish(_message.Message):
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     request: int
     object: str
     channel: str
@@ -282,7 +283,8 @@ class Publish(_message.Message):
     expires_at: int
     to: _containers.RepeatedScalarFieldContainer[str]
     priority: Priority
-    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ...) -> None: ...
+    clock_ms: int
+    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("in_sync", "epoch", "refused", "kinds", "channels_epoch", "positions")
@@ -403,14 +405,16 @@ class Published(_message.Message):
     def __init__(self, request: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class NotPublished(_message.Message):
-    __slots__ = ("request", "reason", "retry_after_ms")
+    __slots__ = ("request", "reason", "retry_after_ms", "clock_ms")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     request: int
     reason: str
     retry_after_ms: int
-    def __init__(self, request: _Optional[int] = ..., reason: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+    clock_ms: int
+    def __init__(self, request: _Optional[int] = ..., reason: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("request", "refused", "kinds", "answered", "unchanged", "begun", "positions", "channels_epoch")

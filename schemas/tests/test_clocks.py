@@ -1,7 +1,7 @@
 """Which times of other machines' clocks cannot be."""
 
 import pytest
-from coldnotify_schemas.clocks import clock_fault, time_words
+from coldnotify_schemas.clocks import clock_fault, expiry_here, time_words
 
 NOW_MS = 1_800_000_000_000
 
@@ -24,6 +24,24 @@ def test_a_time_more_than_an_hour_ahead_or_of_before_2020_cannot_be(clock_ms: in
 
 def test_a_service_whose_own_clock_was_never_set_finds_no_fault_in_others() -> None:
     assert clock_fault(5000, 9000) is None
+
+
+TEN_YEARS_MS = 10 * 365 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("expires_at_ms", "clock_ms", "here_ms"),
+    [
+        (NOW_MS + TEN_YEARS_MS + 60_000, NOW_MS + TEN_YEARS_MS, NOW_MS + 60_000),
+        (NOW_MS + 60_000, NOW_MS + TEN_YEARS_MS, NOW_MS + 60_000),  # it came from elsewhere
+        (65_000, 5_000, NOW_MS + 60_000),
+        (NOW_MS + 60_000, 5_000, NOW_MS + 60_000),
+        (4_000, 5_000, NOW_MS - 1_000),
+        (0, 2**63 - 1, 0),
+    ],
+)
+def test_an_expiry_counts_by_the_clock_that_it_is_nearer_to(expires_at_ms: int, clock_ms: int, here_ms: int) -> None:
+    assert expiry_here(expires_at_ms, clock_ms, NOW_MS) == here_ms
 
 
 def test_times_in_words() -> None:

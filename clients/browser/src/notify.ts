@@ -118,9 +118,10 @@ export interface Channel {
   subscribe(callback: MessageCallback, onMissed?: MissedCallback): Subscription;
 }
 
-/** A publish that is accepted: its version or id is fixed, and every resend says the same. */
+/** A publish that is accepted: every resend says the same version or id. */
 export interface Publication {
-  /** Of an object's; null: it is a message. */
+  /** Of an object's; null: it is a message. Where this machine's clock gave it and was wrong, it is another one from when
+   * the service has found that. */
   readonly version: bigint | null;
   /** Of a message, by which its repeats are known; null: it is a version. */
   readonly id: string | null;
@@ -169,7 +170,7 @@ export class Notify {
   readonly #onError: (error: ColdNotifyError) => unknown;
   readonly #subscribers = new Map<number, Subscriber>();
   #nextSubscriber = 1;
-  readonly #publications = new Publications();
+  readonly #publications = new Publications(Date.now);
   /** Of what waits in them: whom to tell that it is given up. */
   readonly #waiting = new Map<(answer: Answer) => void, () => void>();
   #asked = new Asked();
@@ -347,10 +348,15 @@ export class Notify {
 
   #publish(said: Outgoing): Publication {
     const outgoing = this.#complete(said);
+    let { version } = outgoing;
     let told: (answer: Answer) => void = () => undefined;
     let giveUp = (): void => undefined;
     const published = new Promise<bigint>((resolve, reject) => {
       told = (answer): void => {
+        if ("renumbered" in answer) {
+          version = answer.renumbered;
+          return;
+        }
         this.#waiting.delete(told);
         if ("offset" in answer) return resolve(answer.offset);
         const error = new PublishRefused(outgoing.name, answer.reason);
@@ -363,7 +369,14 @@ export class Notify {
     this.#publications.say(outgoing, told);
     this.#waiting.set(told, giveUp);
     this.#run?.wake();
-    return { version: outgoing.version, id: outgoing.isMessage ? outgoing.id : null, published };
+    const id = outgoing.isMessage ? outgoing.id : null;
+    return {
+      get version(): bigint | null {
+        return version;
+      },
+      id,
+      published,
+    };
   }
 
   #publishOnce(said: Outgoing): void {
@@ -373,7 +386,7 @@ export class Notify {
   }
 
   #complete(outgoing: Outgoing): Outgoing {
-    return this.#publications.complete(outgoing, this.#client?.floor(outgoing.name) ?? -1n, Date.now());
+    return this.#publications.complete(outgoing, this.#client?.floor(outgoing.name) ?? -1n);
   }
 
   /** Whether there is a session: the service has answered. */

@@ -52,17 +52,17 @@ test("what is wrong is named by its field", () => {
 });
 
 test("a version without a number is above all that is known of its object", () => {
-  const publications = new Publications();
+  const publications = new Publications(() => 1000);
   const next = (floor: bigint): bigint | null => {
-    const outgoing = publications.complete(versionOf("a", null, {}), floor, 1000);
+    const outgoing = publications.complete(versionOf("a", null, {}), floor);
     publications.say(outgoing, nobody);
     return outgoing.version;
   };
   assert.equal(next(-1n), 1000n, "the time");
   assert.equal(next(-1n), 1001n, "above the last one");
   assert.equal(next(5000n), 5001n, "above what was told");
-  assert.equal(publications.complete(version("a", 7), 5000n, 1000).version, 7n, "it has one");
-  assert.equal(publications.complete(message("1"), 0n, 1000).version, null);
+  assert.equal(publications.complete(version("a", 7), 5000n).version, 7n, "it has one");
+  assert.equal(publications.complete(message("1"), 0n).version, null);
 });
 
 test("it leaves in order, 64 at most without an answer, and each answer finds its publish", () => {
@@ -169,6 +169,58 @@ test("what is withdrawn is said no more, and names whom nobody told", () => {
   assert.equal(publications.size, 0);
   publications.published(1, 5n);
   assert.deepEqual(leaves(publications), []);
+});
+
+const NOW_MS = 1_800_000_000_000;
+const YEARS_MS = 10 * 365 * 86_400_000;
+
+test("what a wrong clock numbers is numbered anew, as a right one would have, at its place", () => {
+  let nowMs = NOW_MS + YEARS_MS;
+  const publications = new Publications(() => nowMs);
+  const answers: string[] = [];
+  const told = (answer: Answer): void => {
+    answers.push(Object.entries(answer).join());
+  };
+  const complete = (name: string, fields: object = {}): Outgoing =>
+    publications.complete(versionOf(name, null, fields), -1n);
+  publications.say(complete("a", { priority: "high", expiresAt: nowMs + 50 }), told);
+  publications.say(complete("a"), told);
+  publications.say(message("m"), told);
+  const first = [publications.next(0), publications.next(0), publications.next(0)];
+  assert.deepEqual(first.map((one) => one?.clockMs), [BigInt(nowMs), BigInt(nowMs + 1), 0n]);
+  nowMs += 100;
+  for (const request of [1, 2]) publications.notPublished(request, "version: ...", 0, 0, BigInt(NOW_MS + 100));
+  assert.deepEqual(answers, [`renumbered,${NOW_MS}`, `renumbered,${NOW_MS + 1}`]);
+  const again = [publications.next(0), publications.next(0)];
+  assert.deepEqual(again.map((one) => [one?.request, one?.version, one?.clockMs, one?.expiresAt]), [
+    [4, BigInt(NOW_MS), BigInt(NOW_MS), BigInt(NOW_MS + 50)],
+    [5, BigInt(NOW_MS + 1), BigInt(NOW_MS + 1), 0n],
+  ]);
+  publications.beginSession();
+  assert.deepEqual(leaves(publications), [`1:a@${NOW_MS}`, `2:a@${NOW_MS + 1}`, "3:m"]);
+  nowMs = NOW_MS + 200; // it was set right: nothing goes on in ten years
+  assert.equal(complete("a").version, BigInt(NOW_MS + 200));
+});
+
+test("what a wrong clock numbered counts from now where it was set right meanwhile", () => {
+  let nowMs = NOW_MS + YEARS_MS;
+  const publications = new Publications(() => nowMs);
+  publications.say(publications.complete(versionOf("a", null, {}), -1n), nobody);
+  nowMs = NOW_MS;
+  const chained = publications.complete(versionOf("a", null, {}), -1n);
+  assert.equal(chained.clockMs, chained.version, "above one of the clock: the clock gave it, too");
+  publications.say(chained, nobody);
+  leaves(publications);
+  publications.notPublished(1, "version: ...", 0, 0, BigInt(NOW_MS));
+  assert.deepEqual(leaves(publications), [`2:a@${NOW_MS}`]);
+});
+
+test("above what somebody chose it is not the clock's, and above the highest there is nothing", () => {
+  const publications = new Publications(() => NOW_MS);
+  assert.equal(publications.complete(versionOf("a", null, {}), BigInt(NOW_MS) + 7n).clockMs, null);
+  publications.say(version("a", 2n ** 63n - 1n), nobody);
+  assert.throws(() => publications.complete(versionOf("a", null, {}), -1n), /^RangeError: version: /);
+  assert.equal(publications.complete(versionOf("b", null, { version: 7, expiresAt: 9 }), -1n).clockMs, BigInt(NOW_MS));
 });
 
 test("a message of high priority says so", () => {

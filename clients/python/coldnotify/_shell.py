@@ -270,9 +270,12 @@ class Shell:
             return self._open_publishing().accept(outgoing, floor + 1)
         with self._lock:
             if self._driver is not None and self._driver.connected:
+                now_ms = time.time_ns() // 1_000_000
                 if not outgoing.is_message and outgoing.version is None:
-                    now_ms = time.time_ns() // 1_000_000
-                    outgoing = outgoing._replace(version=max(now_ms, self._driver.floor(outgoing.name) + 1))
+                    version = max(now_ms, self._driver.floor(outgoing.name) + 1)
+                    outgoing = outgoing._replace(version=version, clock_ms=now_ms if version == now_ms else None)
+                if outgoing.expires_at is not None and outgoing.clock_ms is None:
+                    outgoing = outgoing._replace(clock_ms=now_ms)
                 self._publications.say_once(outgoing)
         self._wake()
         return None

@@ -44,7 +44,7 @@ from coldnotify._core.outgoing import Outgoing, message_of, version_of
 from coldnotify._outbox.outbox_base import Pending, Rejected
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
-from coldnotify._publishing.outbox_by_http import HttpCarrier
+from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
 from coldnotify._publishing.turns import NoTurn, Refused, Turns
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
@@ -284,13 +284,14 @@ class HttpPublisher(MayHaveOutbox):
     ) -> None:
         self.close()
 
-    def _post_outgoing(self, outgoing: Outgoing, body: dict[str, object]) -> dict[str, Any]:
-        return self._post(_path(*outgoing.key, kind=_kind(outgoing)), body)
+    def _post_outgoing(self, outgoing: Outgoing, body: dict[str, object], clock_ms: int | None) -> dict[str, Any]:
+        return self._post(_path(*outgoing.key, kind=_kind(outgoing)), body, clock_ms=_text(clock_ms))
 
-    def _post_several(self, first: Outgoing, body: bytes) -> dict[str, Any]:
+    def _post_several(self, first: Outgoing, body: bytes, clock_ms: int | None) -> dict[str, Any]:
         # A message that is not taken must stay in front of those behind it. A version of an object need not.
         in_order = "yes" if first.is_message else None
-        return self._post(_path(first.domain, first.group, kind=_kind(first)), body, in_order=in_order)
+        path = _path(first.domain, first.group, kind=_kind(first))
+        return self._post(path, body, in_order=in_order, clock_ms=_text(clock_ms))
 
     # -- HTTP ----------------------------------------------------------------------------------------------------------
 
@@ -343,6 +344,10 @@ def _path(*names: str, kind: str = "objects") -> str:
     return f"/v1/{named}" if len(names) == len(kinds) else f"/v1/{named}/{kind}"
 
 
+def _text(clock_ms: int | None) -> str | None:
+    return None if clock_ms is None else str(clock_ms)
+
+
 def _kind(outgoing: Outgoing) -> str:
     return "channels" if outgoing.is_message else "objects"
 
@@ -368,7 +373,8 @@ def _error_of(error: HTTPError, base: str, *, publish: bool) -> Exception:
     if publish and isinstance(answer, dict) and isinstance(answer.get("results"), list):
         return _Several(answer)
     if error.code in _BAD_INPUT:
-        return ValueError(words)
+        clock_ms = answer.get("clock_ms") if isinstance(answer, dict) else None
+        return ClockRefused(words, clock_ms) if isinstance(clock_ms, int) else ValueError(words)
     if publish and error.code == _FORBIDDEN and "error" in answer:  # of the service, and not of a proxy before it
         return PublishRejected(f"{base}: {words}")
     if error.code == _NOT_KNOWN:

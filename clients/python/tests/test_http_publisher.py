@@ -262,7 +262,11 @@ def test_what_is_in_the_outbox_is_published_once_the_service_is_there(tmp_path: 
         own,
     ]
     channels = "/v1/domains/d/groups/g/channels"
-    paths = [f"{PATH}?outcome=no", f"{channels}?outcome=no&in_order=yes", f"{channels}/c?outcome=no"]
+    paths = [
+        f"{PATH}?outcome=no&clock_ms={first.version}",
+        f"{channels}?outcome=no&in_order=yes",
+        f"{channels}/c?outcome=no",
+    ]
     assert [path for _, path, _ in service.asked] == paths
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from coldnotify._core.outgoing import Outgoing, message_of, version_of
-from coldnotify._outbox.outbox_delivery import NotYet, RejectedForEver
+from coldnotify._outbox.outbox_delivery import NotYet, RejectedForEver, WrongClock
 from coldnotify._publishing import outbox_by_http
-from coldnotify._publishing.outbox_by_http import HttpCarrier
+from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import PublishError, PublishRejected
+from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 
+NOW_MS = 1_800_000_000_000
 AWAY = PublishError("away", indeterminate=False)
 
 
@@ -22,19 +24,28 @@ class Service:
         self.requests: list[list[str]] = []
         """Of each request, the names in it; of one by one in a list of its own."""
         self.bodies: list[Any] = []
+        self.clocks: list[int | None] = []
+        """What each request said."""
         self.fails: dict[str, Exception] = {}
         self.many_fails: Exception | None = None
         self.results: dict[str, dict[str, Any]] = {}
         self.carrier = HttpCarrier(self.post, self.post_many)
 
-    def post(self, outgoing: Outgoing, body: dict[str, object]) -> dict[str, Any]:
+    def _judge(self, clock_ms: int | None) -> None:
+        self.clocks.append(clock_ms)
+        if clock_ms is not None and clock_fault(clock_ms, NOW_MS) is not None:
+            raise ClockRefused("clock_ms: is wrong", NOW_MS)
+
+    def post(self, outgoing: Outgoing, body: dict[str, object], clock_ms: int | None) -> dict[str, Any]:
+        self._judge(clock_ms)
         self.requests.append([outgoing.name])
         self.bodies.append(body)
         if outgoing.name in self.fails:
             raise self.fails[outgoing.name]
         return {"partition": 1, "offset": len(self.requests)}
 
-    def post_many(self, first: Outgoing, body: bytes) -> dict[str, Any]:
+    def post_many(self, first: Outgoing, body: bytes, clock_ms: int | None) -> dict[str, Any]:
+        self._judge(clock_ms)
         said = json.loads(body)
         records = said["messages"] if first.is_message else said
         names = [one["channel" if first.is_message else "object"] for one in records]
@@ -64,6 +75,25 @@ def test_what_follows_each_other_in_one_group_is_one_request() -> None:
     message = {"channel": "m", "id": "id-m", "payload_base64": payload, "to": ["t"], "expires_at": 5}
     assert service.bodies[2][0] == message
     assert service.bodies[3] == {"version": 7, "payload": {"x": "a"}}, "one alone goes as ever"
+
+
+def test_versions_of_a_clock_that_was_wrong_are_numbered_anew_and_the_others_of_their_request_are_not() -> None:
+    service = Service()
+
+    def clocked(name: str, clock_ms: int) -> Outgoing:
+        return version_of("d", "g", name, clock_ms)._replace(clock_ms=clock_ms)
+
+    ahead, never_set = NOW_MS + 2 * 3_600_000, 5
+    batch = [clocked("a", NOW_MS), *versions("b"), clocked("c", ahead)]
+    first, second, third = service.carrier.carry(batch)
+    assert isinstance(third, WrongClock)
+    assert third.service_ms == NOW_MS
+    assert [type(first), type(second)] == [NotYet, NotYet]
+    assert isinstance(service.carrier.carry([clocked("c", ahead)])[0], WrongClock)
+    outcomes = service.carrier.carry([clocked("a", NOW_MS), clocked("d", never_set)])
+    assert isinstance(outcomes[1], WrongClock)
+    assert service.clocks == [ahead, ahead, NOW_MS, never_set]
+    assert service.requests == [["a"]]
 
 
 def test_what_is_of_high_priority_says_so_in_its_request() -> None:
@@ -116,7 +146,7 @@ def test_what_is_not_known_to_be_published_ends_it() -> None:
 def test_an_answer_that_is_none_is_asked_for_once_more(results: object) -> None:
     """One by one: each repeat says the same, so that it changes nothing."""
     service = Service()
-    service.carrier = HttpCarrier(service.post, lambda _first, _body: {"results": results})
+    service.carrier = HttpCarrier(service.post, lambda _first, _body, _clock: {"results": results})
     outcomes = service.carrier.carry(messages("a", "b"))
     assert outcomes == [(1, 1), (1, 2)] or [type(one) for one in outcomes] == [NotYet]
 

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,64 @@ async def test_with_asyncio_a_publication_is_awaited(service: FakeService):
             await publication(notify.publish("o", payload=1))
     assert offsets == sorted(offsets)
     assert sent(service) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+YEARS_MS = 10 * 365 * 86_400_000
+
+
+def test_what_a_wrong_clock_numbers_is_numbered_anew_and_replays_say_the_same(
+    service: FakeService, make: Make, tmp_path: Path
+):
+    service.service.now_ms = lambda: time.time_ns() // 1_000_000 - YEARS_MS
+    notify = make(outbox=tmp_path / "outbox")
+    first, second = (publication(notify.publish(name, payload=1)) for name in ("a", "b"))
+    before = first.version or 0
+    told: list[Any] = []
+    other = make("other")
+    other.register("a").subscribe(told.append)
+    assert other.connect(WAIT_S)
+    notify.connect(WAIT_S)
+    assert first.wait(WAIT_S) > 0
+    assert second.wait(WAIT_S) > 0
+    assert abs((first.version or 0) - before + YEARS_MS) < 3_600_000
+    wait_for(lambda: told and told[-1].version == first.version)
+    with service.lock:
+        frames = [
+            frame.publish for one in service.service.sessions for frame in one.received if frame.HasField("publish")
+        ]
+    assert [frame.object for frame in frames] == ["a", "b", "a", "b"]
+    assert frames[0].version == before
+
+    third = publication(notify.publish("a", payload=2))
+    third.wait(WAIT_S)
+    assert (third.version or 0) > (first.version or 0)
+    newest = service.service.newest("d", "g", "a")
+    assert newest is not None
+    assert newest.version == third.version
+    notify.publish("c", payload=3, acknowledged=False)
+    wait_for(lambda: service.service.newest("d", "g", "c"))
+    unanswered = service.service.newest("d", "g", "c")
+    assert unanswered is not None
+    assert abs(unanswered.version - before + YEARS_MS) < 3_600_000
+
+
+def test_an_answer_that_is_lost_does_not_number_a_publish_twice(service: FakeService, make: Make, tmp_path: Path):
+    service.service.now_ms = lambda: time.time_ns() // 1_000_000 - YEARS_MS
+    notify = make(outbox=tmp_path / "outbox")
+    made = [publication(notify.publish(f"o{number}", payload=number)) for number in range(40)]
+    assert notify.connect(WAIT_S)
+    for number in range(40):
+        if number % 8 == 0:
+            service.drop_all()
+        made[number].wait(WAIT_S)
+    versions = [service.service.newest("d", "g", f"o{number}") for number in range(40)]
+    assert [one and one.version for one in versions] == [one.version for one in made]
+
+
+def test_a_version_above_the_highest_is_refused_at_once(make: Make):
+    notify = make()
+    notify.publish("o", version=2**63 - 1)
+    with pytest.raises(ValueError, match=r"^version: "):
+        notify.publish("o")
+    with pytest.raises(TypeError, match="incarnation"):
+        notify.publish("o", incarnation=1)  # type: ignore[call-arg]

@@ -115,6 +115,7 @@ class Shell(ConnectionEvents):
 
     def tick(self) -> None:
         """Time has passed."""
+        self.gateway.on_wall_clock(time.time(), self._loop.time())
         self.do(self.gateway.on_tick(self._loop.time()))
         self._bound_buffered()
 

@@ -6,10 +6,13 @@ from typing import Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Outcome, Published, PublishError
+from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_shares import who_asks
+from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
 from coldnotify_http.entrance import Admission, Entered, Entrance
@@ -72,12 +75,15 @@ class Publishing:
         try:
             domain, group = domain_and_group(request)
             wanted = _outcome_wanted(request, default=True)
+            clock_ms = _clock_ms(request)
             object_ = object_of_path(request.rel_url.raw_path)
             body = await self.bodies.one(request)
             record = parse_one(body)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
+        if (refused := self._wrong_clock(clock_ms)) is not None:
+            return refused
         size_bytes = len(object_.encode()) + len(body)
         return await self.publish_one(request, domain, group, (object_, record), size_bytes, wanted=wanted)
 
@@ -98,6 +104,7 @@ class Publishing:
         try:
             domain, group = domain_and_group(request)
             wanted = _outcome_wanted(request, default=False)
+            clock_ms = _clock_ms(request)
             records, body_bytes = await self.bodies.many(request, parse_many)
         except InvalidObject as error:
             self._metrics.bad_requests.inc()
@@ -105,6 +112,8 @@ class Publishing:
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
+        if (refused := self._wrong_clock(clock_ms)) is not None:
+            return refused
         entered = await self._enter(request, domain, group, records, body_bytes)
         if isinstance(entered, web.Response):
             return entered
@@ -114,6 +123,15 @@ class Publishing:
         if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
             answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"
         return web.json_response(answer, status=status_of(outcomes))
+
+    def _wrong_clock(self, clock_ms: int | None) -> web.Response | None:
+        """The answer where a version comes from a clock that was wrong: it is to be numbered anew."""
+        now_ms = time.time_ns() // 1_000_000
+        fault = None if clock_ms is None else clock_fault(clock_ms, now_ms)
+        if fault is None:
+            return None
+        self._metrics.bad_requests.inc()
+        return error_response(400, f"clock_ms: {fault}", field="clock_ms", clock_ms=now_ms)
 
     async def _enter(
         self, request: web.Request, domain: str, group: str, records: Sequence[Named], size_bytes: int
@@ -186,3 +204,8 @@ def _outcome_wanted(request: web.Request, *, default: bool) -> bool:
     if text not in (None, "yes", "no"):
         raise BadRequest("outcome", f"{text[:80]!r} is neither yes nor no")
     return default if text is None else text == "yes"
+
+
+def _clock_ms(request: web.Request) -> int | None:
+    text = request.query.get("clock_ms")
+    return None if text is None else whole_number("clock_ms", text, maximum=VERSION_MAX)

@@ -4,6 +4,7 @@ Stands for: request_parts, write_answers
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -235,3 +236,16 @@ async def test_other_methods_and_paths_are_refused_in_json(service: Service) -> 
         assert response.headers["Allow"] == "POST"
         assert "error" in await response.json()
     assert (await service.post("/v2"))[0] == 404
+
+
+async def test_a_version_by_a_clock_that_was_wrong_is_refused_with_the_time_here(service: Service) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for path, body in ((f"{OBJECTS}/o", b"{}"), (OBJECTS, b'{"objects":{"o":{}}}')):
+        for clock_ms in (now_ms + 2 * 3_600_000, 5):
+            status, answer = await service.post(f"{path}?clock_ms={clock_ms}", body)
+            assert (status, answer["field"]) == (400, "clock_ms")
+            assert now_ms <= answer["clock_ms"] <= now_ms + 3_600_000
+        assert (await service.post(f"{path}?clock_ms=soon", body))[1]["field"] == "clock_ms"
+        assert service.publisher.seen == []
+        assert (await service.post(f"{path}?clock_ms={now_ms}", body))[0] == 200
+        service.publisher.seen.clear()

@@ -4,7 +4,7 @@ import { checkAttributes, checkChannel, checkObject } from "./names.js";
 import { CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX } from "./protocol.js";
 import { CLIENT_FRAME, encodeFrame, type WirePublish } from "./wire.js";
 
-const VERSION_MAX = (1n << 63n) - 1n;
+export const VERSION_MAX = (1n << 63n) - 1n;
 const REQUEST_MAX = 2 ** 32 - 1;
 /** As `Priority` in `schemas/wire.proto` has it. */
 const PRIORITY_HIGH = 1;
@@ -28,6 +28,8 @@ export interface Outgoing {
   readonly id: string;
   readonly to: readonly string[];
   readonly expiresAt: bigint | null;
+  /** Its version, if that comes from this machine's clock; else when it was accepted, if it expires; else null. */
+  readonly clockMs: bigint | null;
 }
 
 /** What may be said of a version. Numbers are whole, as number or bigint. */
@@ -73,6 +75,7 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
     id: "",
     to: [],
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
+    clockMs: null,
   });
 }
 
@@ -96,7 +99,17 @@ export function messageOf(channel: string, payload: unknown, id: string, options
     id,
     to: checkAttributes(options.to ?? [], "to"),
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
+    clockMs: null,
   });
+}
+
+/** When something expires that was said at `clockMs` by another clock, which was `nowMs` by the one here. What was
+ * reckoned by the other clock is nearer to its time. */
+export function expiryHere(expiresAt: bigint, clockMs: bigint, nowMs: bigint): bigint {
+  const distance = (other: bigint): bigint => (expiresAt < other ? other - expiresAt : expiresAt - other);
+  if (distance(clockMs) >= distance(nowMs)) return expiresAt;
+  const here = expiresAt - clockMs + nowMs;
+  return here < 1n ? 1n : here;
 }
 
 /** Whether nobody needs `other`, an earlier publish of the same object, any more: not if it alone is of high priority. */
@@ -108,16 +121,17 @@ export function outdoes(one: Outgoing, other: Outgoing): boolean {
 
 /** As a Publish says it. */
 export function publishOf(outgoing: Outgoing, request: number): WirePublish {
-  const { name, payload, id, to, expiresAt } = outgoing;
+  const { name, payload, id, to, expiresAt, clockMs } = outgoing;
   const priority = outgoing.priority === null ? 0 : PRIORITY_HIGH;
-  const both = { request, payload, expiresAt: expiresAt ?? 0n, priority };
+  const both = { request, payload, expiresAt: expiresAt ?? 0n, priority, clockMs: clockMs ?? 0n };
   if (outgoing.isMessage) return { ...both, channel: name, id, to };
   const { version, deleted } = outgoing;
   return { ...both, object: name, version: version ?? 0n, deleted };
 }
 
 function fitting(outgoing: Outgoing): Outgoing {
-  const largest = { ...outgoing, version: outgoing.version ?? (outgoing.isMessage ? null : VERSION_MAX) };
+  const version = outgoing.version ?? (outgoing.isMessage ? null : VERSION_MAX);
+  const largest = { ...outgoing, version, clockMs: VERSION_MAX };
   const size = encodeFrame(CLIENT_FRAME, { publish: publishOf(largest, REQUEST_MAX) }).length;
   if (size > CLIENT_FRAME_BYTES_MAX) {
     throw new RangeError(`payload: with all fields has ${size} bytes (at most ${CLIENT_FRAME_BYTES_MAX} fit a frame)`);

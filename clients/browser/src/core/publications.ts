@@ -4,12 +4,13 @@
  * What is said waits here until the service has answered it, whatever happens to connections. In a new session all of it
  * is said again, in the same order. After a NotPublished with `retryAfterMs` the service refuses what follows, too,
  * until the refused one comes again: so we wait until all is answered and the time is over, and begin again with that
- * one. See `docs/protocol.md`, "Publishing on the session".
+ * one. What it refuses because our clock is wrong is numbered anew, at its place, and every resend says that number. See
+ * `docs/protocol.md`, "Publishing on the session".
  */
 
 import { OutboxFull } from "../errors.js";
-import { type Outgoing, outdoes, publishOf } from "./outgoing.js";
-import { PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
+import { expiryHere, type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
+import { CLOCK_AHEAD_S_MAX, PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
 import type { WirePublish } from "./wire.js";
 
 /** Publishes that wait for their answers: as Python's library has it. */
@@ -21,13 +22,21 @@ export const ONCE_MAX = 1000;
 /** Objects whose last version is remembered: the next one is above it, also within a millisecond. */
 const LAST_MAX = 10_000;
 
-/** What the service says of a publish: its offset, or why it refuses it for ever. */
-export type Answer = { readonly offset: bigint } | { readonly reason: string };
+/** What the service says of a publish: its offset, or why it refuses it for ever; or that it has another version. */
+export type Answer = { readonly offset: bigint } | { readonly reason: string } | { readonly renumbered: bigint };
 
 type Told = (answer: Answer) => void;
 
+/** The highest version that an object was given, or published with; `clocked`: this machine's clock gave it. */
+interface Last {
+  readonly version: bigint;
+  readonly clocked: boolean;
+}
+
 interface Said {
-  readonly outgoing: Outgoing;
+  outgoing: Outgoing;
+  /** When it was accepted, by this machine's clock. */
+  readonly acceptedMs: number;
   /** Those whose publishes it stands for: its own, and older ones of its object. */
   readonly told: Told[];
   /** In this session; 0: it has none yet. */
@@ -42,11 +51,17 @@ export class Publications {
   #said: Said[] = [];
   #once: Outgoing[] = [];
   #bytes = 0;
-  readonly #last = new Map<string, bigint>();
+  readonly #last = new Map<string, Last>();
+  readonly #nowMs: () => number;
   #unanswered = 0;
   #lastRequest = 0;
   /** One was refused: nothing is sent before. */
   #againAt: number | null = null;
+
+  /** `nowMs`: this machine's clock, Unix time. */
+  constructor(nowMs: () => number = () => 0) {
+    this.#nowMs = nowMs;
+  }
 
   /** How many wait for their answers. */
   get size(): number {
@@ -55,11 +70,17 @@ export class Publications {
 
   // The application
 
-  /** The version that it gets now, if it has none: the time in ms, or above the object's last one and `floor`. */
-  complete(outgoing: Outgoing, floor: bigint, nowMs: number): Outgoing {
-    if (outgoing.isMessage || outgoing.version !== null) return outgoing;
-    const versions = [BigInt(nowMs), floor + 1n, (this.#last.get(outgoing.name) ?? -1n) + 1n];
-    return { ...outgoing, version: versions.reduce((most, one) => (one > most ? one : most)) };
+  /** The version that it gets now, if it has none: the time in ms, or above the object's last one and `floor`. Throws
+   * RangeError where that is none. */
+  complete(outgoing: Outgoing, floor: bigint): Outgoing {
+    const nowMs = BigInt(this.#nowMs());
+    const expires = outgoing.expiresAt === null ? null : nowMs;
+    if (outgoing.isMessage || outgoing.version !== null) return { ...outgoing, clockMs: expires };
+    const last = this.#last.get(outgoing.name) ?? { version: -1n, clocked: false };
+    const version = [nowMs, floor + 1n, last.version + 1n].reduce((most, one) => (one > most ? one : most));
+    if (version > VERSION_MAX) throw new RangeError("version: nothing is above the object's last one: say another one");
+    const clocked = version === nowMs || (last.clocked && version === last.version + 1n);
+    return { ...outgoing, version, clockMs: clocked ? version : expires };
   }
 
   /**
@@ -75,7 +96,8 @@ export class Publications {
     if (bytes > WAITING_BYTES_MAX) throw new OutboxFull(`publishes of ${WAITING_BYTES_MAX} bytes wait`);
     this.#bytes = bytes;
     if (outdone.length > 0) this.#said = this.#said.filter((one) => !outdone.includes(one));
-    this.#said.push({ outgoing, told: [...outdone.flatMap((one) => one.told), told], request: 0, sent: false });
+    const toldOf = [...outdone.flatMap((one) => one.told), told];
+    this.#said.push({ outgoing, acceptedMs: this.#nowMs(), told: toldOf, request: 0, sent: false });
     this.#remember(outgoing);
   }
 
@@ -129,8 +151,12 @@ export class Publications {
     this.#answered(request, { offset });
   }
 
-  /** The service has not taken it. */
-  notPublished(request: number, reason: string, retryAfterMs: number, now: number): void {
+  /** The service has not taken it. `clockMs`: its clock, where ours is why. */
+  notPublished(request: number, reason: string, retryAfterMs: number, now: number, clockMs: bigint | null = null): void {
+    if (clockMs !== null) {
+      this.#renumber(request, clockMs);
+      return;
+    }
     if (retryAfterMs === 0) {
       this.#answered(request, { reason });
       return;
@@ -156,15 +182,37 @@ export class Publications {
     for (const told of one.told) told(answer);
   }
 
+  /** Its age counts by our clock: a clock that is wrong all the time gives what a right one would have given. */
+  #renumber(request: number, clockMs: bigint): void {
+    const one = this.#of(request);
+    if (one === undefined) return;
+    const { name, version, expiresAt } = one.outgoing;
+    const ageMs = BigInt(Math.max(0, this.#nowMs() - one.acceptedMs));
+    const atMs = clockMs > ageMs ? clockMs - ageMs : 1n;
+    const boundMs = clockMs + BigInt(CLOCK_AHEAD_S_MAX * 1000);
+    const last = this.#last.get(name);
+    if (last?.clocked && last.version > boundMs) this.#last.delete(name);
+    const before = this.#said.slice(0, this.#said.indexOf(one)).map((other) => other.outgoing);
+    const versions = before.map((other) => (other.name === name && !other.isMessage ? (other.version ?? -1n) : -1n));
+    const above = [...versions, this.#last.get(name)?.version ?? -1n].filter((other) => other <= boundMs);
+    const anew = above.reduce((most, other) => (other >= most ? other + 1n : most), atMs);
+    const expiry = expiresAt === null ? null : expiryHere(expiresAt, BigInt(one.acceptedMs), atMs);
+    one.outgoing = { ...one.outgoing, version: version === null ? null : anew, clockMs: anew, expiresAt: expiry };
+    [one.request, one.sent] = [0, false];
+    this.#unanswered -= 1;
+    this.#remember(one.outgoing);
+    one.told.at(-1)?.({ renumbered: anew });
+  }
+
   #of(request: number): Said | undefined {
     return this.#said.find((one) => one.sent && one.request === request);
   }
 
-  #remember({ name, version }: Outgoing): void {
+  #remember({ name, version, clockMs }: Outgoing): void {
     if (version === null) return;
-    const last = this.#last.get(name) ?? -1n;
+    const last = this.#last.get(name);
     this.#last.delete(name);
-    this.#last.set(name, version > last ? version : last);
+    this.#last.set(name, last !== undefined && last.version >= version ? last : { version, clocked: version === clockMs });
     if (this.#last.size > LAST_MAX) this.#last.delete(this.#last.keys().next().value as string);
   }
 }

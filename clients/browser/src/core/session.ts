@@ -228,8 +228,8 @@ export class Session {
     } else if (frame.published) {
       this.#publications.published(frame.published.request, frame.published.offset);
     } else if (frame.notPublished) {
-      const { request, reason, retryAfterMs } = frame.notPublished;
-      this.#publications.notPublished(request, reason, retryAfterMs, now);
+      const { request, reason, retryAfterMs, clockMs } = frame.notPublished;
+      this.#publications.notPublished(request, reason, retryAfterMs, now, clockMs === 0n ? null : clockMs);
     }
   }
 

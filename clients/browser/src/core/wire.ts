@@ -108,6 +108,7 @@ const PUBLISH = {
   expiresAt: { number: 9, type: "uint64" },
   to: { number: 10, type: "string", label: "repeated" },
   priority: { number: 11, type: "uint32" },
+  clockMs: { number: 12, type: "uint64" },
 } as const satisfies Table;
 
 const PING = { digest: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
@@ -183,6 +184,7 @@ const NOT_PUBLISHED = {
   request: { number: 1, type: "uint32" },
   reason: { number: 2, type: "string" },
   retryAfterMs: { number: 3, type: "uint32" },
+  clockMs: { number: 4, type: "uint64" },
 } as const satisfies Table;
 
 const CAUGHT_UP = {

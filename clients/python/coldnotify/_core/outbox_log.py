@@ -8,6 +8,7 @@ with big-endian numbers. A body begins with a letter:
 
     A | number, 8 bytes | length of the fields, 4 bytes | fields, JSON | payload    accepted
     S | number, 8 bytes | ...                                                       settled: need not be sent any more
+    N | JSON: {"number": ..., "version": ..., "clock_ms": ..., "expires_at": ..., "service_ms": ...}    numbered anew
     C | JSON: {"next": number, "floor": version}                                    begins a log that was written anew
 
 An entry that a power cut left half written is at the end, and was told to nobody as accepted. Damage anywhere else is
@@ -54,6 +55,22 @@ class Settled(NamedTuple):
     numbers: Sequence[int]
 
 
+class Renumbered(NamedTuple):
+    """An entry: what was accepted as `number` says this from here on."""
+
+    number: int
+    version: int | None
+    clock_ms: int | None
+    expires_at: int | None
+    service_ms: int
+    """The service's clock when it was found that ours had been wrong."""
+
+    def applied_to(self, kept: Kept) -> Kept:
+        """The record, saying that."""
+        said = kept.outgoing._replace(version=self.version, clock_ms=self.clock_ms, expires_at=self.expires_at)
+        return kept._replace(outgoing=said)
+
+
 class Checkpoint(NamedTuple):
     """An entry: where numbers and versions go on."""
 
@@ -62,10 +79,13 @@ class Checkpoint(NamedTuple):
     """No version that the library gave was higher."""
 
 
+Entry = Kept | Settled | Renumbered | Checkpoint
+
+
 class Log(NamedTuple):
     """What a log says."""
 
-    entries: list[Kept | Settled | Checkpoint]
+    entries: list[Entry]
     damaged: list[tuple[int, int]]
     """From where to where it cannot be read, in bytes."""
     torn_at: int | None
@@ -92,6 +112,11 @@ def settled_entry(numbers: Iterable[int]) -> bytes:
     return _entry(b"S" + b"".join(number.to_bytes(_NUMBER_BYTES) for number in numbers))
 
 
+def renumbered_entry(renumbered: Renumbered) -> bytes:
+    """The entry that says so."""
+    return _entry(b"N" + json.dumps(renumbered._asdict()).encode())
+
+
 def checkpoint_entry(next_number: int, floor: int) -> bytes:
     """The entry that says so."""
     return _entry(b"C" + json.dumps({"next": next_number, "floor": floor}).encode())
@@ -105,7 +130,7 @@ def read_log(data: bytes) -> Log:
     """What `data` says. Raises NewerLog."""
     if data[:3] == _FAMILY and len(data) > 3 and data[:4] != MARK and data[3:4].isdigit():
         raise NewerLog
-    entries: list[Kept | Settled | Checkpoint] = []
+    entries: list[Entry] = []
     damaged: list[tuple[int, int]] = []
     at = 0
     while at < len(data):
@@ -142,7 +167,7 @@ def _is_torn(data: bytes, at: int) -> bool:
     return rest[:4] == MARK and len(rest) < end <= HEAD_BYTES + BODY_BYTES_MAX
 
 
-def _read_entry(data: bytes, at: int) -> tuple[Kept | Settled | Checkpoint, int] | None:
+def _read_entry(data: bytes, at: int) -> tuple[Entry, int] | None:
     """The entry that begins there, and where it ends; None: there is none that can be read."""
     begin = at + HEAD_BYTES
     if data[at : at + 4] != MARK or begin > len(data):
@@ -159,7 +184,7 @@ def _read_entry(data: bytes, at: int) -> tuple[Kept | Settled | Checkpoint, int]
         return None
 
 
-def _parse(body: bytes, size_bytes: int) -> Kept | Settled | Checkpoint:
+def _parse(body: bytes, size_bytes: int) -> Entry:
     match body[:1]:
         case b"A":
             number, size = int.from_bytes(body[1:9]), int.from_bytes(body[9:13])
@@ -171,6 +196,10 @@ def _parse(body: bytes, size_bytes: int) -> Kept | Settled | Checkpoint:
             return Kept(number, outgoing, bool(said.get("given")), int(said["at"]), size_bytes)
         case b"S":
             return Settled([int.from_bytes(body[at : at + 8]) for at in range(1, len(body), _NUMBER_BYTES)])
+        case b"N":
+            said = json.loads(body[1:])
+            times = said["version"], said["clock_ms"], said["expires_at"]
+            return Renumbered(int(said["number"]), *times, int(said["service_ms"]))
         case b"C":
             said = json.loads(body[1:])
             return Checkpoint(int(said["next"]), int(said["floor"]))

@@ -7,29 +7,48 @@ A record goes through these steps:
                unless that is under way.  (abandon(): the log could not be written. It never was.)
     take()     it is under way.
     settle()   it is published, or rejected: it is gone.  (put_back(): it waits again, at its old place.)
+    renumber() its version comes from a clock that was wrong: from here on it has another, at its old place.
 
 The log is replayed by the same rules. So after a crash, what was under way waits again, or is gone if a newer publish
 of its object was accepted meanwhile.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from coldnotify_schemas.clocks import clock_fault, expiry_here
+from coldnotify_schemas.protocol import CLOCK_AHEAD_S_MAX
 
 from coldnotify._core.outbox_log import (
     Checkpoint,
     Kept,
     Log,
+    Renumbered,
     Settled,
     accepted_entry,
     checkpoint_entry,
     read_log,
+    renumbered_entry,
     settled_entry,
 )
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.outgoing import VERSION_MAX, Outgoing
 from coldnotify.errors import OutboxFull
 
+VERSION_NONE = "version: nothing is above the object's last one, which is the highest there is: say another one"
 OBJECTS_REMEMBERED_MAX = 10_000
 """Objects whose last version is remembered. One that is forgotten gets its next version above all that were given."""
+
+
+class _Last(NamedTuple):
+    """The highest version that an object was given, or published with."""
+
+    version: int
+    clocked: bool
+    """It comes from this machine's clock."""
+
+
+_NO_LAST = _Last(-1, clocked=False)
 
 
 class OutboxQueue:
@@ -46,11 +65,11 @@ class OutboxQueue:
         self._uncommitted: dict[int, Kept] = {}
         self._bytes = 0
         self._next = 1
-        self._versions: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        self._versions: OrderedDict[tuple[str, str, str], _Last] = OrderedDict()
         self._floor = 0
-        """Of versions given to objects that are not remembered."""
+        """Of versions that the clock gave to objects that are not remembered."""
         self._floor_all = 0
-        """Of versions given to any."""
+        """Of those that it gave to any."""
 
     # -- from the log, and to it ---------------------------------------------------------------------------------------
 
@@ -67,6 +86,10 @@ class OutboxQueue:
                     for number in entry.numbers:
                         self._next = max(self._next, number + 1)
                         self._remove(number)
+                case Renumbered():
+                    if (record := self._waiting.get(entry.number)) is not None:
+                        self._forget_clock(record.outgoing.key, entry.service_ms)
+                        self._replace(entry.applied_to(record))
                 case Checkpoint():
                     self._next = max(self._next, entry.next_number)
                     self._floor = max(self._floor, entry.floor)
@@ -85,17 +108,24 @@ class OutboxQueue:
         """Records with what is to be written for each. All or none. Raises OutboxFull.
 
         An object's version that has none gets `now_ms`, or one above the object's last, or `version_min`: the highest.
+        Raises ValueError where that is none.
         """
         made: list[tuple[Kept, bytes]] = []
-        number, versions = self._next, dict[tuple[str, str, str], int]()
+        number, versions = self._next, dict[tuple[str, str, str], _Last]()
         for outgoing in outgoings:
             given = not outgoing.is_message and outgoing.version is None
             if given:
-                last = versions.get(outgoing.key, self._versions.get(outgoing.key, self._floor))
-                outgoing = outgoing._replace(version=max(now_ms, last + 1, version_min))
+                last = versions.get(outgoing.key, self._versions.get(outgoing.key, _Last(self._floor, clocked=True)))
+                version = max(now_ms, last.version + 1, version_min)
+                if version > VERSION_MAX:
+                    raise ValueError(VERSION_NONE)
+                clocked = version == now_ms or (last.clocked and version == last.version + 1)
+                outgoing = outgoing._replace(version=version, clock_ms=version if clocked else None)
+            if outgoing.expires_at is not None and outgoing.clock_ms is None:
+                outgoing = outgoing._replace(clock_ms=now_ms)
             if not outgoing.is_message:
                 assert outgoing.version is not None
-                versions[outgoing.key] = max(outgoing.version, versions.get(outgoing.key, 0))
+                versions[outgoing.key] = max(_last_of(outgoing, given=given), versions.get(outgoing.key, _NO_LAST))
             entry = accepted_entry(number, outgoing, given=given, accepted_ms=now_ms)
             made.append((Kept(number, outgoing, given, now_ms, len(entry)), entry))
             number += 1
@@ -159,6 +189,46 @@ class OutboxQueue:
             self._remove(number)
         return settled_entry(numbers)
 
+    def renumber(self, clocks: Mapping[int, int], now_ms: int) -> list[tuple[Kept, bytes]]:
+        """The service found that these come from a clock that was wrong; its own clock said this then, by number.
+
+        Returns what they are from here on, and what is to be written for each. Their age counts by our clock, so a
+        clock that is wrong all the time gives the version that a right one would have given, and one that was set right
+        meanwhile gives the present one.
+        """
+        made: list[tuple[Kept, bytes]] = []
+        for number, service_ms in sorted(clocks.items()):
+            record = self._waiting.get(number)
+            if record is None:
+                continue
+            at_ms = max(1, service_ms - max(0, now_ms - record.accepted_ms))
+            said = record.outgoing
+            renumbered = Renumbered(number, said.version, at_ms, said.expires_at, service_ms)
+            if said.expires_at is not None:
+                renumbered = renumbered._replace(expires_at=expiry_here(said.expires_at, record.accepted_ms, at_ms))
+            if record.given and said.version == said.clock_ms:
+                version = max(at_ms, self._version_before(record, service_ms) + 1)
+                renumbered = renumbered._replace(version=version, clock_ms=version)
+            made.append((renumbered.applied_to(record), renumbered_entry(renumbered)))
+            self._forget_clock(said.key, service_ms)
+            self._replace(made[-1][0])
+        return made
+
+    def _version_before(self, record: Kept, service_ms: int) -> int:
+        """The highest that is known of those before it of its object, and can be."""
+        numbers = self._of_object.get(record.outgoing.key, ())
+        before = [self._waiting[number].outgoing.version or 0 for number in numbers if number < record.number]
+        last = self._versions.get(record.outgoing.key, _NO_LAST).version
+        return max((one for one in (*before, last) if clock_fault(max(one, 0), service_ms) is None), default=-1)
+
+    def _forget_clock(self, key: tuple[str, str, str], service_ms: int) -> None:
+        """What the wrong clock gave is not gone on from."""
+        bound_ms = service_ms + CLOCK_AHEAD_S_MAX * 1000
+        self._floor, self._floor_all = min(self._floor, bound_ms), min(self._floor_all, bound_ms)
+        last = self._versions.get(key)
+        if last is not None and last.clocked and last.version > bound_ms:
+            del self._versions[key]
+
     # -- how it stands -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -220,15 +290,23 @@ class OutboxQueue:
             if not numbers:
                 del self._of_object[record.outgoing.key]
 
+    def _replace(self, record: Kept) -> None:
+        """It says something else from here on, at its place."""
+        old = self._waiting[record.number]
+        record = record._replace(size_bytes=len(_entry(record)))
+        self._bytes += record.size_bytes - old.size_bytes
+        self._waiting[record.number] = record
+        self._remember(record)
+
     def _remember(self, record: Kept) -> None:
-        version = record.outgoing.version
-        if version is None:
+        if record.outgoing.version is None:
             return
         key = record.outgoing.key
-        self._versions[key] = max(version, self._versions.get(key, 0))
+        last = _last_of(record.outgoing, given=record.given)
+        self._versions[key] = max(last, self._versions.get(key, _NO_LAST))
         self._versions.move_to_end(key)
-        if record.given:
-            self._floor_all = max(self._floor_all, version)
+        if last.clocked:
+            self._floor_all = max(self._floor_all, last.version)
         if len(self._versions) > OBJECTS_REMEMBERED_MAX:
             self._versions.popitem(last=False)
             self._floor = self._floor_all
@@ -249,6 +327,11 @@ class OutboxQueue:
                 f"outbox_max_bytes: {self._bytes} of {self._bytes_max} bytes are taken by "
                 f"{len(self._waiting) + len(self._uncommitted)} records that wait to be published"
             )
+
+
+def _last_of(outgoing: Outgoing, *, given: bool) -> _Last:
+    assert outgoing.version is not None
+    return _Last(outgoing.version, clocked=given and outgoing.version == outgoing.clock_ms)
 
 
 def _entry(record: Kept) -> bytes:

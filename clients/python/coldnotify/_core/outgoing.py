@@ -39,11 +39,18 @@ class Outgoing(NamedTuple):
     traceparent: str | None = None
     priority: str | None = None
     """HIGH, or None."""
+    clock_ms: int | None = None
+    """Its version, if that comes from this machine's clock; else when it was accepted, if it expires; else None."""
 
     @property
     def key(self) -> tuple[str, str, str]:
         """The object, if it is a version."""
         return self.domain, self.group, self.name
+
+    @property
+    def clocked(self) -> bool:
+        """Whether its version comes from this machine's clock."""
+        return self.version is not None and self.version == self.clock_ms
 
     def outdoes(self, other: "Outgoing") -> bool:
         """Whether nobody needs `other`, an earlier publish of the same object, any more.

@@ -16,8 +16,8 @@ from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, FRAME_LENGTH_BYT
 
 from coldnotify._core.outgoing import Outgoing
 
-_VERSION_BYTES = 11
-"""Of a version that will be given, at most."""
+_VERSION_BYTES, _CLOCK_BYTES = 11, 11
+"""Of what will be given, at most."""
 ONCE_MAX = 1000
 """Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped."""
 
@@ -28,6 +28,8 @@ class Answer(NamedTuple):
     offset: int | None
     """None: it is refused, and would be refused again."""
     reason: str = ""
+    clock_ms: int | None = None
+    """The service's clock, where the publish is refused because ours was wrong; None: it is not for that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -103,10 +105,12 @@ class Publications:
         """The service has it."""
         self._answered(request, Answer(offset))
 
-    def not_published(self, request: int, reason: str, retry_after_ms: int, now: float) -> None:
-        """The service has not taken it."""
+    def not_published(
+        self, request: int, reason: str, retry_after_ms: int, now: float, clock_ms: int | None = None
+    ) -> None:
+        """The service has not taken it. `clock_ms`: its clock, where ours is why."""
         if not retry_after_ms:
-            self._answered(request, Answer(None, reason))
+            self._answered(request, Answer(None, reason, clock_ms))
             return
         one = self._of(request)
         if one is not None:
@@ -133,7 +137,7 @@ class Publications:
 def check_frame(outgoing: Outgoing) -> None:
     """Raises ValueError where it is too large for a session."""
     size = FRAME_LENGTH_BYTES_MAX + wire.ClientFrame(publish=_frame(outgoing, (1 << 32) - 1)).ByteSize()
-    size += _VERSION_BYTES if outgoing.version is None and not outgoing.is_message else 0
+    size += _CLOCK_BYTES + (_VERSION_BYTES if outgoing.version is None and not outgoing.is_message else 0)
     if size > CLIENT_FRAME_BYTES_MAX:
         raise ValueError(f"payload: with all fields has {size} bytes (at most {CLIENT_FRAME_BYTES_MAX} fit a frame)")
 
@@ -150,6 +154,7 @@ def _frame(outgoing: Outgoing, request: int) -> wire.Publish:
     else:
         publish.object, publish.version = outgoing.name, outgoing.version or 0
         publish.incarnation, publish.deleted = outgoing.incarnation or 0, outgoing.deleted
+    publish.clock_ms = outgoing.clock_ms or 0
     if outgoing.priority is not None:
         publish.priority = wire.PRIORITY_HIGH
     return publish

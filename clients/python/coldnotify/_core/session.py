@@ -174,7 +174,8 @@ class Session:
                 self._publications.published(frame.published.request, frame.published.offset)
             case "not_published":
                 refusal = frame.not_published
-                self._publications.not_published(refusal.request, refusal.reason, refusal.retry_after_ms, now)
+                clock_ms = refusal.clock_ms or None
+                self._publications.not_published(refusal.request, refusal.reason, refusal.retry_after_ms, now, clock_ms)
 
     def _on_welcome(self, welcome: wire.Welcome, now: float) -> None:
         self._welcome_due = None

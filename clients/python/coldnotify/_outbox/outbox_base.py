@@ -3,7 +3,7 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from coldnotify._core.outbox_log import Kept
@@ -87,6 +87,11 @@ class Outbox(ABC):
         with self._lock:
             for old, new in self._queue.put_back(numbers):
                 self.on_taken_out(old, new)
+
+    @abstractmethod
+    def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
+        """These, by number, come from a clock that was wrong, while the service's said this; what they are from here
+        on. Returns once that is kept. Raises OutboxError."""
 
     @abstractmethod
     def settle(self, numbers: Sequence[int]) -> None:

@@ -45,6 +45,15 @@ class NotYet(Exception):
         """It is of no use to try before."""
 
 
+class WrongClock(NotYet):
+    """A record's version comes from a clock that was wrong, so it was not published: it gets another one."""
+
+    def __init__(self, message: str, service_ms: int) -> None:
+        super().__init__(message)
+        self.service_ms = service_ms
+        """The service's clock then."""
+
+
 Outcome = Place | RejectedForEver | NotYet
 
 
@@ -69,8 +78,11 @@ class Delivered(NamedTuple):
     offset: int
 
 
-Delivery = concurrent.futures.Future[Delivered]
-"""Also ends with RejectedForEver, or with NotYet when the outbox was closed before."""
+class Delivery(concurrent.futures.Future[Delivered]):
+    """Also ends with RejectedForEver, or with NotYet when the outbox was closed before."""
+
+    version: int | None = None
+    """That the record has by now, if it was numbered anew."""
 
 
 class OutboxDelivery:
@@ -213,6 +225,13 @@ class OutboxDelivery:
                 back.append(record.number)
             else:
                 gone.append((record, outcome))
+        self._renumber(
+            {
+                record.number: outcome.service_ms
+                for record, outcome in zip(batch, outcomes, strict=False)
+                if isinstance(outcome, WrongClock)
+            }
+        )
         self._directory.settle([record.number for record, _ in gone])
         self._directory.put_back(back)
         for record, outcome in gone:
@@ -228,6 +247,20 @@ class OutboxDelivery:
         with self._changed:
             self._changed.notify_all()
         return failed
+
+    def _renumber(self, clocks: dict[int, int]) -> None:
+        if not clocks:
+            return
+        try:
+            records = self._directory.renumber(clocks)
+        except OutboxError as error:
+            _logger.warning("%s; it is tried again", error)
+            return
+        with self._receipts_lock:
+            for record in records:
+                # Those behind the first are of older records that it took out.
+                for delivery in self._receipts.get(record.number, ())[:1]:
+                    delivery.version = record.outgoing.version
 
     def _tell(self, rejected: Rejected) -> None:
         about = f"{rejected.domain}/{rejected.group}/{rejected.object or rejected.channel}"

@@ -17,7 +17,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -145,6 +145,20 @@ class OutboxDirectory(Outbox):
             self._compact_if_due()
 
     # -- what goes -----------------------------------------------------------------------------------------------------
+
+    def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
+        """See Outbox. What could not be written is in the log with what comes next, or the service refuses it again."""
+        with self._disk:
+            with self._lock:
+                made = self._queue.renumber(clocks, time.time_ns() // 1_000_000)
+            try:
+                if self._closed:
+                    raise OSError("it is closed")
+                self._append(b"".join(entry for _, entry in made))
+                os.fsync(self._log_file)
+            except OSError as error:
+                raise OutboxError(f"outbox: {self._log_path}: cannot be written: {error}") from error
+        return [record for record, _ in made]
 
     def settle(self, numbers: Sequence[int]) -> None:
         """These are published, or set aside. That is written at once, and durable within SYNC_S: see sync()."""

@@ -1,7 +1,7 @@
 """An outbox without a directory: what waits is lost with the process. Otherwise it is as `outbox_directory`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outbox_queue import OutboxQueue
@@ -36,6 +36,11 @@ class OutboxMemory(Outbox):
                 self.on_taken_out(old, new)
         self.on_change()
         return records
+
+    def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
+        """See Outbox."""
+        with self._lock:
+            return [record for record, _ in self._queue.renumber(clocks, time.time_ns() // 1_000_000)]
 
     def settle(self, numbers: Sequence[int]) -> None:
         """These are published, or refused for ever."""

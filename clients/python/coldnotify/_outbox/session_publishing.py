@@ -14,7 +14,15 @@ from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._core.publications import Answer, Publications
 from coldnotify._outbox.outbox_base import Outbox, Pending, Rejected
-from coldnotify._outbox.outbox_delivery import Delivered, Delivery, NotYet, OutboxDelivery, Outcome, RejectedForEver
+from coldnotify._outbox.outbox_delivery import (
+    Delivered,
+    Delivery,
+    NotYet,
+    OutboxDelivery,
+    Outcome,
+    RejectedForEver,
+    WrongClock,
+)
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 from coldnotify._outbox.outbox_memory import OutboxMemory
 from coldnotify.errors import OutboxDamaged, OutboxError, PublishRefused
@@ -24,14 +32,19 @@ PARTITION_NOT_SAID = -1
 
 
 class Publication:
-    """A publish that is accepted: its version or id is fixed. wait(), or await it, to know that the service has it."""
+    """A publish that is accepted. wait(), or await it, to know that the service has it."""
 
     def __init__(self, outgoing: Outgoing, delivery: Delivery) -> None:
         self._delivery = delivery
-        self.version = outgoing.version
-        """Of an object's; None: it is a message."""
+        self._version = outgoing.version
         self.id = outgoing.id or None
         """Of a message, by which its repeats are known; None: it is a version."""
+
+    @property
+    def version(self) -> int | None:
+        """Of an object's; None: it is a message. Where this machine's clock gave it and was wrong, it is another one
+        from when the service has found that."""
+        return self._version if self._delivery.version is None else self._delivery.version
 
     @property
     def published(self) -> bool:
@@ -159,6 +172,8 @@ class SessionPublishing:
 def _outcome(answer: Answer | None) -> Outcome:
     if answer is None:
         return NotYet("the service has not answered")
+    if answer.clock_ms is not None:
+        return WrongClock(answer.reason, answer.clock_ms)
     if answer.offset is None:
         return RejectedForEver(answer.reason)
     return PARTITION_NOT_SAID, answer.offset

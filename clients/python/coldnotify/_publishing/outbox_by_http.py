@@ -11,21 +11,33 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
+from coldnotify_schemas.clocks import clock_fault
+from coldnotify_schemas.protocol import CLOCK_SET_S, PUBLISHES_PER_REQUEST_MAX
 
 from coldnotify._core.outgoing import Outgoing
-from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver
+from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock
 from coldnotify._publishing.published import PublishError, PublishRejected
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 """Of a request with several records: half of what the service takes by default."""
 
 _Fields = dict[str, object]
-Post = Callable[[Outgoing, _Fields], dict[str, Any]]
-"""Sends a record's JSON and returns the answer. Raises ValueError, PublishError."""
-PostMany = Callable[[Outgoing, bytes], dict[str, Any]]
-"""Sends the JSON of several records, of the kind and group of the one that is given, and returns the answer, which has
-`results`, also where some of them were not published. Raises ValueError, PublishError."""
+Post = Callable[[Outgoing, _Fields, int | None], dict[str, Any]]
+"""Sends a record's JSON, with the time that our clock gave as its version, and returns the answer. Raises ValueError,
+PublishError."""
+PostMany = Callable[[Outgoing, bytes, int | None], dict[str, Any]]
+"""Sends the JSON of several records, of the kind and group of the one that is given, with the highest of such times,
+and returns the answer, which has `results`, also where some of them were not published. Raises ValueError,
+PublishError."""
+
+
+class ClockRefused(ValueError):
+    """The service has not taken a request: a version in it comes from a clock that was wrong."""
+
+    def __init__(self, message: str, service_ms: int) -> None:
+        super().__init__(message)
+        self.service_ms = service_ms
+        """The service's clock."""
 
 
 class HttpCarrier:
@@ -56,8 +68,10 @@ class HttpCarrier:
 
     def _several(self, request: "_Request") -> list[Outcome]:
         try:
-            results = self._post_many(request.records[0], request.body)["results"]
+            results = self._post_many(request.records[0], request.body, _clock_ms(request.records))["results"]
             return [_outcome(result) for _, result in zip(request.records, results, strict=True)]
+        except ClockRefused as refused:
+            return [_renumbered(one, refused) for one in request.records]
         except (ValueError, PublishRejected, LookupError):
             # Something of it is wrong; or the service is one that takes no such request.
             return self._one_by_one(request.records)
@@ -71,7 +85,9 @@ class HttpCarrier:
             if self._stopped.is_set():
                 break
             try:
-                outcomes.append(_outcome(self._post(outgoing, _fields(outgoing))))
+                outcomes.append(_outcome(self._post(outgoing, _fields(outgoing), _clock_ms([outgoing]))))
+            except ClockRefused as refused:
+                outcomes.append(_renumbered(outgoing, refused))
             except (ValueError, PublishRejected) as error:
                 outcomes.append(RejectedForEver(str(error)))
             except (PublishError, LookupError, TypeError) as error:
@@ -104,8 +120,20 @@ def _requests(batch: Sequence[Outgoing]) -> Iterator[_Request]:
         yield _Request(records, _joined(records[0], parts))
 
 
-def _addressed(outgoing: Outgoing) -> tuple[str, str, bool]:
-    return outgoing.domain, outgoing.group, outgoing.is_message
+def _addressed(outgoing: Outgoing) -> tuple[str, str, bool, bool]:
+    """What must be the same in a request. Of times one stands for all: so those of a clock that was set are apart."""
+    was_set = outgoing.clock_ms is None or outgoing.clock_ms >= CLOCK_SET_S * 1000
+    return outgoing.domain, outgoing.group, outgoing.is_message, outgoing.clocked and not was_set
+
+
+def _clock_ms(records: Sequence[Outgoing]) -> int | None:
+    return max((one.clock_ms for one in records if one.clocked and one.clock_ms is not None), default=None)
+
+
+def _renumbered(outgoing: Outgoing, refused: ClockRefused) -> Outcome:
+    if outgoing.clocked and clock_fault(outgoing.clock_ms or 0, refused.service_ms) is not None:
+        return WrongClock(str(refused), refused.service_ms)
+    return NotYet("another record of the request has its version from a clock that was wrong")
 
 
 def _what(outgoing: Outgoing) -> str:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders
+from coldnotify_schemas.clocks import clock_fault, expiry_here
+from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.records import PublicRecord, prioritized
 from confluent_kafka import KafkaException
 
 from coldnotify._core.outgoing import Outgoing
-from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver
+from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock
 from coldnotify._publishing.checks import MessageRecord
 from coldnotify._publishing.published import PublishError, PublishRejected
-from coldnotify._publishing.sender import NotNow, Sender, Sending
+from coldnotify._publishing.sender import NotNow, Sender, Sending, VersionAhead
 
 _LOOK_S = 0.5
 """So often it looks whether it is to stop, while it waits for Kafka."""
@@ -32,7 +34,7 @@ class KafkaCarrier:
 
     def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
         """Hands all to librdkafka, which keeps their order, and waits for all."""
-        sent: list[Sending | PublishError] = []
+        sent: list[Sending | PublishError | WrongClock] = []
         try:
             for outgoing in batch:
                 sent.append(self._send(outgoing))
@@ -50,7 +52,13 @@ class KafkaCarrier:
     def close(self) -> None:
         """stop() has done so."""
 
-    def _send(self, outgoing: Outgoing) -> Sending | PublishError:
+    def _send(self, outgoing: Outgoing) -> Sending | PublishError | WrongClock:
+        now_ms = self._sender.now_ms()
+        clock_ms = outgoing.clock_ms if outgoing.clocked else None
+        if clock_ms is not None and clock_ms < CLOCK_SET_S * 1000 <= now_ms:
+            return WrongClock(f"version: {clock_fault(clock_ms, now_ms)}", now_ms)
+        if outgoing.clock_ms is not None and outgoing.expires_at is not None and clock_fault(outgoing.clock_ms, now_ms):
+            outgoing = outgoing._replace(expires_at=expiry_here(outgoing.expires_at, outgoing.clock_ms, now_ms))
         record = _record(outgoing)
         try:
             self._look_up()
@@ -59,7 +67,9 @@ class KafkaCarrier:
                 if self._stopped.is_set():
                     raise _Stopped
                 try:
-                    return self._sender.send(*outgoing.key, record, outgoing.traceparent, waited=waited)
+                    return self._sender.send(
+                        *outgoing.key, record, outgoing.traceparent, waited=waited, clock_ms=clock_ms
+                    )
                 except NotNow:
                     waited = True
                     self._sender.wait_for_room(_LOOK_S)
@@ -79,13 +89,17 @@ class KafkaCarrier:
             else:
                 self._sender.lookup_done(lookup)
 
-    def _outcome(self, sent: Sending | PublishError) -> Outcome:
+    def _outcome(self, sent: Sending | PublishError | WrongClock) -> Outcome:
+        if isinstance(sent, WrongClock):
+            return sent
         try:
             if isinstance(sent, PublishError):
                 raise sent
             published = sent.result()
         except PublishRejected as error:
             return RejectedForEver(str(error))
+        except VersionAhead as error:
+            return WrongClock(str(error), error.now_ms)
         except PublishError as error:
             return NotYet(str(error))
         return published.partition, published.offset

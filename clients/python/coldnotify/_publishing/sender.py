@@ -13,13 +13,14 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
 from coldnotify_schemas.channels import Retentions, message_headers
-from coldnotify_schemas.clocks import time_words
+from coldnotify_schemas.clocks import clock_fault, time_words
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.flow.beginnings import KAFKA
 from coldnotify_schemas.flow.flow_limit import FlowLimit
 from coldnotify_schemas.flow.windows import Window
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import priority_header
+from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.records import PublicRecord, encode_public_record, is_high
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
@@ -99,6 +100,15 @@ class NoRoom(NotNow):
     """As many records are on their way as may be: `Sender.room` says when that is over."""
 
 
+class VersionAhead(PublishError):
+    """Kafka refuses the time that our clock gave as a version; it is known better by now."""
+
+    def __init__(self, message: str, now_ms: int) -> None:
+        super().__init__(message, indeterminate=False)
+        self.now_ms = now_ms
+        """The time, as we know it now."""
+
+
 class Flow(NamedTuple):
     """How a publisher's flow control stands."""
 
@@ -141,6 +151,7 @@ class _Sent:
     """The clock that it was stamped by minus the monotonic one."""
     future: Sending
     taken_s: float
+    clock_ms: int | None
     times: int = 1
     """So often it was stamped."""
 
@@ -252,11 +263,13 @@ class Sender:
         traceparent: str | None = None,
         *,
         waited: bool = False,
+        clock_ms: int | None = None,
     ) -> Sending:
         """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
 
         `traceparent`: the trace context that the record carries in a header; None: none. `waited`: it is this one's
-        turn; others let those go first that wait for room.
+        turn; others let those go first that wait for room. `clock_ms`: its version, if our clock gave it: Kafka judges
+        that time, too, and the future raises VersionAhead where it is refused and the clock has been set back since.
 
         Raises NotNow, and PublishError when the record cannot be sent at all.
         """
@@ -300,7 +313,7 @@ class Sender:
             future: Sending = concurrent.futures.Future()
             stamps = last.stamps if last else Stamps()
             taken_s = time.monotonic()
-            now_ms = self._clock.now_ms(time.time(), taken_s)
+            now_ms = max(self._clock.now_ms(time.time(), taken_s), clock_ms or 0)
             sent = _Sent(
                 topic,
                 partition_of(domain, group, self._partitions),
@@ -313,6 +326,7 @@ class Sender:
                 now_ms / 1000 - taken_s,
                 future,
                 taken_s,
+                clock_ms,
             )
             try:
                 self._produce(sent)
@@ -337,6 +351,11 @@ class Sender:
                 if len(self._memory) > MEMORY_MAX:
                     self._memory.popitem(last=False)
             return future
+
+    def now_ms(self) -> int:
+        """The time, by the wall clock or, where Kafka does not take that, by what it took last."""
+        with self._settled:
+            return self._clock.now_ms(time.time(), time.monotonic())
 
     @property
     def flow(self) -> Flow:
@@ -467,7 +486,7 @@ class Sender:
             try:
                 if error is not None:
                     self._note(error)
-                    failure = self._failure(error)
+                    failure = self._failure(error, sent.clock_ms)
                     sent.stamps.end(sent.number, taken=failure.indeterminate)
                     sent.future.set_exception(failure)
                 else:
@@ -499,6 +518,8 @@ class Sender:
         if sent.times > 1 and error.code() != KafkaError._INVALID_DIFFERENT_RECORD:
             self._clock.refused(monotonic_s)
         now_ms = self._clock.now_ms(time.time(), monotonic_s)
+        if sent.clock_ms is not None and clock_fault(sent.clock_ms, now_ms) is not None:
+            return False  # by its timestamp it is known to be wrong
         sent.times += 1
         sent.timestamp_ms = sent.stamps.again(sent.number, now_ms)
         sent.offset_s = now_ms / 1000 - monotonic_s
@@ -508,9 +529,14 @@ class Sender:
             return False
         return True
 
-    def _failure(self, error: KafkaError) -> PublishError:
+    def _failure(self, error: KafkaError, clock_ms: int | None) -> PublishError:
         code = error.code()
         if code in _MISSTAMPED:
+            now_ms = self._clock.now_ms(time.time(), time.monotonic())
+            if clock_ms is not None and now_ms >= CLOCK_SET_S * 1000:
+                fault = clock_fault(clock_ms, now_ms)
+                if fault is not None:
+                    return VersionAhead(f"version: {fault}; nothing was published", now_ms)
             here = time_words(time.time_ns() // 1_000_000)
             return PublishError(
                 f"Kafka refused the record's timestamp: this machine's clock is at {here}, far ahead of Kafka's; "

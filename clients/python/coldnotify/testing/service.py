@@ -1,7 +1,8 @@
 """`docs/protocol.md`'s other side, without I/O: `Service` is matcher and gateway in one."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
@@ -40,6 +41,8 @@ class Service:
         """By text: why it is refused."""
         self.refused_publishes: dict[str, tuple[str, int]] = {}
         """By name: why clients' publishes are refused; after how many ms they may come again, 0: never."""
+        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        """Its clock: what clients number by theirs is held against it."""
         self.registered: dict[Name, set[str]] = {}
         self.queries: dict[Name, set[str]] = {}
         """The texts of the queries that each client is registered for."""

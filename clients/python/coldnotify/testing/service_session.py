@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_client_frame
@@ -142,8 +143,16 @@ class Session:
 
     def _on_publish(self, publish: wire.Publish) -> None:
         reason, retry_ms = self._service.refused_publishes.get(publish.object or publish.channel, ("", 0))
+        clock_ms = 0
         if publish.incarnation:
             reason, retry_ms = "incarnation: is not a client's to say", 0
+        elif publish.object and publish.clock_ms and publish.version == publish.clock_ms:
+            now_ms = self._service.now_ms()
+            fault = clock_fault(publish.clock_ms, now_ms)
+            if fault is not None and publish.request:
+                reason, retry_ms, clock_ms = f"version: {fault}", 0, now_ms
+            elif fault is not None:
+                publish.version = now_ms
         if self._refused_publish not in (0, publish.request):
             reason, retry_ms = "an earlier publish was refused: it is to come again first", 1
         elif retry_ms:
@@ -151,7 +160,7 @@ class Session:
         else:
             self._refused_publish = 0
         if reason and publish.request:
-            said = wire.NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms)
+            said = wire.NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms, clock_ms=clock_ms)
             self._send(not_published=said)
         if reason:
             return

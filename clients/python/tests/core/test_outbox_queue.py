@@ -207,3 +207,70 @@ class AgainstAList(RuleBasedStateMachine):
 
 TestAgainstAList = AgainstAList.TestCase
 TestAgainstAList.settings = settings(max_examples=examples(1.0), stateful_step_count=40, deadline=None)
+
+
+YEARS_MS = 10 * 365 * 86_400_000
+NOW_MS = 1_800_000_000_000
+
+
+def test_a_version_says_whether_the_clock_made_it():
+    queue = OutboxQueue(100, 100_000)
+    made = accept(queue, version(), version(), version(number=NOW_MS + 9), now_ms=NOW_MS)[0]
+    made += accept(queue, version(), now_ms=NOW_MS)[0]
+    assert [(one.outgoing.version, one.outgoing.clock_ms) for one in made] == [
+        (NOW_MS, NOW_MS),
+        (NOW_MS + 1, NOW_MS + 1),
+        (NOW_MS + 9, None),
+        (NOW_MS + 10, None),  # above one that somebody chose
+    ]
+
+
+def test_what_a_wrong_clock_numbered_is_numbered_as_a_right_one_would_have():
+    queue = OutboxQueue(100, 100_000)
+    (old,) = accept(queue, version("a"), now_ms=NOW_MS + YEARS_MS)[0]
+    first, second = accept(queue, version("b")._replace(priority="high"), version("b"), now_ms=NOW_MS + YEARS_MS + 5)[0]
+    (told,) = accept(queue, version("c", 7)._replace(expires_at=NOW_MS + YEARS_MS + 50), now_ms=NOW_MS + YEARS_MS)[0]
+    log = queue.compacted()
+    queue.take(100, 100_000)
+    # The service sees them 100 ms after the first was accepted, and its clock is right.
+    numbers = {one.number: NOW_MS + 100 for one in (old, first, second, told)}
+    made = queue.renumber(numbers, NOW_MS + YEARS_MS + 100)
+    versions = [one.outgoing.version for one, _ in made]
+    assert versions == [NOW_MS, NOW_MS + 5, NOW_MS + 6, 7]
+    assert [one.outgoing.clock_ms for one, _ in made] == [NOW_MS, NOW_MS + 5, NOW_MS + 6, NOW_MS]
+    assert made[-1][0].outgoing.expires_at == NOW_MS + 50
+
+    again = OutboxQueue(100, 100_000)
+    again.load(log + b"".join(entry for _, entry in made))
+    assert [one.outgoing.version for one in again.take(100, 100_000)] == versions
+    for one in (queue, again):
+        (later,) = accept(one, version("b"), now_ms=NOW_MS + 200)[0]
+        assert later.outgoing.version == NOW_MS + 200  # the clock was set right: nothing goes on in ten years
+    assert again.size_bytes == queue.size_bytes
+
+
+def test_what_was_numbered_before_the_clock_was_set_right_gets_the_present_time():
+    queue = OutboxQueue(100, 100_000)
+    (one,) = accept(queue, version(), now_ms=NOW_MS + YEARS_MS)[0]
+    (later,) = accept(queue, version(), now_ms=NOW_MS)[0]  # above the first, so from the same clock
+    assert later.outgoing.clocked
+    made = queue.renumber({one.number: NOW_MS, later.number: NOW_MS}, NOW_MS)
+    assert [record.outgoing.version for record, _ in made] == [NOW_MS]  # the newer one had taken the first out
+    queue.take(9, 9_999)
+    queue.settle([later.number])
+    (last,) = accept(queue, version(), now_ms=NOW_MS)[0]
+    assert last.outgoing.version == NOW_MS + 1
+
+
+def test_one_objects_number_is_not_every_objects():
+    queue = OutboxQueue(100, 100_000)
+    (highest,) = accept(queue, version("a", 2**63 - 2), now_ms=NOW_MS)[0]
+    (next_one,) = accept(queue, version("a"), now_ms=NOW_MS)[0]
+    assert next_one.outgoing.version == 2**63 - 1
+    with pytest.raises(ValueError, match=r"^version: "):
+        queue.accept([version("a")], NOW_MS)
+    again = OutboxQueue(100, 100_000)
+    again.load(queue.compacted())
+    (other,) = accept(again, version("b"), now_ms=NOW_MS)[0]
+    assert other.outgoing.version == NOW_MS
+    assert highest.number == 1

@@ -314,6 +314,10 @@ class Gateway:
 
     # --- time
 
+    def on_wall_clock(self, unix_s: float, now_s: float) -> None:
+        """The wall clock says this. What clients say of times by their own clocks is held against it."""
+        self._publishing.on_wall_clock(unix_s, now_s)
+
     def on_tick(self, now_s: float) -> list[Output]:
         """Time has passed; to be called about every quarter of a second."""
         self._doubt(now_s)

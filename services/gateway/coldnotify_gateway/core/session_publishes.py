@@ -4,6 +4,10 @@ A session's publishes are kept in a queue. One of them is under way to Kafka; wh
 So their order in Kafka is the order in which the client said them. Where Kafka does not take one, all that wait behind
 it are refused, and so is what follows, until the client says the refused one again.
 
+A version that the client's clock made, and cannot be, would be the newest for everybody until that time has come. It is
+refused, with the time here: the client numbers it anew, and every resend says that number. So what is sent again after
+a lost answer is the same version. One that is never sent again is numbered here.
+
 While a domain's tenant has as many objects as were agreed, the matcher is asked of each object in its turn whether it
 is there. One that is not is refused; where no answer comes in time, it is let in: better one object too many than one
 that is there and cannot be published.
@@ -16,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
+from coldnotify_schemas.clocks import clock_fault, expiry_here
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, object_key
@@ -143,6 +148,12 @@ class Publishing:
         self._requests = requests
         self._message_bytes_max = message_bytes_max
         self._counters = counters
+        self._wall_offset_ms: float | None = None
+        """The wall clock minus the other one; None: not known yet."""
+
+    def on_wall_clock(self, unix_s: float, now_s: float) -> None:
+        """The wall clock says this."""
+        self._wall_offset_ms = (unix_s - now_s) * 1000
 
     def on_publish(self, session: Identified, publish: Publish, now_s: float) -> list[Output]:
         """A client says it."""
@@ -154,6 +165,8 @@ class Publishing:
         wrong = self._wrong(session, publish)
         if wrong is not None:
             return self._refuse_at_once(session, publish, wrong, 0, now_s)
+        if (refused := self._by_our_clock(session, publish, now_s)) is not None:
+            return refused
         if len(own.waiting) >= PUBLISHES_UNANSWERED_MAX:
             own.refuse(publish.request)
             words = f"{PUBLISHES_UNANSWERED_MAX} publishes are under way"
@@ -165,6 +178,23 @@ class Publishing:
             return self._refuse_at_once(session, publish, *too_much, now_s)
         own.waiting.append(_Waiting(publish, admitted))
         return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
+
+    def _by_our_clock(self, session: Identified, publish: Publish, now_s: float) -> list[Output] | None:
+        """Reckons its times by our clock, if the client's cannot be. What is to be done if it is refused."""
+        if not publish.clock_ms or self._wall_offset_ms is None:
+            return None
+        now_ms = int(now_s * 1000 + self._wall_offset_ms)
+        fault = clock_fault(publish.clock_ms, now_ms)
+        if fault is None:
+            return None
+        numbered = bool(publish.object) and publish.version == publish.clock_ms
+        if numbered and publish.request:
+            return self._refuse(session, publish, f"version: {fault}", 0, now_ms)
+        if numbered:
+            publish.version = now_ms
+        if publish.expires_at:
+            publish.expires_at = expiry_here(publish.expires_at, publish.clock_ms, now_ms)
+        return None
 
     def on_outcome(self, session: Identified, offset: int | None, reason: str, now_s: float) -> list[Output]:
         """The publish that is under way is in Kafka at `offset`; or it is not known to be (None), for this reason."""
@@ -251,11 +281,13 @@ class Publishing:
             outputs.append(PauseReading(session.peer, PAUSE_S))
         return outputs
 
-    def _refuse(self, session: Identified, publish: Publish, reason: str, retry_ms: int) -> list[Output]:
+    def _refuse(
+        self, session: Identified, publish: Publish, reason: str, retry_ms: int, clock_ms: int = 0
+    ) -> list[Output]:
         self._counters.publishes["refused" if retry_ms else "rejected"] += 1
         if not publish.request:
             return []
-        said = NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms)
+        said = NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms, clock_ms=clock_ms)
         return [Send(session.peer, encode(GatewayFrame(not_published=said)))]
 
     def _wrong(self, session: Identified, publish: Publish) -> str | None:

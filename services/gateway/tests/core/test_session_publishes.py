@@ -58,6 +58,54 @@ def test_a_message_is_in_its_domains_topic() -> None:
     assert (headers.id, headers.source, headers.to, headers.expires_at) == ("m-1", "client-1", ("camera", "solar"), 9)
 
 
+NOW_MS = 1_800_000_000_000
+AHEAD_MS = NOW_MS + 10 * 365 * 86_400_000
+
+
+def at_noon() -> tuple[Bench, WireDouble]:
+    """One that knows what time it is."""
+    bench = Bench()
+    bench.gateway.on_wall_clock(NOW_MS / 1000, bench.now_s)
+    return bench, bench.live()
+
+
+@pytest.mark.parametrize("clock_ms", [AHEAD_MS, NOW_MS + 3_600_001, 5_000])
+def test_a_version_by_a_clock_that_was_wrong_is_refused_with_the_time_here(clock_ms: int) -> None:
+    bench, wire = at_noon()
+    publish(bench, wire, Publish(request=1, object="lamp", version=clock_ms, clock_ms=clock_ms), message(2))
+    (refused,) = refusals(wire)
+    assert refused.reason.startswith("version: the clock was at ")
+    assert (refused.request, refused.retry_after_ms, refused.clock_ms) == (1, 0, NOW_MS)
+    assert [said.value for said in bench.publications] == [b"2"]
+
+
+def test_a_version_that_a_clock_may_have_made_or_that_none_made_is_taken() -> None:
+    bench, wire = at_noon()
+    for number, one in enumerate([(NOW_MS + 3_600_000,) * 2, (AHEAD_MS, 0), (AHEAD_MS, NOW_MS)], 1):
+        publish(bench, wire, Publish(request=number, object="lamp", version=one[0], clock_ms=one[1]))
+        assert json.loads(bench.publications[-1].value)["version"] == one[0]
+        answer(bench, number)
+    assert [frame.published.request for frame in wire.take()] == [1, 2, 3]
+
+
+def test_what_is_never_sent_again_is_numbered_here_and_what_expires_lasts_as_long() -> None:
+    bench, wire = at_noon()
+    publish(
+        bench,
+        wire,
+        Publish(object="lamp", version=AHEAD_MS, clock_ms=AHEAD_MS, expires_at=AHEAD_MS + 5_000),
+        Publish(object="lamp", version=7, clock_ms=AHEAD_MS, expires_at=AHEAD_MS + 5_000),
+        Publish(request=1, channel="tasks", id="m", clock_ms=AHEAD_MS, expires_at=AHEAD_MS + 5_000),
+        Publish(request=2, channel="tasks", id="n", clock_ms=AHEAD_MS, expires_at=NOW_MS + 5_000),
+    )
+    for offset in range(4):
+        answer(bench, offset)
+    said = [json.loads(one.value) for one in bench.publications[:2]]
+    assert [(one["version"], one["expires_at"]) for one in said] == [(NOW_MS, NOW_MS + 5_000), (7, NOW_MS + 5_000)]
+    expiries = [parse_message_headers(one.headers).expires_at for one in bench.publications[2:]]
+    assert expiries == [NOW_MS + 5_000] * 2
+
+
 def test_they_go_one_by_one_and_are_answered_in_order() -> None:
     bench = Bench()
     wire = bench.live()
