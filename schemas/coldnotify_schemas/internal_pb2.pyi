@@ -20,7 +20,7 @@ RETENTION_1D: Retention
 RETENTION_30D: Retention
 
 class Request(_message.Message):
-    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "catch_up_channels", "disconnect", "forget", "is_there", "descriptions")
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "catch_up_channels", "disconnect", "forget", "is_there", "ask_outcome", "descriptions")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     INBOX_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class Request(_message.Message):
     DISCONNECT_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     IS_THERE_FIELD_NUMBER: _ClassVar[int]
+    ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     format: int
     gateway: int
@@ -62,8 +63,9 @@ class Request(_message.Message):
     disconnect: Disconnect
     forget: Forget
     is_there: IsThere
+    ask_outcome: AskOutcome
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries", "channels", "unregister_channels", "channels_epoch", "channels_cursor", "channels_ask", "channels_acked", "never_opened", "descriptions", "channels_in_order")
@@ -177,6 +179,16 @@ class IsThere(_message.Message):
     ask: int
     def __init__(self, object: _Optional[str] = ..., ask: _Optional[int] = ...) -> None: ...
 
+class AskOutcome(_message.Message):
+    __slots__ = ("object", "offset", "ask")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    offset: int
+    ask: int
+    def __init__(self, object: _Optional[str] = ..., offset: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
+
 class Acks(_message.Message):
     __slots__ = ("sessions", "completes", "channels_sessions", "channels_completes")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -220,7 +232,7 @@ class Inbox(_message.Message):
     def __init__(self, format: _Optional[int] = ..., partition: _Optional[int] = ..., generation: _Optional[int] = ..., gateway: _Optional[int] = ..., number: _Optional[int] = ..., items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ...) -> None: ...
 
 class Item(_message.Message):
-    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "channel_page", "channel_fan_out", "there")
+    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat", "channel_page", "channel_fan_out", "there", "became")
     FAN_OUT_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +242,7 @@ class Item(_message.Message):
     CHANNEL_PAGE_FIELD_NUMBER: _ClassVar[int]
     CHANNEL_FAN_OUT_FIELD_NUMBER: _ClassVar[int]
     THERE_FIELD_NUMBER: _ClassVar[int]
+    BECAME_FIELD_NUMBER: _ClassVar[int]
     fan_out: FanOut
     opened: Opened
     answered: Answered
@@ -239,7 +252,8 @@ class Item(_message.Message):
     channel_page: ChannelPage
     channel_fan_out: ChannelFanOut
     there: There
-    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., channel_page: _Optional[_Union[ChannelPage, _Mapping]] = ..., channel_fan_out: _Optional[_Union[ChannelFanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ...) -> None: ...
+    became: Became
+    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ..., channel_page: _Optional[_Union[ChannelPage, _Mapping]] = ..., channel_fan_out: _Optional[_Union[ChannelFanOut, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., became: _Optional[_Union[Became, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
     __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description")
@@ -452,3 +466,11 @@ class BeatAnswer(_message.Message):
     serial: int
     channels: _containers.RepeatedCompositeFieldContainer[ChannelsComplete]
     def __init__(self, agreed: _Optional[bool] = ..., complete: _Optional[int] = ..., serial: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[ChannelsComplete, _Mapping]]] = ...) -> None: ...
+
+class Became(_message.Message):
+    __slots__ = ("session", "outcome")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    outcome: _wire_pb2.Outcome
+    def __init__(self, session: _Optional[int] = ..., outcome: _Optional[_Union[_wire_pb2.Outcome, _Mapping]] = ...) -> None: ...

@@ -44,6 +44,15 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXPIRED: _ClassVar[Reason]
     LOST: _ClassVar[Reason]
     UNREADABLE: _ClassVar[Reason]
+
+class OutcomeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTCOME_UNKNOWN: _ClassVar[OutcomeKind]
+    OUTCOME_PUBLISHED: _ClassVar[OutcomeKind]
+    OUTCOME_REPEATED: _ClassVar[OutcomeKind]
+    OUTCOME_ALTERED: _ClassVar[OutcomeKind]
+    OUTCOME_STALE: _ClassVar[OutcomeKind]
+    OUTCOME_REJECTED: _ClassVar[OutcomeKind]
 CAPABILITY_NONE: Capability
 CAPABILITY_NAMES: Capability
 CAPABILITY_QUERIES: Capability
@@ -67,9 +76,15 @@ RETENTION: Reason
 EXPIRED: Reason
 LOST: Reason
 UNREADABLE: Reason
+OUTCOME_UNKNOWN: OutcomeKind
+OUTCOME_PUBLISHED: OutcomeKind
+OUTCOME_REPEATED: OutcomeKind
+OUTCOME_ALTERED: OutcomeKind
+OUTCOME_STALE: OutcomeKind
+OUTCOME_REJECTED: OutcomeKind
 
 class ClientFrame(_message.Message):
-    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish")
+    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +94,7 @@ class ClientFrame(_message.Message):
     USE_NAMES_FIELD_NUMBER: _ClassVar[int]
     BYE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     register: Register
     unregister: Unregister
@@ -88,10 +104,11 @@ class ClientFrame(_message.Message):
     use_names: UseNames
     bye: Bye
     publish: Publish
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ...) -> None: ...
+    ask_outcome: AskOutcome
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ...) -> None: ...
 
 class GatewayFrame(_message.Message):
-    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "channels_end", "published", "not_published")
+    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "channels_end", "published", "not_published", "outcome")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     NOTIFICATION_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +123,7 @@ class GatewayFrame(_message.Message):
     CHANNELS_END_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     NOT_PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     notification: Notification
     caught_up: CaughtUp
@@ -120,7 +138,8 @@ class GatewayFrame(_message.Message):
     channels_end: ChannelsEnd
     published: Published
     not_published: NotPublished
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., channels_end: _Optional[_Union[ChannelsEnd, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ...) -> None: ...
+    outcome: Outcome
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., channels_end: _Optional[_Union[ChannelsEnd, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token", "queries", "unregister_queries", "channels_cursor", "channels_epoch", "channels", "unregister_channels")
@@ -286,6 +305,16 @@ class Publish(_message.Message):
     clock_ms: int
     def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
+class AskOutcome(_message.Message):
+    __slots__ = ("ask", "object", "offset")
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ask: int
+    object: str
+    offset: int
+    def __init__(self, ask: _Optional[int] = ..., object: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
 class Welcome(_message.Message):
     __slots__ = ("in_sync", "epoch", "refused", "kinds", "channels_epoch", "positions")
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +432,22 @@ class Published(_message.Message):
     request: int
     offset: int
     def __init__(self, request: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("ask", "kind", "version", "incarnation", "published_ms", "reason")
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ask: int
+    kind: OutcomeKind
+    version: int
+    incarnation: int
+    published_ms: int
+    reason: str
+    def __init__(self, ask: _Optional[int] = ..., kind: _Optional[_Union[OutcomeKind, str]] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., published_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class NotPublished(_message.Message):
     __slots__ = ("request", "reason", "retry_after_ms", "clock_ms")

@@ -89,3 +89,16 @@ def test_a_version_that_somebody_chose_is_as_it_is(up: Up) -> None:
         assert answer is not None
         answer.wait(60)
         assert answer.version == far + 1
+
+
+def test_a_unit_is_told_that_what_it_has_published_is_stale(up: Up) -> None:
+    with notify(up, "asking", None, group=GROUP) as one:
+        first = one.publish("asked", version=5, payload=1)
+        assert first is not None
+        assert first.outcome(60).outcome == "published"
+        stale = one.publish("asked", version=4)
+        assert stale is not None
+        outcome = stale.outcome(60)
+        assert outcome.newest is not None
+        assert (outcome.outcome, outcome.newest.version, outcome.in_vain) == ("stale", 5, True)
+        assert outcome.newest.published_ms is not None

@@ -28,4 +28,5 @@ export {
   type Registration,
   type Subscription,
 } from "./notify.js";
+export type { Newest, Outcome } from "./outcome.js";
 export { LocalState, MemoryState, type State } from "./state.js";

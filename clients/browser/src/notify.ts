@@ -15,8 +15,13 @@ import { Asked, type Wishes } from "./core/wishes.js";
 import { type ColdNotifyError, PublishGivenUp, PublishRefused, StateDamaged } from "./errors.js";
 import type { Message, Missed } from "./message.js";
 import type { Description, Notification } from "./notification.js";
+import { type Outcome, outcomeOf, unknownOutcome } from "./outcome.js";
+import { TIMER_MS_MAX } from "./link.js";
 import { nowS, Run, type Tell } from "./run.js";
 import { LocalState, type State } from "./state.js";
+
+/** The time for what a publish has changed, where the application says none: as Python's library has it. */
+const OUTCOME_S = 5;
 
 /** Told the newest version of an object; may be asynchronous. */
 export type Callback = (notification: Notification) => unknown;
@@ -132,6 +137,12 @@ export interface Publication {
    * happens where nobody awaits it.
    */
   readonly published: Promise<bigint>;
+  /**
+   * What the version has changed once the service has it: published, repeated, altered, stale, rejected; unknown, with
+   * the reason, if that could not be found out within `timeoutS` (5). Of one that a newer publish took out: what that one
+   * has changed. Rejects as `published`; with TypeError for a message, which has none.
+   */
+  outcome(timeoutS?: number): Promise<Outcome>;
 }
 
 interface Subscriber {
@@ -376,7 +387,31 @@ export class Notify {
       },
       id,
       published,
+      outcome: (timeoutS = OUTCOME_S) => this.#outcome(outgoing, published, timeoutS),
     };
+  }
+
+  async #outcome({ isMessage, name }: Outgoing, published: Promise<bigint>, timeoutS: number): Promise<Outcome> {
+    if (isMessage) throw new TypeError("outcome: a message has none");
+    let question: number | null = null;
+    let over = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<Outcome>((resolve) => {
+      const reason = `the service has not said it within ${timeoutS} s`;
+      timer = setTimeout(() => resolve(unknownOutcome(reason)), Math.min(1000 * timeoutS, TIMER_MS_MAX));
+    });
+    const told = published.then((offset) => new Promise<Outcome>((resolve) => {
+      if (over) return;
+      question = this.#publications.ask(name, offset, (outcome) => resolve(outcomeOf(outcome)));
+      this.#run?.wake();
+    }));
+    try {
+      return await Promise.race([told, late]);
+    } finally {
+      over = true;
+      clearTimeout(timer);
+      if (question !== null) this.#publications.forget(question);
+    }
   }
 
   #publishOnce(said: Outgoing): void {

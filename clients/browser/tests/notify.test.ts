@@ -18,6 +18,7 @@ class Socket {
   static refused = new Set<string>();
   static knowsQueries = true;
   static publishes: boolean | "no" = true;
+  static tellsOutcomes = true;
   static tellsDescriptions = false;
   readonly frames = new FrameBuffer(32 * 1024);
   readonly said: Partial<ClientFrame>[] = [];
@@ -56,7 +57,8 @@ class Socket {
   }
 
   /** A gateway that knows version 1 of everything. */
-  answer({ hello, register, unregister, ping, publish }: Partial<ClientFrame>): void {
+  answer({ hello, register, unregister, ping, publish, askOutcome }: Partial<ClientFrame>): void {
+    if (askOutcome && Socket.tellsOutcomes) this.say({ outcome: { ask: askOutcome.ask, kind: 4, version: 5n } });
     if (publish?.request && Socket.publishes === "no") {
       this.say({ notPublished: { request: publish.request, reason: "domain: no right to publish" } });
     } else if (publish?.request && Socket.publishes) this.say({ published: { request: publish.request, offset: 77n } });
@@ -481,6 +483,19 @@ test("wrong options are named", () => {
   for (const [options, message] of cases) assert.throws(() => notify(options), (error) => message.test(String(error)));
   assert.throws(() => new Notify({ domain: "d", groupId: "g", clientId: "c" }), /address: is missing/);
   for (const name of ["", "x".repeat(256), "\ud800"]) assert.throws(() => notify().register(name), /^RangeError: object/);
+});
+
+test("what a publish has changed can be asked", async () => {
+  const client = notify();
+  await client.connect();
+  const stale = client.publish("lamp", 1, { version: 4n });
+  const newest = { version: 5n, incarnation: 0n, publishedMs: null };
+  assert.deepEqual(await stale.outcome(), { outcome: "stale", newest, reason: "", inVain: true });
+  await assert.rejects(client.send("tasks", 1).outcome(), TypeError);
+  Socket.tellsOutcomes = false;
+  const silent = await client.publish("lamp", 1, { version: 6n }).outcome(0.05);
+  assert.deepEqual([silent.outcome, silent.reason], ["unknown", "the service has not said it within 0.05 s"]);
+  Socket.tellsOutcomes = true;
 });
 
 test("what is published before there is a session is published in it, and again until it is answered", async () => {

@@ -223,6 +223,25 @@ test("above what somebody chose it is not the clock's, and above the highest the
   assert.equal(publications.complete(versionOf("b", null, { version: 7, expiresAt: 9 }), -1n).clockMs, BigInt(NOW_MS));
 });
 
+test("a question is asked once in each session, until it is answered or forgotten", () => {
+  const publications = new Publications();
+  const told: number[] = [];
+  const asked = (): (number | undefined)[] => {
+    const found = [];
+    for (let one = publications.nextQuestion(); one !== null; one = publications.nextQuestion()) found.push(one.ask);
+    return found;
+  };
+  for (const offset of [1n, 2n, 3n]) publications.ask("a", offset, ({ ask }) => told.push(ask));
+  assert.deepEqual(asked(), [1, 2, 3]);
+  publications.forget(3);
+  const outcome = { kind: 1, version: 1n, incarnation: 0n, publishedMs: 0n, reason: "" };
+  for (const ask of [2, 2, 3, 9]) publications.became({ ...outcome, ask });
+  publications.beginSession();
+  assert.deepEqual([asked(), told], [[1], [2]]);
+  for (let offset = 0n; offset < BigInt(PUBLISHES_UNANSWERED_MAX); offset++) publications.ask("a", offset, () => undefined);
+  assert.equal(asked().length, PUBLISHES_UNANSWERED_MAX - 1);
+});
+
 test("a message of high priority says so", () => {
   const publications = new Publications();
   publications.say(messageOf("a", 1, "1", { priority: "high" }), nobody);

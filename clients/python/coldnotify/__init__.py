@@ -21,6 +21,7 @@ to test against.
 from coldnotify._core.client import Status
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication
+from coldnotify._publishing.effect import Newest, Outcome
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
 from coldnotify._threaded_notify import Notify
 from coldnotify.connection import Connection
@@ -67,6 +68,7 @@ __all__ = [
     "MessagesMissed",
     "Missed",
     "MissedReason",
+    "Newest",
     "Notification",
     "Notify",
     "ObjectParked",
@@ -74,6 +76,7 @@ __all__ = [
     "OutboxError",
     "OutboxFull",
     "OutboxInUse",
+    "Outcome",
     "PayloadUnreadable",
     "Pending",
     "Publication",

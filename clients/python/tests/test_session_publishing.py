@@ -14,7 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify import Connection, Notify, OutboxError, OutboxFull, OutboxInUse, Publication, PublishRefused, State, aio
+from coldnotify import (
+    Connection,
+    Newest,
+    Notify,
+    OutboxError,
+    OutboxFull,
+    OutboxInUse,
+    Outcome,
+    Publication,
+    PublishRefused,
+    State,
+    aio,
+)
 from coldnotify.testing import FakeService
 from coldnotify_testkit.waiting import wait_for
 
@@ -283,3 +295,41 @@ def test_a_version_above_the_highest_is_refused_at_once(make: Make):
         notify.publish("o")
     with pytest.raises(TypeError, match="incarnation"):
         notify.publish("o", incarnation=1)  # type: ignore[call-arg]
+
+
+def test_what_a_publish_has_changed_can_be_asked(service: FakeService, make: Make):
+    notify = make()
+    waiting = publication(notify.publish("o", version=5, payload=1))
+    with pytest.raises(TimeoutError):
+        waiting.outcome(0.1)
+    notify.connect(WAIT_S)
+    assert waiting.outcome(WAIT_S) == Outcome("published", Newest(5))
+    assert publication(notify.publish("o", version=5, payload=1)).outcome(WAIT_S).outcome == "repeated"
+    assert publication(notify.publish("o", version=5, payload=2)).outcome(WAIT_S).outcome == "altered"
+    stale = publication(notify.publish("o", version=4))
+    assert stale.outcome(WAIT_S) == Outcome("stale", Newest(5))
+    assert stale.outcome(WAIT_S).in_vain
+    service.drop_all()
+    assert stale.outcome(WAIT_S).outcome == "stale"  # asked in the next session
+    with pytest.raises(RuntimeError, match="a message has none"):
+        publication(notify.send("c", 1)).outcome()
+    service.service.new_epoch()
+    assert "remembered" in stale.outcome(WAIT_S).reason
+
+
+async def test_what_a_publish_has_changed_can_be_awaited(service: FakeService):
+    connection = Connection("127.0.0.1", service.port, backoff_min_s=0.05)
+    async with aio.Notify("d", "g", "c", State(None), connection) as notify:
+        first = publication(notify.publish("o", version=5))
+        assert (await first.outcome_async(WAIT_S)).outcome == "published"
+        assert (await publication(notify.publish("o", version=4)).outcome_async(WAIT_S)).outcome == "stale"
+
+
+def test_a_service_that_does_not_know_outcomes_leaves_them_unknown(
+    service: FakeService, make: Make, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("coldnotify.testing.service_session.Session._on_ask", lambda *_: None)
+    notify = make()
+    notify.connect(WAIT_S)
+    outcome = publication(notify.publish("o", version=5)).outcome(2)
+    assert (outcome.outcome, outcome.reason) == ("unknown", "the service has not said it within 2 s")

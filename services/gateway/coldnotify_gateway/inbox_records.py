@@ -78,6 +78,12 @@ def _check_item(item: Item) -> None:
                 _check_entry(entry)
         case "channel_fan_out":
             _check_entry(item.channel_fan_out.entry)
+        case "became":
+            said = item.became.outcome
+            if said.version > VERSION_MAX or said.incarnation > VERSION_MAX:
+                raise Unreadable("version or incarnation: is out of range")
+            if len(said.reason) > REASON_CHARS_MAX:
+                raise Unreadable(f"reason: has {len(said.reason)} characters (at most {REASON_CHARS_MAX})")
         case "closed":
             if item.closed.code > CODE_MAX:
                 raise Unreadable(f"code: is {item.closed.code} (at most {CODE_MAX})")

@@ -48,8 +48,8 @@ ASIDE_MAX = 1_000
 """Records that wait to be rejected until the partition is owned. What comes above it is only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
 """As the committed offset of objects: whatever is read, its owner is to reject and to move."""
-_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there"))
-"""Requests whose answer promises the newest version, or that nothing was published."""
+_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome"))
+"""Requests whose answer promises the newest version, or that nothing was published, or what became of a record."""
 
 _CHECK_KEY: Mapping[str, Callable[[bytes], str]] = {
     topics.REGISTRATIONS: check_bucket_key,

@@ -83,6 +83,8 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             _check_channels(request.sync.channels)
         case "is_there":
             _check_objects("object", [request.is_there.object])
+        case "ask_outcome":
+            _check_objects("object", [request.ask_outcome.object])
         case "catch_up" if request.catch_up.page > PAGE_MAX:
             raise Unreadable(f"page: is {request.catch_up.page} (at most {PAGE_MAX})")
         case "catch_up_channels" if request.catch_up_channels.page > PAGE_MAX:

@@ -11,7 +11,7 @@
 import { OutboxFull } from "../errors.js";
 import { expiryHere, type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
 import { CLOCK_AHEAD_S_MAX, PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
-import type { WirePublish } from "./wire.js";
+import type { WireAskOutcome, WireOutcome, WirePublish } from "./wire.js";
 
 /** Publishes that wait for their answers: as Python's library has it. */
 export const WAITING_MAX = 10_000;
@@ -19,6 +19,7 @@ export const WAITING_MAX = 10_000;
 export const WAITING_BYTES_MAX = 16 * 1024 * 1024;
 /** Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped. */
 export const ONCE_MAX = 1000;
+const ASK_MAX = 2 ** 32 - 1;
 /** Objects whose last version is remembered: the next one is above it, also within a millisecond. */
 const LAST_MAX = 10_000;
 
@@ -26,6 +27,15 @@ const LAST_MAX = 10_000;
 export type Answer = { readonly offset: bigint } | { readonly reason: string } | { readonly renumbered: bigint };
 
 type Told = (answer: Answer) => void;
+
+/** What became of a version that is in Kafka? */
+interface Question {
+  readonly object: string;
+  readonly offset: bigint;
+  readonly told: (outcome: WireOutcome) => void;
+  /** In this session. */
+  sent: boolean;
+}
 
 /** The highest version that an object was given, or published with; `clocked`: this machine's clock gave it. */
 interface Last {
@@ -53,6 +63,9 @@ export class Publications {
   #bytes = 0;
   readonly #last = new Map<string, Last>();
   readonly #nowMs: () => number;
+  /** By number, which rises over all sessions. */
+  readonly #questions = new Map<number, Question>();
+  #lastQuestion = 0;
   #unanswered = 0;
   #lastRequest = 0;
   /** One was refused: nothing is sent before. */
@@ -108,6 +121,18 @@ export class Publications {
     this.#remember(outgoing);
   }
 
+  /** Ask what became of this version; `told` hears it. The question's number. */
+  ask(object: string, offset: bigint, told: (outcome: WireOutcome) => void): number {
+    this.#lastQuestion = (this.#lastQuestion % ASK_MAX) + 1;
+    this.#questions.set(this.#lastQuestion, { object, offset, told, sent: false });
+    return this.#lastQuestion;
+  }
+
+  /** Nobody waits for this answer any more. */
+  forget(question: number): void {
+    this.#questions.delete(question);
+  }
+
   /** Publish nothing of what waits. What is sent already may be published all the same. Those that are not told. */
   withdraw(): Told[] {
     const untold = this.#said.flatMap((one) => one.told);
@@ -122,6 +147,7 @@ export class Publications {
   /** Nothing is sent in it yet. */
   beginSession(): void {
     for (const one of this.#said) [one.request, one.sent] = [0, false];
+    for (const question of this.#questions.values()) question.sent = false;
     this.#once = [];
     this.#unanswered = this.#lastRequest = 0;
     this.#againAt = null;
@@ -144,6 +170,23 @@ export class Publications {
     }
     const once = this.#once.shift();
     return once === undefined ? null : publishOf(once, 0);
+  }
+
+  /** What to ask now, or null. */
+  nextQuestion(): WireAskOutcome | null {
+    const sent = [...this.#questions.values()].filter((one) => one.sent).length;
+    const next = [...this.#questions].find(([, one]) => !one.sent);
+    if (next === undefined || sent >= PUBLISHES_UNANSWERED_MAX) return null;
+    const [ask, question] = next;
+    question.sent = true;
+    return { ask, object: question.object, offset: question.offset };
+  }
+
+  /** The answer to a question. */
+  became(outcome: WireOutcome): void {
+    const question = this.#questions.get(outcome.ask);
+    this.#questions.delete(outcome.ask);
+    question?.told(outcome);
   }
 
   /** The service has it. */

@@ -227,6 +227,8 @@ export class Session {
       this.#onAnswer(frame.unregistered.request, [], now);
     } else if (frame.published) {
       this.#publications.published(frame.published.request, frame.published.offset);
+    } else if (frame.outcome) {
+      this.#publications.became(frame.outcome);
     } else if (frame.notPublished) {
       const { request, reason, retryAfterMs, clockMs } = frame.notPublished;
       this.#publications.notPublished(request, reason, retryAfterMs, now, clockMs === 0n ? null : clockMs);
@@ -522,8 +524,13 @@ export class Session {
     if (this.#phase !== "catching up" && this.#phase !== "live") return;
     while (this.#outBytes < OUT_BYTES_MAX) {
       const publish = this.#publications.next(now);
-      if (publish === null) return;
+      if (publish === null) break;
       this.#send({ publish }, now);
+    }
+    while (this.#outBytes < OUT_BYTES_MAX) {
+      const askOutcome = this.#publications.nextQuestion();
+      if (askOutcome === null) return;
+      this.#send({ askOutcome }, now);
     }
   }
 

@@ -111,6 +111,12 @@ const PUBLISH = {
   clockMs: { number: 12, type: "uint64" },
 } as const satisfies Table;
 
+const ASK_OUTCOME = {
+  ask: { number: 1, type: "uint32" },
+  object: { number: 2, type: "string" },
+  offset: { number: 3, type: "fixed64" },
+} as const satisfies Table;
+
 const PING = { digest: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
 const NOTHING = {} as const satisfies Table;
 
@@ -180,6 +186,25 @@ const PUBLISHED = {
   offset: { number: 2, type: "uint64" },
 } as const satisfies Table;
 
+/** Enum OutcomeKind. */
+export const OUTCOME_KIND = {
+  OUTCOME_UNKNOWN: 0,
+  OUTCOME_PUBLISHED: 1,
+  OUTCOME_REPEATED: 2,
+  OUTCOME_ALTERED: 3,
+  OUTCOME_STALE: 4,
+  OUTCOME_REJECTED: 5,
+} as const;
+
+const OUTCOME = {
+  ask: { number: 1, type: "uint32" },
+  kind: { number: 2, type: "uint32", names: OUTCOME_KIND },
+  version: { number: 3, type: "uint64", label: "optional" },
+  incarnation: { number: 4, type: "uint64" },
+  publishedMs: { number: 5, type: "uint64" },
+  reason: { number: 6, type: "string" },
+} as const satisfies Table;
+
 const NOT_PUBLISHED = {
   request: { number: 1, type: "uint32" },
   reason: { number: 2, type: "string" },
@@ -228,6 +253,7 @@ export const CLIENT_FRAME = {
   useNames: { number: 7, type: NOTHING, label: "optional" },
   bye: { number: 8, type: NOTHING, label: "optional" },
   publish: { number: 9, type: PUBLISH, label: "optional" },
+  askOutcome: { number: 10, type: ASK_OUTCOME, label: "optional" },
 } as const satisfies Table;
 
 /** What a gateway sends. */
@@ -246,6 +272,7 @@ export const GATEWAY_FRAME = {
   channelsEnd: { number: 12, type: CHANNELS_END, label: "optional" },
   published: { number: 13, type: PUBLISHED, label: "optional" },
   notPublished: { number: 14, type: NOT_PUBLISHED, label: "optional" },
+  outcome: { number: 15, type: OUTCOME, label: "optional" },
 } as const satisfies Table;
 
 export type ClientFrame = MessageOf<typeof CLIENT_FRAME>;
@@ -265,6 +292,8 @@ export type PageEnd = MessageOf<typeof PAGE_END>;
 export type WireNotification = MessageOf<typeof NOTIFICATION>;
 export type Refusal = MessageOf<typeof REFUSAL>;
 export type WirePublish = MessagePart<typeof PUBLISH>;
+export type WireAskOutcome = MessagePart<typeof ASK_OUTCOME>;
+export type WireOutcome = MessageOf<typeof OUTCOME>;
 
 /** One frame: the message's length as a varint, then the message. */
 export function encodeFrame<T extends Table>(table: T, message: MessagePart<T>): Uint8Array {

@@ -18,6 +18,7 @@ from coldnotify._core.outgoing import Outgoing
 
 _VERSION_BYTES, _CLOCK_BYTES = 11, 11
 """Of what will be given, at most."""
+_ASK_MAX = (1 << 32) - 1
 ONCE_MAX = 1000
 """Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped."""
 
@@ -30,6 +31,17 @@ class Answer(NamedTuple):
     reason: str = ""
     clock_ms: int | None = None
     """The service's clock, where the publish is refused because ours was wrong; None: it is not for that."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """What became of a version that is in Kafka?"""
+
+    object: str
+    offset: int
+    told: Callable[[wire.Outcome], None]
+    sent: bool = False
+    """In this session."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +65,9 @@ class Publications:
         self._last_request = 0
         self._again_at: float | None = None
         """One was refused: nothing is sent before."""
+        self._questions: dict[int, _Question] = {}
+        """By number, which rises over all sessions."""
+        self._last_question = 0
 
     # The application
 
@@ -63,6 +78,16 @@ class Publications:
     def say_once(self, outgoing: Outgoing) -> None:
         """Publish this at most once: it is not answered, and gone if this session ends before."""
         self._once.append(outgoing)
+
+    def ask(self, object_: str, offset: int, told: Callable[[wire.Outcome], None]) -> int:
+        """Ask what became of this version; `told` hears it. Returns the question's number."""
+        self._last_question = self._last_question % _ASK_MAX + 1
+        self._questions[self._last_question] = _Question(object_, offset, told)
+        return self._last_question
+
+    def forget(self, question: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._questions.pop(question, None)
 
     def withdraw(self) -> None:
         """Publish nothing of what waits. What is sent already may be published all the same."""
@@ -81,6 +106,8 @@ class Publications:
         for one in self._said:
             one.request, one.sent = 0, False
         self._once.clear()
+        for question in self._questions.values():
+            question.sent = False
         self._unanswered = self._last_request = 0
         self._again_at = None
 
@@ -100,6 +127,23 @@ class Publications:
                 self._unanswered += 1
                 return _frame(one.outgoing, one.request)
         return _frame(self._once.popleft(), 0) if self._once else None
+
+    def next_question(self) -> wire.AskOutcome | None:
+        """What to ask now, if anything."""
+        if sum(one.sent for one in self._questions.values()) >= PUBLISHES_UNANSWERED_MAX:
+            return None
+        number = next((number for number, one in self._questions.items() if not one.sent), None)
+        if number is None:
+            return None
+        question = self._questions[number]
+        question.sent = True
+        return wire.AskOutcome(ask=number, object=question.object, offset=question.offset)
+
+    def became(self, outcome: wire.Outcome) -> None:
+        """The answer to a question."""
+        question = self._questions.pop(outcome.ask, None)
+        if question is not None:
+            question.told(outcome)
 
     def published(self, request: int, offset: int) -> None:
         """The service has it."""

@@ -172,6 +172,8 @@ class Session:
                 self._on_answer(frame.unregistered.request, (), now)
             case "published":
                 self._publications.published(frame.published.request, frame.published.offset)
+            case "outcome":
+                self._publications.became(frame.outcome)
             case "not_published":
                 refusal = frame.not_published
                 clock_ms = refusal.clock_ms or None
@@ -468,6 +470,8 @@ class Session:
         if self.phase in (Phase.CATCHING, Phase.LIVE):
             while len(self._out) < OUT_BYTES_MAX and (publish := self._publications.next(now)) is not None:
                 self._send(wire.ClientFrame(publish=publish), now)
+            while len(self._out) < OUT_BYTES_MAX and (question := self._publications.next_question()) is not None:
+                self._send(wire.ClientFrame(ask_outcome=question), now)
 
     def _use_or_ask(self, interests: Collection[Interest], now: float) -> None:
         names = names_of(interests)

@@ -4,29 +4,42 @@ The outbox's thread gives a batch to the core's `Publications`, and waits until 
 """
 
 import asyncio
+import concurrent.futures
 import os
 import threading
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
+
+from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._core.publications import Answer, Publications
+from coldnotify._outbox import outbox_delivery
 from coldnotify._outbox.outbox_base import Outbox, Pending, Rejected
 from coldnotify._outbox.outbox_delivery import (
     Delivered,
     Delivery,
     NotYet,
     OutboxDelivery,
-    Outcome,
     RejectedForEver,
     WrongClock,
 )
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 from coldnotify._outbox.outbox_memory import OutboxMemory
+from coldnotify._publishing.effect import ALTERED, PUBLISHED, REJECTED, REPEATED, STALE, Outcome
 from coldnotify.errors import OutboxDamaged, OutboxError, PublishRefused
 
+_OUTCOMES = {
+    wire.OUTCOME_PUBLISHED: PUBLISHED,
+    wire.OUTCOME_REPEATED: REPEATED,
+    wire.OUTCOME_ALTERED: ALTERED,
+    wire.OUTCOME_STALE: STALE,
+    wire.OUTCOME_REJECTED: REJECTED,
+}
 PARTITION_NOT_SAID = -1
 """The session's answers have the offset alone."""
 
@@ -34,8 +47,10 @@ PARTITION_NOT_SAID = -1
 class Publication:
     """A publish that is accepted. wait(), or await it, to know that the service has it."""
 
-    def __init__(self, outgoing: Outgoing, delivery: Delivery) -> None:
+    def __init__(self, outgoing: Outgoing, delivery: Delivery, asking: "Asking") -> None:
         self._delivery = delivery
+        self._object = None if outgoing.is_message else outgoing.name
+        self._asking = asking
         self._version = outgoing.version
         self.id = outgoing.id or None
         """Of a message, by which its repeats are known; None: it is a version."""
@@ -63,6 +78,50 @@ class Publication:
         except (NotYet, RejectedForEver) as error:
             raise _error_of(error) from None
 
+    def outcome(self, timeout_s: float = 5.0) -> Outcome:
+        """What the version has changed once the service has it: published, repeated, altered, stale, rejected;
+        `unknown` with the reason if that could not be found out in time.
+
+        Of a version that a newer publish of the object took out: what that one has changed. Raises as wait();
+        RuntimeError of a message, which has no outcome.
+        """
+        object_ = self._checked()
+        deadline_s = time.monotonic() + timeout_s
+        offset = self.wait(timeout_s)
+        with self._asking.question(object_, offset) as answer:
+            try:
+                return self._became(answer.result(max(0.0, deadline_s - time.monotonic())))
+            except TimeoutError:
+                return Outcome.unknown(f"the service has not said it within {timeout_s:g} s")
+
+    async def outcome_async(self, timeout_s: float = 5.0) -> Outcome:
+        """As outcome(), for asyncio."""
+        object_ = self._checked()
+        if not timeout_s >= 0:
+            raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
+        deadline_s = time.monotonic() + timeout_s
+        async with asyncio.timeout(timeout_s):
+            offset = await self._waited()
+        with self._asking.question(object_, offset) as answer:
+            try:
+                async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
+                    return self._became(await asyncio.shield(asyncio.wrap_future(answer)))
+            except TimeoutError:
+                return Outcome.unknown(f"the service has not said it within {timeout_s:g} s")
+
+    def _checked(self) -> str:
+        if self._object is None:
+            raise RuntimeError("outcome: a message has none")
+        return self._object
+
+    def _became(self, said: wire.Outcome) -> Outcome:
+        shown: dict[str, Any] = {"outcome": _OUTCOMES.get(said.kind), "reason": said.reason}
+        if said.HasField("version"):
+            newest = {"version": said.version, "incarnation": said.incarnation}
+            shown["newest"] = {**newest, "published_ms": said.published_ms or None}
+        version = self._delivery.result(0).version
+        return Outcome.of(shown, self._object or "", -1 if version is None else version)
+
     async def _waited(self) -> int:
         try:
             return self._offset(await asyncio.shield(asyncio.wrap_future(self._delivery)))
@@ -78,6 +137,27 @@ class Publication:
         return delivered.offset
 
 
+class Asking:
+    """Asks the service what became of versions, in the session that there is, or in the next one."""
+
+    def __init__(self, publications: Publications, lock: Any, wake: Callable[[], None]) -> None:
+        self._publications, self._lock, self._wake = publications, lock, wake
+
+    @contextmanager
+    def question(self, object_: str, offset: int) -> Iterator["concurrent.futures.Future[wire.Outcome]"]:
+        """The answer to come; whoever leaves does not wait for it any more."""
+        answer: concurrent.futures.Future[wire.Outcome] = concurrent.futures.Future()
+        answer.set_running_or_notify_cancel()
+        with self._lock:
+            number = self._publications.ask(object_, offset, answer.set_result)
+        self._wake()
+        try:
+            yield answer
+        finally:
+            with self._lock:
+                self._publications.forget(number)
+
+
 class SessionCarrier:
     """See outbox_delivery.Carrier."""
 
@@ -87,7 +167,7 @@ class SessionCarrier:
         self._answered = threading.Condition()
         self._stopped = False
 
-    def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+    def carry(self, batch: Sequence[Outgoing]) -> list[outbox_delivery.Outcome]:
         """Waits for all answers, however long there is no session."""
         answers: dict[int, Answer] = {}
 
@@ -148,6 +228,7 @@ class SessionPublishing:
 
         self._delivery = OutboxDelivery(store, SessionCarrier(publications, lock, wake), rejected)
         self._store = store
+        self._asking = Asking(publications, lock, wake)
 
     @property
     def damage(self) -> OutboxDamaged | None:
@@ -158,7 +239,7 @@ class SessionPublishing:
         """Keeps it. A version that is given to it is `version_min` or above. Raises OutboxFull, OutboxError."""
         record: Kept
         ((record, delivery),) = self._delivery.accept([outgoing], version_min)
-        return Publication(record.outgoing, delivery)
+        return Publication(record.outgoing, delivery, self._asking)
 
     def pending(self) -> Pending:
         """How much waits, and for how long."""
@@ -169,7 +250,7 @@ class SessionPublishing:
         self._delivery.close(0)
 
 
-def _outcome(answer: Answer | None) -> Outcome:
+def _outcome(answer: Answer | None) -> outbox_delivery.Outcome:
     if answer is None:
         return NotYet("the service has not answered")
     if answer.clock_ms is not None:

@@ -74,9 +74,16 @@ class Service:
         incarnation = incarnation if incarnation is not None else old.incarnation if old else 0
         if version is None:
             version = old.version + 1 if old and old.incarnation == incarnation else 0
-        if old is not None and (incarnation, version) < (old.incarnation, old.version):
-            return old.version
         encoded = b"" if payload is None else json.dumps(payload).encode()
+        outcome = "published"
+        if old is not None and (incarnation, version) <= (old.incarnation, old.version):
+            is_same = (old.payload, old.deleted) == (encoded, deleted)
+            is_old = (incarnation, version) < (old.incarnation, old.version)
+            outcome = "stale" if is_old else "repeated" if is_same else "altered"
+        newest = (incarnation, version) if old is None else max((incarnation, version), (old.incarnation, old.version))
+        partition.outcomes[partition.end] = object_, outcome, *newest
+        if old is not None and outcome == "stale":
+            return old.version
         partition.objects[object_] = Newest(version, partition.end, incarnation, encoded, deleted)
         partition.held.setdefault(object_, partition.end)
         gone = [query for query in partition.sets.members if deleted and self._put(partition, query, object_)]
@@ -195,6 +202,7 @@ class Service:
         self.epoch += 1
         for (domain, group), partition in list(self._partitions.items()):
             old, partition.objects, partition.end, partition.held = partition.objects, {}, 0, {}
+            partition.outcomes.clear()
             for name, newest in old.items():
                 payload = json.loads(newest.payload) if newest.payload else None
                 self.publish(domain, group, name, payload, version=newest.version, incarnation=newest.incarnation)

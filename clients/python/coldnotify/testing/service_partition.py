@@ -29,6 +29,8 @@ class Partition:
     sets: Sets = field(default_factory=Sets)
     descriptions: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     """By object: its description as JSON, empty where it has none any more, and the offset since which that holds."""
+    outcomes: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
+    """By offset: the object, what became of the version, and incarnation and version of the newest then."""
     log: Log = field(default_factory=Log)
     """Of its channels."""
 

@@ -140,6 +140,17 @@ class Session:
             self._on_sync(frame.sync)
         elif kind == "publish":
             self._on_publish(frame.publish)
+        elif kind == "ask_outcome":
+            self._on_ask(frame.ask_outcome)
+
+    def _on_ask(self, asked: wire.AskOutcome) -> None:
+        partition = self._client.partition
+        object_, outcome, incarnation, version = partition.outcomes.get(asked.offset, ("", "unknown", 0, 0))
+        said = wire.Outcome(ask=asked.ask, reason="" if object_ else "nothing of this record is remembered")
+        if object_ and object_ == asked.object:
+            said.kind = getattr(wire, f"OUTCOME_{outcome.upper()}")
+            said.version, said.incarnation = version, incarnation
+        self._send(outcome=said)
 
     def _on_publish(self, publish: wire.Publish) -> None:
         reason, retry_ms = self._service.refused_publishes.get(publish.object or publish.channel, ("", 0))

@@ -41,6 +41,8 @@ class FromClient:
                 return self._on_sync(session, frame.sync, now_s)
             case "publish":
                 return self._publishing.on_publish(session, frame.publish, now_s)
+            case "ask_outcome":
+                return self._publishing.on_ask(session, frame.ask_outcome, now_s)
             case "use_names":
                 session.use_names()
                 return []

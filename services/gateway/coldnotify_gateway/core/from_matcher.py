@@ -128,6 +128,9 @@ class FromMatcher:
                 return self._on_channel_fan_out(view, item.channel_fan_out)
             case "there":
                 return self._on_there(view, item.there, now_s)
+            case "became":
+                session = view.sessions.get(item.became.session)
+                return [] if session is None else self._publishing.on_became(session, item.became.outcome)
         return []
 
     def after_loss(self, view: View, now_s: float) -> list[Output]:

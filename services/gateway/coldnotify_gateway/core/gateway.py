@@ -64,7 +64,7 @@ class Gateway:
         self._timers: Timers[Unidentified | Identified] = Timers()
         self._requests = Requests(gateway_id, inbox, limits, self.counters, self._timers)
         self._connections = Connections(partitions, limits, self.counters, self._requests, self._timers)
-        self._publishing = Publishing(retentions, limits.message_bytes_max, agreements, self._requests, self.counters)
+        self._publishing = Publishing(retentions, limits, agreements, self._requests, self.counters)
         self._from_client = FromClient(self._connections, self._requests, self._publishing)
         self._from_matcher = FromMatcher(
             gateway_id,

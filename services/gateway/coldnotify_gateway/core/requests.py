@@ -3,6 +3,7 @@
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import (
     Acks,
+    AskOutcome,
     Beat,
     CatchUp,
     CatchUpChannels,
@@ -202,6 +203,10 @@ class Requests:
         self._timers.look_at(session, now_s)
         return self._request(session, is_there=IsThere(object=object_, ask=ask))
 
+    def ask_outcome(self, session: Identified, object_: str, offset: int, ask: int) -> Output:
+        """What became of this version, which is in Kafka at `offset`? `ask` is the client's."""
+        return self._request(session, ask_outcome=AskOutcome(object=object_, offset=offset, ask=ask))
+
     def leave(self, session: Identified) -> Output:
         """The session has ended."""
         # Before the Opened the client's number may be of another epoch.
@@ -264,6 +269,7 @@ class Requests:
         catch_up_channels: CatchUpChannels | None = None,
         check_digest: CheckDigest | None = None,
         is_there: IsThere | None = None,
+        ask_outcome: AskOutcome | None = None,
         leave: Leave | None = None,
     ) -> Output:
         request = Request(
@@ -282,6 +288,7 @@ class Requests:
             catch_up_channels=catch_up_channels,
             check_digest=check_digest,
             is_there=is_there,
+            ask_outcome=ask_outcome,
             leave=leave,
             descriptions=(register is not None or sync is not None) and session.descriptions,
         )

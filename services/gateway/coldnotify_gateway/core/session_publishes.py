@@ -23,7 +23,7 @@ from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, ch
 from coldnotify_schemas.clocks import clock_fault, expiry_here
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
-from coldnotify_schemas.names import InvalidName, object_key
+from coldnotify_schemas.names import InvalidName, check_object, object_key
 from coldnotify_schemas.priority import PRIORITY_HEADER, priority_header
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
 from coldnotify_schemas.records import (
@@ -35,15 +35,26 @@ from coldnotify_schemas.records import (
     parse_public_record,
 )
 from coldnotify_schemas.topics import OBJECTS
-from coldnotify_schemas.wire_pb2 import PRIORITY_HIGH, PRIORITY_NORMAL, GatewayFrame, NotPublished, Publish, Published
+from coldnotify_schemas.wire_pb2 import (
+    PRIORITY_HIGH,
+    PRIORITY_NORMAL,
+    AskOutcome,
+    GatewayFrame,
+    NotPublished,
+    Outcome,
+    Publish,
+    Published,
+)
 from msgspec import UNSET
 
 from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send
+from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.timers import NEVER_S
 
 if TYPE_CHECKING:
     from coldnotify_gateway.core.counters import Counters
     from coldnotify_gateway.core.identified import Identified
+    from coldnotify_gateway.core.limits import Limits
     from coldnotify_gateway.core.requests import Requests
 
 REFUSED_PER_S_MAX = PUBLISHES_UNANSWERED_MAX
@@ -104,6 +115,8 @@ class Publishes:
     """The request that was refused, and is to come again before any other; 0: none was."""
     asked: int = 0
     """Number of the last asking for an object; 0: there was none."""
+    asking: Quota = field(default_factory=lambda: Quota(0.0))
+    """What may be asked of outcomes."""
     due_s: float = NEVER_S
     """When the answer to that is not waited for any more; NEVER_S: none is."""
     refusals: float = 0.0
@@ -138,7 +151,7 @@ class Publishing:
     def __init__(
         self,
         retentions: Retentions,
-        message_bytes_max: int,
+        limits: Limits,
         agreements: Agreements,
         requests: Requests,
         counters: Counters,
@@ -146,7 +159,7 @@ class Publishing:
         self._retentions = retentions
         self._agreements = agreements
         self._requests = requests
-        self._message_bytes_max = message_bytes_max
+        self._limits = limits
         self._counters = counters
         self._wall_offset_ms: float | None = None
         """The wall clock minus the other one; None: not known yet."""
@@ -223,6 +236,32 @@ class Publishing:
             if too_much is not None:
                 return self._refuse_all(session, *too_much)
         return self._admit_first(session, now_s)
+
+    def on_ask(self, session: Identified, asked: AskOutcome, now_s: float) -> list[Output]:
+        """The client asks what a version of its own, or of somebody else in its group, has changed."""
+        own = session.publishes
+        reason = ""
+        if not session.may_publish:
+            reason = f"this client has no right to publish to {session.domain}"
+        elif not session.opened or not own.asking.take_request(now_s, self._limits):
+            reason = "too much is asked for at once"
+        else:
+            try:
+                check_object(asked.object)
+            except InvalidName as error:
+                reason = str(error)
+        if reason:
+            return self._became(session, Outcome(ask=asked.ask, reason=reason))
+        return [self._requests.ask_outcome(session, asked.object, asked.offset, asked.ask)]
+
+    def on_became(self, session: Identified, outcome: Outcome) -> list[Output]:
+        """The matcher says it."""
+        session.publishes.asking.answered()
+        return self._became(session, outcome)
+
+    @staticmethod
+    def _became(session: Identified, outcome: Outcome) -> list[Output]:
+        return [Send(session.peer, encode(GatewayFrame(outcome=outcome)))]
 
     def on_due(self, session: Identified, now_s: float) -> list[Output]:
         """Time has passed: what nobody has answered in time is let in."""
@@ -350,7 +389,7 @@ class Publishing:
         return (
             topic,
             key.encode(),
-            check_message(publish.payload, self._message_bytes_max),
+            check_message(publish.payload, self._limits.message_bytes_max),
             tuple(message_headers(headers)),
         )
 

@@ -8,9 +8,17 @@ from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
 from coldnotify_schemas import topics
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Item, There
+from coldnotify_schemas.internal_pb2 import Became, Item, There
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
-from coldnotify_schemas.wire_pb2 import PRIORITY_HIGH, ClientFrame, NotPublished, Publish
+from coldnotify_schemas.wire_pb2 import (
+    OUTCOME_STALE,
+    PRIORITY_HIGH,
+    AskOutcome,
+    ClientFrame,
+    NotPublished,
+    Outcome,
+    Publish,
+)
 from coldnotify_testkit.device_frames import hello
 from coldnotify_testkit.gateway_bench import Bench, WireDouble
 
@@ -404,3 +412,35 @@ def test_who_is_refused_and_does_not_stop_is_not_read_for_a_while(refused: Publi
     assert len(pauses(bench, wire, *[refused] * (allowed + 1))) <= 3, "it is allowed some more by then"
     bench.now_s += RETRY_MS / 1000 + 1
     assert pauses(bench, wire, *[refused] * PUBLISHES_UNANSWERED_MAX) == [], "who waits as told is read"
+
+
+def ask(bench: Bench, wire: WireDouble, number: int, object_: str = "lamp") -> None:
+    bench.say(wire, encode(ClientFrame(ask_outcome=AskOutcome(ask=number, object=object_, offset=41))))
+
+
+def test_what_became_of_a_version_is_asked_of_the_matcher_and_passed_on() -> None:
+    bench = Bench()
+    wire = bench.live()
+    bench.take_requests()
+    ask(bench, wire, 7)
+    (request,) = bench.take_requests()
+    assert (request.ask_outcome.object, request.ask_outcome.offset, request.ask_outcome.ask) == ("lamp", 41, 7)
+    outcome = Outcome(ask=7, kind=OUTCOME_STALE, version=9)
+    bench.inbox(Item(became=Became(session=request.session, outcome=outcome)))
+    bench.inbox(Item(became=Became(session=999, outcome=outcome)))
+    (frame,) = wire.take()
+    assert frame.outcome == outcome
+
+
+def test_questions_have_a_bound_and_are_for_who_may_publish() -> None:
+    bench = Bench()
+    wire = bench.live()
+    bench.take_requests()
+    for number in range(1, Limits().requests_unanswered_max + 2):
+        ask(bench, wire, number)
+    assert len(bench.take_requests()) == Limits().requests_unanswered_max
+    (frame,) = wire.take()
+    assert (frame.outcome.ask, frame.outcome.reason) == (number, "too much is asked for at once")
+    bench.gateway.sessions()[0].may_publish = False
+    ask(bench, wire, 1000)
+    assert "no right" in wire.take()[0].outcome.reason

@@ -97,6 +97,7 @@ class Engine:
             self._conflation,
             ChannelRequests(self.state, catching_up),
             self._operating,
+            self.history,
         )
         self._upkeep = Upkeep(self.state)
         self._inventory = Inventory(self.state)

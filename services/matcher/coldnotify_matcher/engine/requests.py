@@ -18,11 +18,13 @@ from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.half_sets import Said
+from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.operating import Operating
+from coldnotify_matcher.engine.outcome_answers import outcome_answer
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
@@ -52,6 +54,7 @@ class Requests:
         conflation: Conflation,
         channels: ChannelRequests,
         operating: Operating,
+        history: History,
     ) -> None:
         self._state = state
         self._index = index
@@ -61,6 +64,7 @@ class Requests:
         self._operating = operating
         self._opens: tuple[int, SupersededOpens] | None = None
         """Of the batch of which some requests are handled, and the others not: the last one's offset, and its Opens."""
+        self._history = history
 
     def on_requests(
         self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int, spent: Spent = never
@@ -147,6 +151,10 @@ class Requests:
             there = bool(self._state.objects.is_published(key))
             said = internal_pb2.There(session=session.number, ask=request.is_there.ask, there=there)
             gateway.tell(internal_pb2.Item(there=said))
+        elif kind == "ask_outcome":
+            asked = request.ask_outcome
+            taken = self._history.outcome(asked.offset)
+            gateway.tell(outcome_answer(session.number, asked, f"{client.group_key}/{asked.object}", taken))
         elif kind == "check_digest":
             self._on_check_digest(client, session, request.check_digest)
         elif kind == "leave":
