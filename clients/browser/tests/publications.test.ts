@@ -215,6 +215,20 @@ test("what a wrong clock numbered counts from now where it was set right meanwhi
   assert.deepEqual(leaves(publications), [`2:a@${NOW_MS}`]);
 });
 
+test("what is numbered anew stays above what the service has taken", () => {
+  let nowMs = NOW_MS + 1_800_000;
+  const publications = new Publications(() => nowMs);
+  const publish = (): void => publications.say(publications.complete(versionOf("a", null, {}), -1n), nobody);
+  publish();
+  leaves(publications);
+  publications.published(1, 1n); // half an hour ahead is let in
+  nowMs = NOW_MS + YEARS_MS;
+  publish();
+  leaves(publications);
+  publications.notPublished(2, "version: ...", 0, 0, BigInt(NOW_MS));
+  assert.deepEqual(leaves(publications), [`3:a@${NOW_MS + 1_800_001}`]);
+});
+
 test("above what somebody chose it is not the clock's, and above the highest there is nothing", () => {
   const publications = new Publications(() => NOW_MS);
   assert.equal(publications.complete(versionOf("a", null, {}), BigInt(NOW_MS) + 7n).clockMs, null);

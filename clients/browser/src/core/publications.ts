@@ -10,7 +10,7 @@
 
 import { OutboxFull } from "../errors.js";
 import { expiryHere, type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
-import { CLOCK_AHEAD_S_MAX, PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
+import { CLOCK_AHEAD_S_MAX, CLOCK_SET_S, PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
 import type { WireAskOutcome, WireOutcome, WirePublish } from "./wire.js";
 
 /** Publishes that wait for their answers: as Python's library has it. */
@@ -41,6 +41,8 @@ interface Question {
 interface Last {
   readonly version: bigint;
   readonly clocked: boolean;
+  /** The highest that the service has taken. */
+  readonly taken: bigint;
 }
 
 interface Said {
@@ -89,7 +91,7 @@ export class Publications {
     const nowMs = BigInt(this.#nowMs());
     const expires = outgoing.expiresAt === null ? null : nowMs;
     if (outgoing.isMessage || outgoing.version !== null) return { ...outgoing, clockMs: expires };
-    const last = this.#last.get(outgoing.name) ?? { version: -1n, clocked: false };
+    const last = this.#last.get(outgoing.name) ?? { version: -1n, clocked: false, taken: -1n };
     const version = [nowMs, floor + 1n, last.version + 1n].reduce((most, one) => (one > most ? one : most));
     if (version > VERSION_MAX) throw new RangeError("version: nothing is above the object's last one: say another one");
     const clocked = version === nowMs || (last.clocked && version === last.version + 1n);
@@ -220,6 +222,11 @@ export class Publications {
     const one = this.#of(request);
     if (one === undefined) return;
     this.#said.splice(this.#said.indexOf(one), 1);
+    const { isMessage, name, version } = one.outgoing;
+    const last = this.#last.get(name);
+    if (last && !isMessage && version !== null && version > last.taken && "offset" in answer) {
+      this.#last.set(name, { ...last, taken: version });
+    }
     this.#bytes -= bytesOf(one.outgoing);
     this.#unanswered -= 1;
     for (const told of one.told) told(answer);
@@ -231,10 +238,12 @@ export class Publications {
     if (one === undefined) return;
     const { name, version, expiresAt } = one.outgoing;
     const ageMs = BigInt(Math.max(0, this.#nowMs() - one.acceptedMs));
-    const atMs = clockMs > ageMs ? clockMs - ageMs : 1n;
+    // Before our clock can have been set, it was not accepted: the clock was set in between.
+    const atMs = clockMs - ageMs < BigInt(CLOCK_SET_S * 1000) ? clockMs : clockMs - ageMs;
     const boundMs = clockMs + BigInt(CLOCK_AHEAD_S_MAX * 1000);
     const last = this.#last.get(name);
-    if (last?.clocked && last.version > boundMs) this.#last.delete(name);
+    const taken = last?.taken ?? -1n;
+    if (last?.clocked && last.version > boundMs) this.#last.set(name, { version: taken, clocked: true, taken });
     const before = this.#said.slice(0, this.#said.indexOf(one)).map((other) => other.outgoing);
     const versions = before.map((other) => (other.name === name && !other.isMessage ? (other.version ?? -1n) : -1n));
     const above = [...versions, this.#last.get(name)?.version ?? -1n].filter((other) => other <= boundMs);
@@ -255,7 +264,8 @@ export class Publications {
     if (version === null) return;
     const last = this.#last.get(name);
     this.#last.delete(name);
-    this.#last.set(name, last !== undefined && last.version >= version ? last : { version, clocked: version === clockMs });
+    const taken = last?.taken ?? -1n;
+    this.#last.set(name, last && last.version >= version ? last : { version, clocked: version === clockMs, taken });
     if (this.#last.size > LAST_MAX) this.#last.delete(this.#last.keys().next().value as string);
   }
 }

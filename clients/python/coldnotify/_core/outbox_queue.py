@@ -46,6 +46,17 @@ class _Last(NamedTuple):
     version: int
     clocked: bool
     """It comes from this machine's clock."""
+    settled: int = -1
+    """The highest that was settled: of a clock that was wrong the service has taken none."""
+    lower: int = -1
+    """The highest of before the clock stepped ahead: it may have been published, and taken out before that is known."""
+
+    def max(self, other: "_Last") -> "_Last":
+        """Both together."""
+        high, low = (self, other) if self.version >= other.version else (other, self)
+        stepped = high.version - low.version > CLOCK_AHEAD_S_MAX * 1000
+        lower = max(high.lower, low.lower, low.version if stepped else -1)
+        return high._replace(settled=max(self.settled, other.settled), lower=lower)
 
 
 _NO_LAST = _Last(-1, clocked=False)
@@ -69,24 +80,29 @@ class OutboxQueue:
         self._floor = 0
         """Of versions that the clock gave to objects that are not remembered."""
         self._floor_all = 0
-        """Of those that it gave to any."""
+        """Of those that it gave to any, and that are settled."""
 
     # -- from the log, and to it ---------------------------------------------------------------------------------------
 
     def load(self, data: bytes) -> Log:
         """Takes in what a log says; returns that. Raises outbox_log.NewerLog."""
         log = read_log(data)
+        unsettled: dict[int, Kept] = {}
+        """Also those that were taken out: they may have been under way then, and published."""
         for entry in log.entries:
             match entry:
                 case Kept():
                     self._next = max(self._next, entry.number + 1)
+                    unsettled[entry.number] = entry
                     self._remember(entry)
                     self._insert(entry)
                 case Settled():
                     for number in entry.numbers:
                         self._next = max(self._next, number + 1)
-                        self._remove(number)
+                        self._settled(number, unsettled.pop(number, None))
                 case Renumbered():
+                    if (known := unsettled.get(entry.number)) is not None:
+                        unsettled[entry.number] = entry.applied_to(known)
                     if (record := self._waiting.get(entry.number)) is not None:
                         self._forget_clock(record.outgoing.key, entry.service_ms)
                         self._replace(entry.applied_to(record))
@@ -125,7 +141,7 @@ class OutboxQueue:
                 outgoing = outgoing._replace(clock_ms=now_ms)
             if not outgoing.is_message:
                 assert outgoing.version is not None
-                versions[outgoing.key] = max(_last_of(outgoing, given=given), versions.get(outgoing.key, _NO_LAST))
+                versions[outgoing.key] = versions.get(outgoing.key, _NO_LAST).max(_last_of(outgoing, given=given))
             entry = accepted_entry(number, outgoing, given=given, accepted_ms=now_ms)
             made.append((Kept(number, outgoing, given, now_ms, len(entry)), entry))
             number += 1
@@ -186,7 +202,7 @@ class OutboxQueue:
     def settle(self, numbers: Sequence[int]) -> bytes:
         """These are published or rejected, and gone. Returns what is to be written."""
         for number in numbers:
-            self._remove(number)
+            self._settled(number, self._waiting.get(number))
         return settled_entry(numbers)
 
     def renumber(self, clocks: Mapping[int, int], now_ms: int) -> list[tuple[Kept, bytes]]:
@@ -201,7 +217,9 @@ class OutboxQueue:
             record = self._waiting.get(number)
             if record is None:
                 continue
-            at_ms = max(1, service_ms - max(0, now_ms - record.accepted_ms))
+            at_ms = service_ms - max(0, now_ms - record.accepted_ms)
+            if clock_fault(at_ms, service_ms) is not None:
+                at_ms = service_ms  # it was not accepted then: our clock was set in between
             said = record.outgoing
             renumbered = Renumbered(number, said.version, at_ms, said.expires_at, service_ms)
             if said.expires_at is not None:
@@ -218,8 +236,11 @@ class OutboxQueue:
         """The highest that is known of those before it of its object, and can be."""
         numbers = self._of_object.get(record.outgoing.key, ())
         before = [self._waiting[number].outgoing.version or 0 for number in numbers if number < record.number]
-        last = self._versions.get(record.outgoing.key, _NO_LAST).version
-        return max((one for one in (*before, last) if clock_fault(max(one, 0), service_ms) is None), default=-1)
+        last = self._versions.get(record.outgoing.key, _NO_LAST)
+        settled = last.settled if last.settled >= 0 else self._floor
+        all_of_them = (*before, last.version, last.lower, settled)
+        can_be = [one for one in all_of_them if clock_fault(max(one, 0), service_ms) is None]
+        return max(can_be, default=-1)
 
     def _forget_clock(self, key: tuple[str, str, str], service_ms: int) -> None:
         """What the wrong clock gave is not gone on from."""
@@ -227,7 +248,11 @@ class OutboxQueue:
         self._floor, self._floor_all = min(self._floor, bound_ms), min(self._floor_all, bound_ms)
         last = self._versions.get(key)
         if last is not None and last.clocked and last.version > bound_ms:
-            del self._versions[key]
+            version = max(last.settled, last.lower if last.lower <= bound_ms else -1)
+            if version < 0:
+                del self._versions[key]
+            else:
+                self._versions[key] = last._replace(version=version)
 
     # -- how it stands -------------------------------------------------------------------------------------------------
 
@@ -298,17 +323,26 @@ class OutboxQueue:
         self._waiting[record.number] = record
         self._remember(record)
 
-    def _remember(self, record: Kept) -> None:
+    def _settled(self, number: int, record: Kept | None) -> None:
+        """Of a record whose version the clock gave, the service has found nothing wrong with that."""
+        if record is not None and record.outgoing.version is not None:
+            last = _last_of(record.outgoing, given=record.given)
+            self._remember(record, settled=last.version)
+            if last.clocked:
+                self._floor_all = max(self._floor_all, last.version)
+        self._remove(number)
+
+    def _remember(self, record: Kept, settled: int = -1) -> None:
         if record.outgoing.version is None:
             return
         key = record.outgoing.key
-        last = _last_of(record.outgoing, given=record.given)
-        self._versions[key] = max(last, self._versions.get(key, _NO_LAST))
+        last = _last_of(record.outgoing, given=record.given)._replace(settled=settled)
+        self._versions[key] = self._versions.get(key, _NO_LAST).max(last)
         self._versions.move_to_end(key)
-        if last.clocked:
-            self._floor_all = max(self._floor_all, last.version)
         if len(self._versions) > OBJECTS_REMEMBERED_MAX:
-            self._versions.popitem(last=False)
+            _, forgotten = self._versions.popitem(last=False)
+            if forgotten.clocked:
+                self._floor_all = max(self._floor_all, forgotten.version)
             self._floor = self._floor_all
 
     def _check_room(self, records: Sequence[Kept]) -> None:

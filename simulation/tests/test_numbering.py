@@ -1,0 +1,52 @@
+"""Units by wrong clocks, for many seeds; and slips in how they are numbered are found."""
+
+import pytest
+from coldnotify._core.outbox_queue import OutboxQueue
+from coldnotify_gateway.core.session_publishes import Publishing
+from coldnotify_schemas.wire_pb2 import Publish
+from coldnotify_simulation import numbering
+from coldnotify_simulation.numbering import Numbering
+
+SEEDS = range(150)
+
+
+def test_what_a_wrong_clock_numbers_has_one_version_that_can_be_and_the_last_one_is_the_newest() -> None:
+    renumbered = 0
+    for seed in SEEDS:
+        play = Numbering(seed)
+        play.play()
+        renumbered += play.renumbered
+    assert renumbered > len(SEEDS)
+
+
+def found() -> bool:
+    """Whether one of the seeds breaks what must hold."""
+    for seed in SEEDS:
+        try:
+            Numbering(seed).play()
+        except AssertionError:
+            return True
+    return False
+
+
+def test_a_gateway_that_numbers_what_is_sent_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_our_clock = Publishing._by_our_clock
+
+    def numbers(self: Publishing, session: object, publish: Publish, now_s: float) -> None:
+        request, publish.request = publish.request, 0
+        by_our_clock(self, session, publish, now_s)  # type: ignore[arg-type]
+        publish.request = request
+
+    monkeypatch.setattr(Publishing, "_by_our_clock", numbers)
+    assert found()
+
+
+def test_a_gateway_that_believes_every_clock_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Publishing, "_by_our_clock", lambda *_: None)
+    assert found()
+
+
+def test_a_number_that_is_not_durable_before_it_is_said_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    renumber = OutboxQueue.renumber
+    monkeypatch.setattr(numbering.OutboxQueue, "renumber", lambda *of: [(one, b"") for one, _ in renumber(*of)])
+    assert found()
