@@ -100,6 +100,7 @@ class Proxy:
         self._wire = wire
         self._refusing = False
         self._swallowing = False
+        self.swallowed_bytes = 0
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._listener: socket.socket | None = None
@@ -230,6 +231,7 @@ class Proxy:
                 if self._swallowing:
                     broken.set()
                 if broken.is_set():
+                    self.swallowed_bytes += len(data)
                     continue
                 if watch is not None:
                     watch(data)

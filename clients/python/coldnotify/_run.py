@@ -1,13 +1,14 @@
 """One run of a client, from start to end: how the driver's actions are executed, but for sockets and waiting."""
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from coldnotify._carriers import Carrier, carrier_of
-from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save
+from coldnotify._clock import sleep_counting_clock
+from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, Status
 from coldnotify._core.reconnect import Address
+from coldnotify._core.standstill import Standstill
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.errors import StateError
@@ -34,7 +35,7 @@ class Run:
 
     def __init__(
         self,
-        driver: Driver,
+        new_driver: Callable[[float], Driver],
         lock: Any,  # threading.RLock is no type
         state: State,
         connection: Connection,
@@ -42,9 +43,15 @@ class Run:
         callback_of: Callable[[int], Callable[..., object] | None],
         on_error: OnError | None,
         ended: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
-        """`callback_of`: by number, unless it was disposed of. `ended`: the run is over, the state file is let go."""
-        self.driver = driver
+        """`new_driver` is called with the time. `callback_of`: by number, unless it was disposed of. `ended`: the run
+        is over, the state file is let go. `wake`: the hands look again."""
+        self._clock = sleep_counting_clock()
+        now = self._clock()
+        self.driver = new_driver(now)
+        self._standstill = Standstill(now)
+        self._wake = wake
         self.lock = lock
         self.on_error = on_error
         self._state = state
@@ -61,12 +68,34 @@ class Run:
     def next(self) -> tuple[Action | None, float]:
         """For the hand that has the connection and the state file; and until when there is nothing else to do."""
         with self.lock:
-            return self.driver.next(time.monotonic()), self.driver.deadline()
+            action = self.driver.next(self._look())
+            return action, min(self.driver.deadline(), self._standstill.deadline())
+
+    def left_s(self, until: float) -> float:
+        """Seconds until then; 0: it is past."""
+        with self.lock:
+            return max(0.0, until - self._clock())
+
+    def _look(self) -> float:
+        """The time. The driver hears of it if this program has stood still. The caller holds the lock."""
+        now = self._clock()
+        stood_still_s = self._standstill.look(now)
+        if stood_still_s:
+            logger.info("this program, or its machine, stood still for %.0f s", stood_still_s)
+            self.driver.doubt(now, stood_still_s)
+            self._wake()
+        return now
 
     def next_call(self) -> tuple[CallAction | None, float]:
         """For the hand that runs the application's code; and until when there is nothing else to do."""
         with self.lock:
-            return self.driver.next_call(time.monotonic()), self.driver.next_call_at()
+            return self.driver.next_call(self._clock()), self.driver.next_call_at()
+
+    def connect_now(self) -> None:
+        """Where the next try is awaited: do not wait."""
+        with self.lock:
+            self.driver.connect_now(self._look())
+        self._wake()
 
     def stop(self, *, abandon: bool) -> None:
         """Begin to stop."""
@@ -79,6 +108,25 @@ class Run:
             self.driver.close()
             self._state.close()
             self._ended()
+
+    # Looking in. A program that wakes asks before the hand with the connection has looked.
+
+    def caught_up(self) -> bool:
+        """Whether everything owed has been told, as far as can be known."""
+        with self.lock:
+            self._look()
+            return self.driver.caught_up
+
+    def decided(self) -> bool:
+        """Whether there is no use in waiting to be caught up."""
+        with self.lock:
+            self._look()
+            return self.driver.decided
+
+    def status(self) -> Status:
+        """What the client is doing."""
+        with self.lock:
+            return self.driver.status(self._look())
 
     # Executing
 
@@ -96,9 +144,9 @@ class Run:
             error = problem
         with self.lock:
             if error is None:
-                self.driver.saved(save, time.monotonic())
+                self.driver.saved(save, self._clock())
             else:
-                self.driver.save_failed(save, error, time.monotonic())
+                self.driver.save_failed(save, error, self._clock())
 
     def way_to(self, address: Address) -> tuple[Carrier, ResumingContext | None]:
         """What a connection to this address needs."""
@@ -116,7 +164,7 @@ class Run:
     def called(self, job: AnyJob, failed: Mapping[int, BaseException]) -> None:
         """They have returned, or raised."""
         with self.lock:
-            self.driver.called(job, failed, time.monotonic())
+            self.driver.called(job, failed, self._clock())
 
     # What a connection says
 
@@ -127,13 +175,13 @@ class Run:
         except Exception as error:
             return f"no token: {error}"
         with self.lock:
-            self.driver.link_up(time.monotonic(), token)
+            self.driver.link_up(self._clock(), token)
         return ""
 
     def received(self, data: bytes) -> None:
         """Bytes came."""
         with self.lock:
-            self.driver.received(data, time.monotonic())
+            self.driver.received(data, self._look())
             if not self._served and self.driver.connected:
                 self._served, self._outage_told = True, False
 
@@ -146,13 +194,13 @@ class Run:
         """It could not be made, or is gone."""
         logger.info("connection to the gateway ended: %s", problem)
         with self.lock:
-            self.driver.link_down(problem, time.monotonic())
+            self.driver.link_down(problem, self._clock())
             self._tell_of_outage()
 
     def _tell_of_outage(self) -> None:
         """Warn once that no session comes about, until one does. Python prints warnings where logging is not set up."""
         served, self._served = self._served, False
-        status = self.driver.status(time.monotonic())
+        status = self.driver.status(self._clock())
         if served or self._outage_told or status.next_connect_s is None:
             return
         self._outage_told = True

@@ -107,6 +107,8 @@ class Shell:
         self._on_error = on_error
         self._lock = threading.RLock()
         self._driver: Driver | None = None
+        self._run: Run | None = None
+        """There while `_driver` is."""
         self._wishes = Wishes()
         self._subscribers: dict[int, Subscriber] = {}
         self._next_subscriber = 1
@@ -389,15 +391,13 @@ class Shell:
     def caught_up(self) -> bool:
         """Whether everything owed has been told, and all callbacks have returned."""
         with self._lock:
-            return self._driver is not None and self._driver.caught_up
+            return self._run is not None and self._run.caught_up()
 
     @property
     def status(self) -> Status:
         """What the client is doing."""
         with self._lock:
-            if self._driver is None:
-                return STOPPED
-            return self._driver.status(time.monotonic())
+            return STOPPED if self._run is None else self._run.status()
 
     # For the two forms
 
@@ -414,23 +414,35 @@ class Shell:
         self._state.open()
         try:
             document = self._document()
-            driver = Driver(
-                document, addresses, self._settings, random.Random(), time.monotonic(), self._untold, self._publications
+
+            def new_driver(now: float) -> Driver:
+                own = self._untold, self._publications
+                return Driver(document, addresses, self._settings, random.Random(), now, *own)
+
+            run = Run(
+                new_driver,
+                self._lock,
+                self._state,
+                self._connection,
+                context,
+                self._callback,
+                self._on_error,
+                self._ended,
+                self._wake,
             )
             with self._lock:
-                self._wishes.apply(driver)
+                self._wishes.apply(run.driver)
                 self._wishes = Wishes()
                 for number, subscriber in self._subscribers.items():
-                    _join(driver, number, subscriber)
-                self._driver = driver
+                    _join(run.driver, number, subscriber)
+                self._driver, self._run = run.driver, run
         except BaseException:
             self._state.close()
             raise
-        connection, callback_of, on_error = self._connection, self._callback, self._on_error
-        return Run(driver, self._lock, self._state, connection, context, callback_of, on_error, self._ended)
+        return run
 
     def _ended(self) -> None:
-        self._driver = None
+        self._driver = self._run = None
 
     def _document(self) -> Document:
         data = self._state.read()

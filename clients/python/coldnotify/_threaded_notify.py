@@ -19,9 +19,6 @@ from coldnotify._link import CarriedLink, LinkState
 from coldnotify._run import Run, logger
 from coldnotify._shell import Shell
 
-_POLL_S_MAX = 3600.0
-"""poll() takes milliseconds in 32 bits."""
-
 
 class Notify(Shell):
     """A client of ColdNotify. See `coldnotify` for an example; all methods may be called from any thread."""
@@ -29,7 +26,8 @@ class Notify(Shell):
     _threads: "_Threads | None" = None
 
     def connect(self, timeout_s: float | None = None) -> bool:
-        """Start the client, which from now on connects, and connects again, by itself. No change if it runs.
+        """Start the client, which from now on connects, and connects again, by itself. If it runs and waits for its
+        next try, that comes now.
 
         Returns at once, with whether it is caught up (so False for a start), as the network may be away for weeks; with
         `timeout_s`, waits up to so long to be caught up, as `wait_caught_up` does. Raises StateError (the state file
@@ -47,6 +45,8 @@ class Notify(Shell):
         with self._lock:
             if self._threads is None:
                 self._threads = _Threads(self._begin(), self._identity.client)
+            else:
+                self._threads.run.connect_now()
         return self.caught_up if timeout_s is None else self.wait_caught_up(timeout_s)
 
     def wait_caught_up(self, timeout_s: float) -> bool:
@@ -120,10 +120,9 @@ class _Threads:
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """See `Notify.wait_caught_up`."""
-        driver = self.run.driver
         with self._changed:
-            self._changed.wait_for(lambda: driver.decided, timeout_s)
-            return driver.caught_up
+            self._changed.wait_for(self.run.decided, timeout_s)
+            return self.run.caught_up()
 
     def stop(self, *, abandon: bool) -> None:
         """Begin to stop."""
@@ -221,7 +220,7 @@ class _Threads:
             fileno = self._link.fileno()
             if fileno is not None:
                 poll.register(fileno, self._link.events())
-        timeout_s = min(_POLL_S_MAX, max(0.0, deadline - time.monotonic()))
+        timeout_s = self.run.left_s(deadline)
         # Rounded up: to wake a little early is to wake twice.
         poll.poll(-(-timeout_s * 1000 // 1))
         with suppress(BlockingIOError):
@@ -234,7 +233,7 @@ class _Threads:
             with self._changed:
                 action, at = self.run.next_call()
                 if action is None:
-                    self._changed.wait(min(max(0.0, at - time.monotonic()), threading.TIMEOUT_MAX))
+                    self._changed.wait(min(self.run.left_s(at), threading.TIMEOUT_MAX))
             match action:
                 case Report(error):
                     self.run.report(error)

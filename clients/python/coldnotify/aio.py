@@ -10,7 +10,6 @@ the event loop and must not block. The state file is written on a thread.
 import asyncio
 import inspect
 import ssl
-import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -48,7 +47,8 @@ class Notify(Shell):
     _tasks: "_Tasks | None" = None
 
     async def connect(self, timeout_s: float | None = None) -> bool:
-        """Start the client, which from now on connects, and connects again, by itself. No change if it runs.
+        """Start the client, which from now on connects, and connects again, by itself. If it runs and waits for its
+        next try, that comes now.
 
         Returns at once, with whether it is caught up (so False for a start), as the network may be away for weeks; with
         `timeout_s`, waits up to so long to be caught up, as `wait_caught_up` does. Raises StateError (the state file
@@ -58,6 +58,8 @@ class Notify(Shell):
             await self.disconnect(LINGER_S)
         if self._tasks is None:
             self._tasks = _Tasks(self._begin(), self._identity.client)
+        else:
+            self._tasks.run.connect_now()
         return self.caught_up if timeout_s is None else await self.wait_caught_up(timeout_s)
 
     async def wait_caught_up(self, timeout_s: float) -> bool:
@@ -125,12 +127,11 @@ class _Tasks:
 
     async def wait_caught_up(self, timeout_s: float) -> bool:
         """See `Notify.wait_caught_up`."""
-        driver = self.run.driver
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not driver.decided:
+                while not self.run.decided():
                     await self._changed.wait()
-        return driver.caught_up
+        return self.run.caught_up()
 
     def stop(self, *, abandon: bool) -> None:
         """Begin to stop."""
@@ -167,7 +168,7 @@ class _Tasks:
         match action:
             case None:
                 self._tell_changed()
-                await _wait(self._wake, deadline)
+                await _wait(self._wake, self.run.left_s(deadline))
             case Report(error):
                 self.run.report(error)
             case Save():
@@ -212,7 +213,7 @@ class _Tasks:
             action, at = self.run.next_call()
             match action:
                 case None:
-                    await _wait(self._calls, at)
+                    await _wait(self._calls, self.run.left_s(at))
                 case Report(error):
                     self.run.report(error)
                 case Tell(error):
@@ -376,9 +377,8 @@ class _Link(asyncio.Protocol):
             self._connecting.cancel()
 
 
-async def _wait(event: asyncio.Event, deadline: float) -> None:
-    """Until the event is set, or until the deadline (inf: none)."""
-    timeout_s = deadline - time.monotonic()
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    """Until the event is set, or so long (inf: without a limit)."""
     if timeout_s == float("inf"):
         await event.wait()
     elif timeout_s > 0:

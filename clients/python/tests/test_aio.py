@@ -10,6 +10,7 @@ from coldnotify import CallbackFailed, ServiceRefused, StateInUse
 from coldnotify._core.client import Client
 from coldnotify.aio import Connection, Notification, Notify, State
 from coldnotify.testing import FakeService, Service
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.waiting import until
 
@@ -29,14 +30,14 @@ def service() -> Iterator[FakeService]:
 async def make(tmp_path: Path, service: FakeService) -> AsyncIterator[Callable[..., Notify]]:
     made: list[Notify] = []
 
-    def make(*, on_error=None, tries_max=5, state=None, **how) -> Notify:
+    def make(*, on_error=None, tries_max=5, state=None, port=None, **how) -> Notify:
         how = {"backoff_min_s": 0.05, "ack_delay_s": 0.01} | how
         notify = Notify(
             DOMAIN,
             GROUP,
             CLIENT,
             state or State(tmp_path / "state.json"),
-            Connection("127.0.0.1", service.port, **how),
+            Connection("127.0.0.1", port or service.port, **how),
             on_error=on_error,
             tries_max=tries_max,
             retry_min_s=0.01,
@@ -259,3 +260,16 @@ async def test_a_client_at_rest_sleeps(make, service, monkeypatch):
     monkeypatch.setattr(Client, "tick", lambda client, now: steps.append(now) or tick(client, now))
     await until(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
     assert len(steps) < 100
+
+
+async def test_connect_while_it_waits_for_its_next_try_means_now(make):
+    port = free_port()
+    notify = make(port=port, backoff_min_s=600, backoff_max_s=600)
+    await notify.connect()
+    # The pause is drawn: until it is a long one.
+    while (notify.status.next_connect_s or 0) <= LIMIT_S:
+        await notify.connect()
+        await asyncio.sleep(0.02)
+    with FakeService(Service(), port=port):
+        assert await notify.connect(LIMIT_S)
+        await notify.disconnect()

@@ -148,3 +148,15 @@ def test_a_client_at_rest_sleeps(make, service, monkeypatch):
     monkeypatch.setattr(Client, "tick", lambda client, now: steps.append(now) or tick(client, now))
     wait_for(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
     assert len(steps) < 100
+
+
+def test_connect_while_it_waits_for_its_next_try_means_now(make, service):
+    port = free_port()
+    notify = make(address=f"127.0.0.1:{port}", backoff_min_s=600, backoff_max_s=600, address_rest_s=0.01)
+    notify.connect()
+    # The pause is drawn: until it is a long one.
+    wait_for(lambda: (notify.status.next_connect_s or 0) > LIMIT_S or notify.connect())
+    with FakeService(Service(), port=port):
+        assert not notify.wait_caught_up(0)
+        assert notify.connect(timeout_s=LIMIT_S)
+        notify.disconnect()

@@ -27,6 +27,7 @@ from coldnotify._core.settings import (
     SAVE_INTERVAL_S_MAX,
     SAVE_LOAD,
     SAVE_RETRY_S,
+    TRIES_APART_S,
     Settings,
 )
 from coldnotify._core.since import Since
@@ -43,7 +44,8 @@ class Status:
     address: str | None
     """Of the gateway it is connected to, connects to or was last connected to."""
     caught_up: bool
-    """All that was published when the session began is applied, and all callbacks have returned."""
+    """All that was published when the session began is applied, and all callbacks have returned. After a standstill of
+    the client (its machine slept, say) not before the gateway has answered a Ping, or a new session is as far."""
     registrations: int
     """Size of the wanted set: names, queries and channels."""
     pending: int
@@ -123,6 +125,8 @@ class Client:
         self._token = ""
         self._last_problem: str | None = None
         self._connect_at: float | None = now
+        self._hurry_from = now
+        """The next try may be brought forward to here."""
         self._refused = False
 
         self._saving: Save | None = None
@@ -284,12 +288,26 @@ class Client:
                 self._publications,
             )
 
+    def connect_now(self, now: float) -> None:
+        """The application asks for a connection while the next try is awaited: it comes now, but not within
+        TRIES_APART_S of the last one. Who was displaced waits all the same: two with one name would take turns."""
+        if self._connect_at is not None:
+            self._connect_at = min(self._connect_at, max(now, self._hurry_from))
+
+    def doubt(self, now: float, stood_still_s: float) -> None:
+        """The client stood still for so long (its machine slept, say), or the network has changed (0). What was known
+        of the connection may be over, and what kept the last tries from connecting, too."""
+        self._backoff.begin_anew()
+        self.connect_now(now)
+        if self._session is not None:
+            self._session.doubt(now, stood_still_s)
+
     def receive(self, data: bytes, now: float) -> None:
         """Bytes came from the gateway."""
         if self._session is not None:
             self._session.receive(data, now)
             if self._session.phase is Phase.LIVE:
-                self._backoff.caught_up()
+                self._backoff.begin_anew()
                 self._last_problem = None
             if self._session.ended is not None:
                 self._session_over(self._session.ended, now)
@@ -333,6 +351,8 @@ class Client:
             self._addresses.failed(self._address, now)
         if not self.stopping:
             self._connect_at = now + self._backoff.delay_s(code)
+            displaced = code == CloseCode.DISPLACED
+            self._hurry_from = self._connect_at if displaced else now + TRIES_APART_S
 
     # The state
 
@@ -469,8 +489,9 @@ class Client:
     def caught_up(self) -> bool:
         """Whether everything owed has been told: caught up, all registrations answered, all callbacks returned."""
         session = self._session
-        live = session is not None and session.phase is Phase.LIVE and session.channels_are_live
-        return live and self._registrations.all_arrived and self._delivery.idle
+        if session is None or session.phase is not Phase.LIVE or session.in_doubt:
+            return False
+        return session.channels_are_live and self._registrations.all_arrived and self._delivery.idle
 
     def take_reports(self) -> list[Exception]:
         """What the application should hear of since the last call."""

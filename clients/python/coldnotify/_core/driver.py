@@ -128,8 +128,8 @@ class _Link:
 
 
 class Driver:
-    """One client between a start and its end. Not thread-safe: the hands take turns. Times are seconds on any clock
-    that does not jump."""
+    """One client between a start and its end. Not thread-safe: the hands take turns. Times are seconds on a clock that
+    does not jump, and that counts what the machine sleeps."""
 
     def __init__(
         self,
@@ -201,6 +201,10 @@ class Driver:
     def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
         """Callback number `subscriber` is no more."""
         self._client.unsubscribe_missed(channel, subscriber)
+
+    def connect_now(self, now: float) -> None:
+        """Where the next try is awaited: do not wait. It is no change to a client that connects, or is connected."""
+        self._client.connect_now(now)
 
     def stop(self, *, abandon: bool = False) -> None:
         """Begin to stop. `abandon`: do not wait for the callback that runs; what it tells is told again."""
@@ -285,6 +289,11 @@ class Driver:
         """What was to be sent is written."""
         if self._link is not None:
             self._link.sending = False
+
+    def doubt(self, now: float, stood_still_s: float) -> None:
+        """This program stood still for so long (`standstill` says when that is to be told), or its network has changed
+        (0). Nothing is said to be caught up until the gateway has answered a Ping."""
+        self._client.doubt(now, stood_still_s)
 
     def link_down(self, reason: str, now: float) -> None:
         """The connection could not be made, or is over."""

@@ -67,8 +67,8 @@ class Backoff:
         self._failures = 0
         self._displaced = 0
 
-    def caught_up(self) -> None:
-        """A session did what it is for."""
+    def begin_anew(self) -> None:
+        """A session did what it is for; or why the last ones failed may be over, with the network that they had."""
         self._failures = 0
 
     def undisturbed(self) -> None:

@@ -69,6 +69,14 @@ class _Sync:
     due: float | None = None
 
 
+@dataclass(slots=True)
+class _Doubt:
+    """Whether the connection still stands: the Pong that answers this Ping says so, until `due`."""
+
+    ping: int
+    due: float
+
+
 class Session:
     """The client's side of one connection. Over when `ended` is set."""
 
@@ -113,6 +121,9 @@ class Session:
         self._heard_at = now
         """When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway."""
         self._ping_unanswered_since: float | None = None
+        self._pings = self._pongs = 0
+        """The n-th Pong answers the n-th Ping."""
+        self._doubt: _Doubt | None = None
         self._wait_until = now
         self._welcome_due: float | None = now + WELCOME_S
         self._queries = delivery.queries
@@ -141,6 +152,10 @@ class Session:
 
     def _take(self, frame: wire.GatewayFrame, now: float) -> None:
         kind = frame.WhichOneof("frame")
+        if kind == "pong":
+            self._pongs += 1
+            if self._doubt is not None and self._pongs >= self._doubt.ping:
+                self._doubt = None
         match kind:
             case "close":
                 self._end(frame.close.code, frame.close.reason)
@@ -502,6 +517,25 @@ class Session:
 
     # Time
 
+    def doubt(self, now: float, stood_still_s: float) -> None:
+        """What was known of the connection may be over: asks by a Ping, and gives the answer a short time.
+
+        Where that is asked already, and unanswered, only the time for which the client did not stand still counts: one
+        that is awake for a moment now and then gives up a dead connection, too.
+        """
+        if self.ended is not None or self._said_bye:
+            return
+        due = now + self._settings.silence_grace_s if self._doubt is None else self._doubt.due + stood_still_s
+        if self._ping_unanswered_since is not None:
+            self._ping_unanswered_since += stood_still_s
+        self._ping(now)
+        self._doubt = _Doubt(self._pings, due)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the connection may be dead for all that is known."""
+        return self._doubt is not None
+
     def tick(self, now: float) -> None:
         """Do what is due: acknowledge, ping, ask again, give up."""
         if self.ended is not None or self._said_bye:
@@ -524,6 +558,8 @@ class Session:
             self._ping(now)
         if self._welcome_due is not None and self._welcome_due <= now:
             self._end(None, f"no Welcome within {WELCOME_S:g} s")
+        if self._doubt is not None and self._doubt.due <= now:
+            self._end(None, "no answer to a Ping after the client stood still, or its network has changed")
         silent_since = self._ping_unanswered_since
         if silent_since is not None and silent_since + self._settings.silence_s <= now:
             self._end(None, f"nothing heard for {self._settings.silence_s:g} s after a Ping")
@@ -537,6 +573,8 @@ class Session:
             due.append(self._overdue(self._sync.due))
         if self._ping_unanswered_since is not None:
             due.append(self._ping_unanswered_since + self._settings.silence_s)
+        if self._doubt is not None:
+            due.append(self._doubt.due)
         return min(due)
 
     def _ping_at(self) -> float:
@@ -547,6 +585,7 @@ class Session:
         if self.phase in (Phase.CATCHING, Phase.LIVE) and self._registrations.all_confirmed:
             ping.digest = self._registrations.digest
         self._send(wire.ClientFrame(ping=ping), now)
+        self._pings += 1
         self._heard_at = now
         if self._ping_unanswered_since is None:
             self._ping_unanswered_since = now

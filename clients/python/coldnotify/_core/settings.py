@@ -30,6 +30,9 @@ SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
 LINGER_S = 1.0
 """After Bye, the gateway has so long to close its side; then we do."""
+TRIES_APART_S = 1.0
+"""Who asks for a connection while the next try is awaited gets one now, but not so soon after the last one: an
+application may ask all the time."""
 CHANNELS_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
 """Of all messages that wait for their callbacks. Above it, what came last of the longest channel is asked for again
 later: a callback that takes its time must not fill the memory of a small machine."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from coldnotify._core.document import decode
 from coldnotify._core.registrations import Kind
-from coldnotify._core.settings import Settings
+from coldnotify._core.settings import TRIES_APART_S, Settings
 from coldnotify.errors import ObjectParked, RegistrationRefused, ServiceRefused
 from coldnotify.testing import Service
 from coldnotify_schemas.close_codes import CloseCode
@@ -192,3 +192,58 @@ def test_stopping_does_not_wait_for_an_abandoned_callback():
     world.network()
     assert world.client.finished
     assert decode(world.disk, ME).pending == {"a": Kind.REGISTER}
+
+
+def failed_often(world: World) -> None:
+    """Its last tries have failed, at once each."""
+    for _ in range(12):
+        world.now += 1000
+        assert world.client.connect_due(world.now) is not None
+        world.client.link_down("unreachable", world.now)
+
+
+def test_connect_while_it_backs_off_means_now_but_not_without_a_pause():
+    world = World()
+    failed_often(world)
+    down_at = world.now
+    world.client.connect_now(world.now)
+    assert world.client.connect_due(world.now) is None, "an application that asks all the time is no flood"
+    assert world.client.deadline() == down_at + TRIES_APART_S
+    world.now += TRIES_APART_S
+    assert world.client.connect_due(world.now) is not None
+    world.client.connect_now(world.now)  # it connects: no change
+    assert world.client.connect_due(world.now) is None
+
+
+def test_after_a_standstill_it_connects_at_once_and_the_backoff_begins_anew():
+    world = World()
+    failed_often(world)
+    world.now += 5
+    world.client.doubt(world.now, 5)
+    assert world.client.connect_due(world.now) is not None
+    world.client.link_down("unreachable", world.now)
+    assert world.client.status(world.now).next_connect_s <= world.settings.backoff_min_s
+
+
+def test_who_was_displaced_does_not_come_back_earlier_when_it_is_asked_to():
+    world = World()
+    world.register("a")
+    world.run()
+    world.service.close_all(CloseCode.DISPLACED)
+    world.run(lambda world: world.client.status(world.now).next_connect_s is not None)
+    due = world.client.deadline()
+    world.client.connect_now(world.now)
+    world.client.doubt(world.now, 30)
+    assert world.client.deadline() == due
+
+
+def test_a_client_that_stood_still_is_not_caught_up_before_a_pong():
+    world = World()
+    world.register("a")
+    world.run()
+    assert world.client.caught_up
+    world.now += 200
+    world.client.doubt(world.now, 200)
+    assert not world.client.caught_up
+    world.run()
+    assert world.client.caught_up

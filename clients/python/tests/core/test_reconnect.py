@@ -33,7 +33,7 @@ def test_it_starts_over_once_caught_up():
     backoff = Backoff(SETTINGS, AlwaysMost())
     for _ in range(5):
         backoff.delay_s(None)
-    backoff.caught_up()
+    backoff.begin_anew()
     assert backoff.delay_s(None) == 1
 
 
@@ -42,7 +42,7 @@ def test_displaced_doubles_also_when_it_caught_up_in_between():
     delays = []
     for _ in range(8):
         delays.append(backoff.delay_s(CloseCode.DISPLACED))
-        backoff.caught_up()
+        backoff.begin_anew()
     assert delays == [60, 120, 240, 480, 960, 1920, 3600, 3600]
     backoff.undisturbed()
     assert backoff.delay_s(CloseCode.DISPLACED) == 60

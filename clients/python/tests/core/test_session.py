@@ -391,6 +391,69 @@ def test_a_gateway_that_is_silent_after_a_ping_is_given_up():
     assert "nothing heard for 100 s" in bench.session.ended.reason
 
 
+def test_after_a_standstill_a_ping_asks_and_its_pong_ends_the_doubt():
+    bench = Bench("a")
+    bench.live()
+    bench.now += 200
+    bench.session.doubt(bench.now, 200)
+    assert bench.session.in_doubt
+    assert bench.kinds() == ["ping"]
+    bench.say(pong=wire.Pong())
+    assert not bench.session.in_doubt
+    bench.tick(59)
+    assert bench.session.ended is None
+
+
+def test_what_came_before_the_standstill_proves_nothing():
+    bench = Bench("a")
+    bench.live()
+    bench.tick(60)
+    assert bench.kinds() == ["ping"]
+    bench.now += 200
+    bench.session.doubt(bench.now, 200)
+    # What lay in the socket: a version, and the answer to the Ping of before.
+    bench.say(notification=wire.Notification(crc=object_crc("a"), version=1, offset=20))
+    bench.say(pong=wire.Pong(complete=20))
+    assert bench.session.in_doubt
+    bench.say(pong=wire.Pong(complete=20))
+    assert not bench.session.in_doubt
+
+
+def test_a_connection_that_does_not_answer_after_a_standstill_is_given_up_within_the_grace():
+    bench = Bench("a")
+    bench.live()
+    bench.tick(60)  # a Ping that nobody answers any more
+    bench.now += 200
+    bench.session.doubt(bench.now, 200)
+    bench.session.tick(bench.now)
+    assert bench.session.ended is None
+    assert bench.session.deadline() == bench.now + bench.settings.silence_grace_s
+    bench.tick(bench.settings.silence_grace_s)
+    assert bench.session.ended.code is None
+    assert "stood still" in bench.session.ended.reason
+
+
+def test_one_that_is_awake_for_moments_gives_up_a_dead_connection_too():
+    bench = Bench("a")
+    bench.live()
+    slept = 0
+    while bench.session.ended is None:
+        slept += 1
+        bench.now += 100
+        bench.session.doubt(bench.now, 100)
+        bench.tick(4)
+    assert slept == 3
+
+
+def test_a_pong_before_the_welcome_moves_no_cursor_and_is_counted():
+    bench = Bench("a")
+    bench.out()
+    bench.session.doubt(bench.now, 30)
+    bench.say(pong=wire.Pong(complete=99))
+    assert bench.delivery.cursor == 10
+    assert not bench.session.in_doubt
+
+
 def test_a_gateway_that_answers_nothing_is_given_up_although_requests_are_sent_again_and_again():
     bench = Bench("a")
     bench.live()

@@ -1,0 +1,27 @@
+"""Whether a program stood still: its machine slept, it was stopped, or nothing gave it a turn for long.
+
+What it knew of its connection is in doubt then. A shell looks at least every LOOK_S, on a clock that counts sleep, and
+before it says that it is caught up; what it finds, it tells the driver (`Driver.doubt`).
+"""
+
+LOOK_S = 5.0
+"""A shell looks this often: so late does it notice a sleep by itself. A look costs some 20 us."""
+STOOD_STILL_S = 10.0
+"""More than this between two looks is a standstill. A busy machine is late by less, as a rule; if it is not, that costs
+one Ping. What slept for less has lost no connection by that."""
+
+
+class Standstill:
+    """Of one program. Not thread-safe."""
+
+    def __init__(self, now: float) -> None:
+        self._looked_at = now
+
+    def look(self, now: float) -> float:
+        """Seconds for which it has stood still until now; 0: it has not."""
+        passed_s, self._looked_at = now - self._looked_at, now
+        return passed_s if passed_s > STOOD_STILL_S else 0.0
+
+    def deadline(self) -> float:
+        """When to look next."""
+        return self._looked_at + LOOK_S
