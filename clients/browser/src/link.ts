@@ -1,5 +1,6 @@
 /** One WebSocket, from its handshake to its end. */
 
+import { nowS } from "./clock.js";
 import { OUT_BYTES_MAX } from "./core/settings.js";
 
 /** A WebSocket does not say when it has written; so it is looked at again after this long. */
@@ -111,7 +112,7 @@ export class Link {
 
   /** When to `drive` again although nothing happens. */
   get lookAgainAt(): number {
-    return this.#lookAgain ? performance.now() / 1000 + LOOK_AGAIN_S : Infinity;
+    return this.#lookAgain ? nowS() + LOOK_AGAIN_S : Infinity;
   }
 
   /**

@@ -15,9 +15,10 @@ import { Asked, type Wishes } from "./core/wishes.js";
 import { type ColdNotifyError, PublishGivenUp, PublishRefused, StateDamaged } from "./errors.js";
 import type { Message, Missed } from "./message.js";
 import type { Description, Notification } from "./notification.js";
+import { nowS } from "./clock.js";
 import { type Outcome, outcomeOf, unknownOutcome } from "./outcome.js";
 import { TIMER_MS_MAX } from "./link.js";
-import { nowS, Run, type Tell } from "./run.js";
+import { Run, type Tell } from "./run.js";
 import { LocalState, type State } from "./state.js";
 
 /** The time for what a publish has changed, where the application says none: as Python's library has it. */
@@ -322,14 +323,18 @@ export class Notify {
   }
 
   /**
-   * Start the client, which from now on connects, and connects again, by itself. No change if it runs.
+   * Start the client, which from now on connects, and connects again, by itself. If it runs and waits for its next try,
+   * that comes now.
    *
    * Resolves once the state is read; the network may be away for long. If another page of this browser is the same
    * client, it waits until that one is gone. Rejects with StateError: the state cannot be read, or is another client's.
    */
   async connect(): Promise<void> {
     if (this.#run?.client?.refused) await this.disconnect();
-    if (this.#run !== null) return this.#run.opened;
+    if (this.#run !== null) {
+      this.#run.connectNow();
+      return this.#run.opened;
+    }
     const run = new Run(this.#settings, this.#token, this.#onError, (number) => this.#subscribers.get(number)?.tell);
     this.#run = run;
     const ended = (): void => {
@@ -431,13 +436,13 @@ export class Notify {
 
   /** Whether everything owed has been told, and all callbacks have returned. */
   get caughtUp(): boolean {
-    return this.#run?.client?.caughtUp ?? false;
+    return this.#run?.caughtUp ?? false;
   }
 
   /** What the client is doing. */
   get status(): Status {
     if (this.#run === null) return STOPPED;
-    return this.#run.client?.status(nowS()) ?? { ...STOPPED, phase: "locked" };
+    return this.#run.status ?? { ...STOPPED, phase: "locked" };
   }
 
   get #wishes(): Wishes {

@@ -1,20 +1,23 @@
 /** One run of a client, from connect() to disconnect(): it does what the core says, with a WebSocket, a clock and a store. */
 
-import type { Client } from "./core/client.js";
+import { nowS } from "./clock.js";
+import type { Client, Status } from "./core/client.js";
 import type { Job } from "./core/delivery.js";
 import type { Document } from "./core/document.js";
 import type { Settings } from "./core/settings.js";
+import { Standstill } from "./core/standstill.js";
 import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
 import type { State } from "./state.js";
 
 /** After Bye, the gateway has so long to close its side; then we do. */
 const LINGER_S = 1;
-/** Timers take milliseconds in 32 bits. */
-const SLEEP_S_MAX = 3600;
 
 /** Calls the application's callback with what the job tells. */
 export type Tell = (job: Job) => unknown;
+
+/** What is needed of `document`, which is the state's name here. */
+type Page = Pick<globalThis.Document, "visibilityState" | "addEventListener" | "removeEventListener">;
 
 /** What goes on between a connect() and its disconnect(). */
 export class Run {
@@ -38,7 +41,14 @@ export class Run {
   #callingBack = false;
   #closing = false;
   #over = false;
+  readonly #standstill = new Standstill(nowS());
   readonly #leave = (): void => this.#saveNow();
+  /** The page is seen again, or goes on after the browser has frozen it. */
+  readonly #awake = (): void => this.#step();
+  readonly #newNetwork = (): void => {
+    this.client?.doubt(nowS(), 0);
+    this.#step();
+  };
 
   constructor(
     settings: Settings,
@@ -79,9 +89,19 @@ export class Run {
       throw error instanceof StateError ? error : new StateError(`the state cannot be read: ${String(error)}`);
     }
     this.#state = state;
-    globalThis.addEventListener?.("pagehide", this.#leave);
+    this.#listen("addEventListener");
     if (this.#closing) this.client.stop();
     this.#step();
+  }
+
+  /** What the page is told. Where there is none, nobody tells. */
+  #listen(change: "addEventListener" | "removeEventListener"): void {
+    const { document } = globalThis as { document?: Page };
+    globalThis[change]?.("pagehide", this.#leave);
+    globalThis[change]?.("pageshow", this.#awake);
+    globalThis[change]?.("online", this.#newNetwork);
+    document?.[change]("visibilitychange", this.#awake);
+    document?.[change]("resume", this.#awake);
   }
 
   /** Something has changed: look again. */
@@ -91,10 +111,39 @@ export class Run {
     this.#channel.port2.postMessage(null);
   }
 
+  /** Where the next try is awaited: do not wait. */
+  connectNow(): void {
+    if (this.client !== null) this.client.connectNow(this.#now(this.client));
+    this.wake();
+  }
+
+  // Looking in. A page that wakes may ask before anything else has looked.
+
+  get caughtUp(): boolean {
+    if (this.client === null) return false;
+    this.#now(this.client);
+    return this.client.caughtUp;
+  }
+
+  /** null: it waits until another page is gone, or its state is being read. */
+  get status(): Status | null {
+    return this.client === null ? null : this.client.status(this.#now(this.client));
+  }
+
   async waitCaughtUp(timeoutS: number): Promise<boolean> {
-    const decided = (): boolean => this.#over || this.#closing || !!this.client?.caughtUp || !!this.client?.refused;
-    await this.#until(decided, timeoutS);
-    return this.client?.caughtUp ?? false;
+    await this.#until(() => this.#over || this.#closing || this.caughtUp || !!this.client?.refused, timeoutS);
+    return this.caughtUp;
+  }
+
+  /** The time. The client hears of it if this page has stood still. */
+  #now(client: Client): number {
+    const now = nowS();
+    const stoodStillS = this.#standstill.look(now, isHidden());
+    if (stoodStillS > 0) {
+      client.doubt(now, stoodStillS);
+      this.wake();
+    }
+    return now;
   }
 
   async stop(timeoutS: number): Promise<void> {
@@ -133,7 +182,7 @@ export class Run {
     this.#over = true;
     clearTimeout(this.#timer);
     this.#channel.port1.close();
-    globalThis.removeEventListener?.("pagehide", this.#leave);
+    this.#listen("removeEventListener");
     this.#link?.close();
     this.#link = null;
     this.#release();
@@ -150,7 +199,7 @@ export class Run {
   #sleep(seconds: number): void {
     clearTimeout(this.#timer);
     if (seconds <= 0) this.wake();
-    else this.#timer = setTimeout(() => this.#step(), Math.ceil(1000 * Math.min(seconds, SLEEP_S_MAX)));
+    else this.#timer = setTimeout(() => this.#step(), Math.ceil(1000 * seconds));
   }
 
   /** Do all that is due, then sleep until there is more. */
@@ -159,7 +208,7 @@ export class Run {
     if (this.#over || this.#stepping || client === null) return;
     this.#stepping = true;
     try {
-      client.tick(nowS());
+      client.tick(this.#now(client));
       this.#save(client);
       client.tick(nowS());
       this.#drive(client);
@@ -167,7 +216,10 @@ export class Run {
       this.#tell(client);
       this.#look();
       if (client.finished) this.#end();
-      else this.#sleep(Math.min(client.deadline(), this.#jobAt(client), this.#link?.lookAgainAt ?? Infinity) - nowS());
+      else {
+        const lookAgainAt = Math.min(this.#standstill.deadline(), this.#link?.lookAgainAt ?? Infinity);
+        this.#sleep(Math.min(client.deadline(), this.#jobAt(client), lookAgainAt) - nowS());
+      }
     } catch (error) {
       console.error("ColdNotify's client stops: this is a bug in it", error);
       this.#end();
@@ -237,7 +289,7 @@ export class Run {
   #connect(client: Client, address: string): void {
     const link: Link = new Link(address, this.#settings.connectTimeoutS, this.#token, {
       up: (token) => client.linkUp(nowS(), token),
-      received: (data) => client.receive(data, nowS()),
+      received: (data) => client.receive(data, this.#now(client)),
       down: (reason) => {
         if (this.#link === link) this.#link = null;
         client.linkDown(reason, nowS());
@@ -274,7 +326,7 @@ export class Run {
   }
 }
 
-/** Seconds, on a clock that does not jump. */
-export function nowS(): number {
-  return performance.now() / 1000;
+/** Browsers give a page that nobody sees a turn now and then. */
+function isHidden(): boolean {
+  return (globalThis as { document?: Page }).document?.visibilityState === "hidden";
 }

@@ -20,6 +20,8 @@ class Socket {
   static publishes: boolean | "no" = true;
   static tellsOutcomes = true;
   static tellsDescriptions = false;
+  /** Of a network that is gone: nothing is heard, and nothing said. */
+  mute = false;
   readonly frames = new FrameBuffer(32 * 1024);
   readonly said: Partial<ClientFrame>[] = [];
   readyState = 0;
@@ -79,7 +81,7 @@ class Socket {
   }
 
   say(frame: GatewayFramePart): void {
-    if (this.readyState !== 1) return;
+    if (this.readyState !== 1 || this.mute) return;
     this.onmessage({ data: Uint8Array.from(encodeFrame(GATEWAY_FRAME, frame)).buffer });
   }
 
@@ -573,4 +575,110 @@ test("at most once needs a session, and has no answer", async () => {
   await until(() => socket().said.some(({ publish }) => publish), "it is sent");
   const said = socket().said.flatMap(({ publish }) => (publish ? [publish] : []));
   assert.deepEqual(said.map(({ request, object, channel }) => [request, object, channel]), [[0, "", "tasks"]]);
+});
+
+/** The wall clock goes on by so much, and nothing else: a machine slept. */
+function sleep(seconds: number): void {
+  const now = Date.now;
+  Date.now = (): number => now() + 1000 * seconds;
+}
+
+/** A page, as far as it tells of itself. */
+function page(): { tell: (event: string) => void; visibilityState: string } {
+  const target = new EventTarget();
+  const listeners = {
+    addEventListener: target.addEventListener.bind(target),
+    removeEventListener: target.removeEventListener.bind(target),
+  };
+  const document = { ...listeners, visibilityState: "visible", tell: (event: string) => void target.dispatchEvent(new Event(event)) };
+  Object.assign(globalThis, listeners, { document });
+  return document;
+}
+
+const [realNow, realRandom] = [Date.now, Math.random];
+afterEach(() => {
+  [Date.now, Math.random] = [realNow, realRandom];
+  for (const name of ["document", "addEventListener", "removeEventListener"]) Reflect.deleteProperty(globalThis, name);
+});
+
+/** Until the next try, if the draw is not a short one. */
+const LONG_PAUSES = { backoffMinS: 600, backoffMaxS: 600 };
+
+async function caughtUp(options: Partial<Options> = {}): Promise<Notify> {
+  const client = notify({ keepaliveS: 600, silenceGraceS: 0.2, ...options });
+  client.register("a").subscribe(() => undefined);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  return client;
+}
+
+test("a page that slept is not caught up over a dead connection, and makes another one", async () => {
+  const client = await caughtUp();
+  socket().mute = true;
+  sleep(200);
+  assert(!client.caughtUp);
+  assert(!client.status.caughtUp);
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(Socket.all.length, 2);
+});
+
+test("one that lives is asked, and stays", async () => {
+  const client = await caughtUp({ silenceGraceS: 60 });
+  sleep(200);
+  assert(!(await client.waitCaughtUp(0)));
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(socket().said.filter(({ ping }) => ping).length, 1);
+  assert.equal(Socket.all.length, 1);
+});
+
+for (const event of ["visibilitychange", "resume", "pageshow"]) {
+  test(`${event}: a page that slept looks at once`, async () => {
+    const { tell } = page();
+    await caughtUp();
+    socket().mute = true;
+    tell(event);
+    assert(!socket().said.some(({ ping }) => ping), "it did not sleep");
+    sleep(200);
+    tell(event);
+    assert(socket().said.at(-1)?.ping);
+    await until(() => Socket.all.length === 2, "another connection");
+  });
+}
+
+test("online: the network is another one, so a Ping asks, and who waits for his next try connects", async () => {
+  const { tell } = page();
+  Math.random = (): number => 0.5;
+  const client = await caughtUp({ ...LONG_PAUSES, silenceGraceS: 60 });
+  tell("online");
+  assert(!client.caughtUp);
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  Socket.refused.add("ws://gateway/v1/connect");
+  socket().end(false);
+  await until(() => (client.status.nextConnectS ?? 0) > 200, "it waits");
+  Socket.refused.clear();
+  const sockets = Socket.all.length;
+  tell("online");
+  await until(() => Socket.all.length > sockets && client.caughtUp, "it is back");
+  await client.disconnect();
+  tell("online");
+  assert.equal(client.status.phase, "stopped");
+});
+
+test("a hidden page, whose timers come each minute, asks nothing", async () => {
+  const shown = page();
+  await caughtUp();
+  shown.visibilityState = "hidden";
+  sleep(60);
+  shown.tell("visibilitychange");
+  assert(!socket().said.some(({ ping }) => ping));
+});
+
+test("connect() while it waits for its next try means now", async () => {
+  Math.random = (): number => 0.5;
+  const client = await caughtUp({ ...LONG_PAUSES });
+  socket().end(false);
+  await until(() => (client.status.nextConnectS ?? 0) > 200, "it waits");
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(Socket.all.length, 2);
 });

@@ -12,6 +12,7 @@ import { Frontier } from "../src/core/frontier.js";
 import { byChannel, byQuery } from "../src/core/interests.js";
 import type { Kept } from "../src/core/membership.js";
 import { Addresses, Backoff } from "../src/core/reconnect.js";
+import { Standstill } from "../src/core/standstill.js";
 import { BEGINNING } from "../src/core/feed.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateDamaged, StateMismatch } from "../src/errors.js";
@@ -154,7 +155,7 @@ test("back-off is truncated and exponential, with full jitter", () => {
   const most = new Backoff(DEFAULTS, () => 1);
   const delays = Array.from({ length: 12 }, () => most.delayS(null));
   assert.deepEqual(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-  most.caughtUp();
+  most.beginAnew();
   assert.equal(most.delayS(CloseCode.TOO_SLOW), 1);
   assert.equal(new Backoff(DEFAULTS, () => 0).delayS(null), 0);
 });
@@ -178,6 +179,14 @@ test("an address that failed rests while there is another", () => {
   assert.equal(addresses.next(6), "one", "the one that rested longest");
   assert.equal(addresses.next(70), "one");
   assert.equal(new Addresses(["one", "two"], 60, () => 0).next(0), "two", "they are shuffled");
+});
+
+test("a standstill is what is much longer than from one look to the next", () => {
+  const standstill = new Standstill(100);
+  assert.equal(standstill.deadline(), 105);
+  assert.deepEqual([105, 115, 315, 316].map((now) => standstill.look(now)), [0, 0, 200, 0]);
+  assert.deepEqual([376, 576].map((now) => standstill.look(now, true)), [0, 200], "a hidden page has a turn each minute");
+  assert.equal(standstill.deadline(), 581);
 });
 
 test("close codes below 64 let a client come back", () => {

@@ -276,6 +276,37 @@ test("a Ping comes after a keepalive of silence, with the digest if all is confi
   assert.deepEqual(bench.kinds(), ["sync"], "the sets differ");
 });
 
+test("after a standstill a Ping asks, and its own Pong ends the doubt", () => {
+  const bench = new Bench(["a"]);
+  bench.live();
+  bench.tick(60);
+  assert.deepEqual(bench.kinds(), ["ping"]);
+  bench.now += 200;
+  bench.session.doubt(bench.now, 200);
+  assert.deepEqual(bench.kinds(), ["ping"]);
+  bench.say({ notification: { crc: objectCrc("a"), version: 1n, offset: 20n } });
+  bench.say({ pong: { complete: 20n } });
+  assert(bench.session.inDoubt, "these lay in the socket");
+  bench.say({ pong: {} });
+  assert(!bench.session.inDoubt);
+  bench.tick(9);
+  assert.equal(bench.session.ended, null);
+});
+
+test("a connection that does not answer after a standstill is given up within the grace: time asleep does not count", () => {
+  const bench = new Bench(["a"]);
+  bench.live();
+  bench.tick(60);
+  for (const asleep of [200, 100]) {
+    bench.now += asleep;
+    bench.session.doubt(bench.now, asleep);
+    bench.tick(4);
+    assert.equal(bench.session.ended, null);
+  }
+  bench.tick(DEFAULTS.silenceGraceS - 8);
+  assert.match(String(bench.session.ended?.reason), /stood still/);
+});
+
 test("a gateway that says nothing is given up", () => {
   const bench = new Bench(["a"]).live();
   bench.registrations.register("b");

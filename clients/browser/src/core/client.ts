@@ -31,7 +31,7 @@ import { Addresses, Backoff, type Random } from "./reconnect.js";
 import { Registrations } from "./registrations.js";
 import { type Ended, type Parts, type Phase, Session } from "./session.js";
 import type { Since } from "./since.js";
-import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings } from "./settings.js";
+import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
 
 /** What a client is doing, for looking in. */
 export interface Status {
@@ -39,7 +39,8 @@ export interface Status {
   readonly phase: "stopped" | "locked" | "waiting" | "connecting" | Phase | "refused" | "stopping";
   /** Of the gateway it is connected to, connects to or was last connected to. */
   readonly address: string | null;
-  /** All that was published when the session began is applied, and all callbacks have returned. */
+  /** All that was published when the session began is applied, and all callbacks have returned. After a standstill of the
+   * page (its machine slept, say) not before the gateway has answered a Ping, or a new session is as far. */
   readonly caughtUp: boolean;
   /** Size of the wanted set. */
   readonly registrations: number;
@@ -85,6 +86,8 @@ export class Client {
   #token = "";
   #lastProblem: string | null = null;
   #connectAt: number | null;
+  /** The next try may be brought forward to here. */
+  #hurryFrom: number;
   #refused = false;
 
   #saving: Save | null = null;
@@ -123,7 +126,7 @@ export class Client {
     this.#parts = { identity: document.identity, journal, registrations, delivery, publications, settings, report };
     this.#addresses = new Addresses(addresses, settings.addressRestS, random);
     this.#backoff = new Backoff(settings, random);
-    this.#connectAt = now;
+    this.#connectAt = this.#hurryFrom = now;
   }
 
   // The application
@@ -270,12 +273,31 @@ export class Client {
     this.#session = new Session(this.#parts, now, this.#token);
   }
 
+  /**
+   * The application asks for a connection while the next try is awaited: it comes now, but not within TRIES_APART_S of the
+   * last one. Who was displaced waits all the same: two with one name would take turns.
+   */
+  connectNow(now: number): void {
+    if (this.#connectAt !== null) this.#connectAt = Math.min(this.#connectAt, Math.max(now, this.#hurryFrom));
+  }
+
+  /**
+   * The page stood still for so long (its machine slept, say), or the network has changed (0). What was known of the
+   * connection may be over, and what kept the last tries from connecting, too. Nothing is said to be caught up until the
+   * gateway has answered a Ping.
+   */
+  doubt(now: number, stoodStillS: number): void {
+    this.#backoff.beginAnew();
+    this.connectNow(now);
+    this.#session?.doubt(now, stoodStillS);
+  }
+
   /** Bytes came from the gateway. */
   receive(data: Uint8Array, now: number): void {
     if (this.#session === null) return;
     this.#session.receive(data, now);
     if (this.#session.phase === "live") {
-      this.#backoff.caughtUp();
+      this.#backoff.beginAnew();
       this.#lastProblem = null;
     }
     if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
@@ -317,7 +339,9 @@ export class Client {
     // An address rests if it did not serve us, or said that it will not.
     const refusing = code === CloseCode.GOING_AWAY || code === CloseCode.OVERLOADED;
     if (this.#address !== null && (!caughtUp || refusing)) this.#addresses.failed(this.#address, now);
-    if (!this.#stopping) this.#connectAt = now + this.#backoff.delayS(code);
+    if (this.#stopping) return;
+    this.#connectAt = now + this.#backoff.delayS(code);
+    this.#hurryFrom = code === CloseCode.DISPLACED ? this.#connectAt : now + TRIES_APART_S;
   }
 
   // The state
@@ -437,7 +461,7 @@ export class Client {
   /** Whether everything owed has been told: caught up, all registrations answered, all callbacks returned. */
   get caughtUp(): boolean {
     const { registrations, delivery } = this.#parts;
-    const isLive = this.#session?.phase === "live" && this.#session.channelsAreLive;
+    const isLive = this.#session?.phase === "live" && !this.#session.inDoubt && this.#session.channelsAreLive;
     return isLive && registrations.allArrived && delivery.idle;
   }
 

@@ -51,8 +51,8 @@ export class Backoff {
     this.#random = random;
   }
 
-  /** A session did what it is for. */
-  caughtUp(): void {
+  /** A session did what it is for; or why the last ones failed may be over, with the network that they had. */
+  beginAnew(): void {
     this.#failures = 0;
   }
 

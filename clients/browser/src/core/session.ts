@@ -102,6 +102,12 @@ interface Sync {
   due: number | null;
 }
 
+/** Whether the connection still stands: the Pong that answers this Ping says so, until `due`. */
+interface Doubt {
+  readonly ping: number;
+  readonly due: number;
+}
+
 /** What a session works on: it outlives the session. */
 export interface Parts {
   readonly identity: Identity;
@@ -149,6 +155,10 @@ export class Session {
   /** When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway. */
   #heardAt: number;
   #pingUnansweredSince: number | null = null;
+  /** The n-th Pong answers the n-th Ping. */
+  #pings = 0;
+  #pongs = 0;
+  #doubt: Doubt | null = null;
   #waitUntil: number;
   #welcomeDue: number | null;
 
@@ -196,6 +206,10 @@ export class Session {
   }
 
   #take(frame: GatewayFrame, now: number): void {
+    if (frame.pong) {
+      this.#pongs += 1;
+      if (this.#doubt !== null && this.#pongs >= this.#doubt.ping) this.#doubt = null;
+    }
     if (frame.close) {
       this.#end(frame.close.code, frame.close.reason);
     } else if (frame.wait) {
@@ -577,6 +591,25 @@ export class Session {
 
   // Time
 
+  /**
+   * What was known of the connection may be over: asks by a Ping, and gives the answer a short time.
+   *
+   * Where that is asked already, and unanswered, only the time for which the page did not stand still counts: one that is
+   * awake for a moment now and then gives up a dead connection, too.
+   */
+  doubt(now: number, stoodStillS: number): void {
+    if (this.#ended !== null || this.#saidBye) return;
+    const due = this.#doubt === null ? now + this.#parts.settings.silenceGraceS : this.#doubt.due + stoodStillS;
+    if (this.#pingUnansweredSince !== null) this.#pingUnansweredSince += stoodStillS;
+    this.#ping(now);
+    this.#doubt = { ping: this.#pings, due };
+  }
+
+  /** Whether the connection may be dead for all that is known. */
+  get inDoubt(): boolean {
+    return this.#doubt !== null;
+  }
+
   /** Do what is due: acknowledge, ping, ask again, give up. */
   tick(now: number): void {
     if (this.#ended !== null || this.#saidBye) return;
@@ -598,6 +631,9 @@ export class Session {
     if (this.#sync?.due != null && this.#overdue(this.#sync.due) <= now) this.#beginSync();
     if (this.#pingAt <= now) this.#ping(now);
     if (this.#welcomeDue !== null && this.#welcomeDue <= now) this.#end(null, `no Welcome within ${WELCOME_S} s`);
+    if (this.#doubt !== null && this.#doubt.due <= now) {
+      this.#end(null, "no answer to a Ping after the client stood still, or its network has changed");
+    }
     const patienceS = silenceS(settings);
     if (this.#pingUnansweredSince !== null && this.#pingUnansweredSince + patienceS <= now) {
       this.#end(null, `nothing heard for ${patienceS} s after a Ping`);
@@ -611,6 +647,7 @@ export class Session {
     if (this.#answered[0]) due.push(this.#overdue(this.#answered[0].due));
     if (this.#sync?.due != null) due.push(this.#overdue(this.#sync.due));
     if (this.#pingUnansweredSince !== null) due.push(this.#pingUnansweredSince + silenceS(this.#parts.settings));
+    if (this.#doubt !== null) due.push(this.#doubt.due);
     return Math.min(...due.filter((at) => at !== null));
   }
 
@@ -623,6 +660,7 @@ export class Session {
     const inSync = this.#phase === "catching up" || this.#phase === "live";
     const digest = inSync && registrations.allConfirmed ? registrations.digest : undefined;
     this.#send({ ping: { digest } }, now);
+    this.#pings += 1;
     this.#heardAt = now;
     this.#pingUnansweredSince ??= now;
   }

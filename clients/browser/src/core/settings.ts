@@ -24,6 +24,9 @@ export const OUT_BYTES_MAX = 64 * 1024;
 export const SAVE_RETRY_MIN_S = 1;
 /** ...up to this. */
 export const SAVE_RETRY_MAX_S = 60;
+/** Who asks for a connection while the next try is awaited gets one now, but not so soon after the last one: an application
+ * may ask all the time. */
+export const TRIES_APART_S = 1;
 /** Of all messages that wait for their callbacks. Above it, what came last of the longest channel is asked for again
  * later: a callback that takes its time must not fill the memory of a small machine. */
 export const CHANNELS_BACKLOG_BYTES_MAX = 4 * 1024 * 1024;
