@@ -81,6 +81,15 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
 
+    def be_online(self, online: bool) -> None:
+        """What the browser takes the machine for: the page is told when that changes."""
+        link = {"offline": not online, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        self._devtools("Network.emulateNetworkConditions", link)
+
+    def freeze(self, *, frozen: bool) -> None:
+        """The browser gives the page no turn any more, as it does to those that nobody has looked at for long; or again."""
+        self._devtools("Page.setWebLifecycleState", {"state": "frozen" if frozen else "active"})
+
     def screenshot(self, path: Path, *, whole_page: bool = True) -> None:
         """As PNG."""
         options = {"format": "png", "captureBeyondViewport": whole_page}

@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 import pytest
 from coldnotify import Message
 from coldnotify.publisher import Publisher
+from coldnotify_fault.proxy import Network
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.stack import Recorder, Up, notify
@@ -277,6 +279,59 @@ def test_a_page_from_elsewhere_and_a_second_tab_are_told_why(up: Up, site: str, 
         assert window.run(f"return {second}.querySelector('#phase').innerText") in ("locked", "")
         window.run("return notify.disconnect()")
         window.wait_for(f"{second}.querySelector('#errors').innerText.includes('ServiceRefused')", "its turn")
+
+
+ASLEEP = """
+const now = Date.now;
+let slept = 0;
+Date.now = () => now() + slept;
+window.asleep = (event) => document.addEventListener(event, () => { slept += 200000 }, { once: true, capture: true });
+"""
+"""A machine that slept, as its wall clock says once it wakes."""
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_page_whose_machine_slept_or_changed_its_network_comes_back(up: Up, site: str, tmp_path: Path) -> None:
+    group, port = "pages-asleep", free_port("127.0.0.1")
+    host, _, web_port = str(up.report["web"]).rpartition(":")
+    query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://127.0.0.1:{port}"})
+    with (
+        Network() as network,
+        Publisher(up.kafka) as publisher,
+        browser(tmp_path / "chromedriver.log") as window,
+    ):
+        proxy = network.proxy(("127.0.0.1", port), (host, int(web_port)))
+        window.open(f"{site}?{query}")
+        window.wait_for(f"{CAUGHT_UP} && {TOLD} == 'camera null null'", "it is caught up")
+        window.run(ASLEEP)
+
+        # The network is another one: nothing comes by the old connection.
+        proxy.swallow()
+        publisher.publish(DOMAIN, group, "camera", version=1)
+        wait_for(lambda: proxy.swallowed_bytes, "swallowed")
+        window.be_online(False)
+        window.run("window.online = null; addEventListener('online', () => { window.online = notify.caughtUp })")
+        window.wait_for("!navigator.onLine", "the page is told")
+        proxy.heal()
+        window.be_online(True)
+        window.wait_for("window.online === false", "it is not caught up when the network is back")
+        window.wait_for(f"{TOLD}.endsWith('camera 1 null') && {CAUGHT_UP}", "it came back")
+
+        # The browser freezes the page, and the machine sleeps.
+        swallowed = proxy.swallowed_bytes
+        proxy.swallow()
+        publisher.publish(DOMAIN, group, "camera", version=2)
+        wait_for(lambda: proxy.swallowed_bytes > swallowed, "swallowed")
+        window.run("window.asleep('resume')")
+        window.run("document.addEventListener('resume', () => { window.resumed = notify.caughtUp })")
+        window.freeze(frozen=True)
+        proxy.heal()
+        window.freeze(frozen=False)
+        window.wait_for("window.resumed === false", "it is not caught up when it goes on")
+        window.wait_for(f"{TOLD}.endsWith('camera 2 null') && {CAUGHT_UP}", "it came back")
+        assert window.run(f"return {items('errors')}") == ""
 
 
 REACT_PAGE = """<!doctype html>
