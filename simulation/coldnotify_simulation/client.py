@@ -29,6 +29,7 @@ from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
 from coldnotify._core.since import Since
+from coldnotify._core.standstill import LOOK_S, Standstill
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.link import Link
@@ -88,6 +89,12 @@ class Surroundings(Protocol):
     def on_caught_up(self, client: "Client", since: int) -> None:
         """The library says: complete."""
 
+    def on_wakes(self, client: "Client", slept_s: float) -> None:
+        """Its machine was asleep for so long."""
+
+    def on_rest(self, client: "Client") -> None:
+        """It has done what there was to do."""
+
 
 class Client(Process):
     """One application on one unit. `wish` and `wish_queries` are what it registers for whenever it starts."""
@@ -128,6 +135,8 @@ class Client(Process):
         self.wakes = 0
         self._writing: bytes | None = None
         self._wake_at_s = float("inf")
+        self._standstill = Standstill(clock.now_s)
+        self._asleep_since_s = 0.0
         self._since: int | None = None
         self._said_caught_up = True
         self._failed_in_a_row = 0
@@ -148,6 +157,8 @@ class Client(Process):
         self.world.on_starts(self, document)
         self.driver = self.driver_type(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
         self._wake_at_s = float("inf")
+        self._standstill = Standstill(self.clock.now_s)
+        self.later(LOOK_S, self._look_now_and_then)
         self._said_caught_up = True
         if only:
             self.driver.register_only(self.wish)
@@ -170,6 +181,18 @@ class Client(Process):
         for name in sorted(self.wish_channels):
             self._register_channel(self.driver, name)
         self.drive()
+
+    def stop(self) -> None:
+        """Its machine sleeps."""
+        if self.alive and not self.stopped:
+            self._asleep_since_s = self.clock.now_s
+        super().stop()
+
+    def go_on(self) -> None:
+        """It wakes."""
+        if self.alive and self.stopped:
+            self.world.on_wakes(self, self.clock.now_s - self._asleep_since_s)
+        super().go_on()
 
     def power_loss(self) -> None:
         """Everything but the state file is gone; what was being written is there, or not."""
@@ -314,9 +337,18 @@ class Client(Process):
         return set() if self.driver is None else set(self.driver.wanted)
 
     @property
+    def disconnects(self) -> bool:
+        """Whether the application has asked it to."""
+        return self.driver is None or self.driver.status(self.clock.now_s).phase == "stopping"
+
+    @property
     def caught_up(self) -> bool:
         """As the library says."""
-        return self.driver is not None and self.driver.caught_up
+        if self.driver is None:
+            return False
+        if not self.stopped:
+            self._look()
+        return self.driver.caught_up
 
     # ---- the connection
 
@@ -332,6 +364,7 @@ class Client(Process):
     def on_bytes(self, link: Link, data: bytes) -> None:
         """Bytes came."""
         if link is self.link and self.driver is not None:
+            self._look()
             self.driver.received(data, self.clock.now_s)
             self.world.on_received(self, link, data)
             self.drive()
@@ -351,6 +384,7 @@ class Client(Process):
         driver = self.driver
         if driver is None or not self.alive or self.stopped:
             return
+        self._look()
         while (action := driver.next(self.clock.now_s)) is not None:
             match action:
                 case Save():
@@ -382,10 +416,23 @@ class Client(Process):
                     pass
                 case End():
                     return
+        self.world.on_rest(self)
         if driver.caught_up and not self._said_caught_up and self._since is not None:
             self._said_caught_up = True
             self.world.on_caught_up(self, self._since)
         self._sleep(min(driver.deadline(), driver.next_call_at()))
+
+    def _look(self) -> None:
+        stood_still_s = self._standstill.look(self.clock.now_s)
+        if stood_still_s and self.driver is not None:
+            self.trace(self.name, "finds that it stood still for", round(stood_still_s, 1))
+            self.driver.doubt(self.clock.now_s, stood_still_s)
+
+    def _look_now_and_then(self) -> None:
+        self._look()
+        if self.driver is not None and self.driver.deadline() <= self.clock.now_s:
+            self.drive()
+        self.later(LOOK_S, self._look_now_and_then)
 
     def _sleep(self, until_s: float) -> None:
         # A timer may come a little early; at the very instant that it is asked for, it would be asked for for ever.

@@ -57,6 +57,8 @@ class Link:
         self.client = client
         self.gateway = gateway
         self.is_cut = False
+        self._unnoticed = False
+        """The client has not heard that it is cut, and will not: what had arrived can be read."""
         self.stalled = False
         """The client does not read."""
         self._waiting = Waiting()
@@ -139,7 +141,11 @@ class Link:
 
     def _arrive_down(self, data: bytes) -> None:
         if not self.is_cut and self.client.life == self._client_life:
-            self.client.later(0.0, lambda: None if self.is_cut else self.client.on_bytes(self, data))
+            self.client.later(0.0, lambda: self._read(data))
+
+    def _read(self, data: bytes) -> None:
+        if not self.is_cut or self._unnoticed:
+            self.client.on_bytes(self, data)
 
     def stall(self, seconds: float) -> None:
         """The client does not read for a while."""
@@ -164,6 +170,7 @@ class Link:
         if self.is_cut:
             return
         self.is_cut = True
+        self._unnoticed = client_notices_s == float("inf")
         if client_notices_s != float("inf") and self.client.life == self._client_life:
             self.client.later(client_notices_s, lambda: self.client.on_broken(self, reason))
         if gateway_notices_s != float("inf") and self.gateway.life == self._gateway_life:

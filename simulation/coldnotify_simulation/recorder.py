@@ -115,6 +115,14 @@ class RecordedDriver(Driver):
         self._event(stop=True, abandon=abandon)
         super().stop(abandon=abandon)
 
+    def connect_now(self, now: float) -> None:
+        self._event(connect_now=True)
+        super().connect_now(now)
+
+    def doubt(self, now: float, stood_still_s: float) -> None:
+        self._event(doubt=stood_still_s)
+        super().doubt(now, stood_still_s)
+
     def link_up(self, now: float, token: str = "") -> None:
         self._event(link="up", token=token)
         self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)

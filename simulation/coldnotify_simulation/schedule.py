@@ -27,6 +27,7 @@ from coldnotify_simulation.operating import Operating
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.removing import Removing
+from coldnotify_simulation.sleeping import Sleeping
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 
 ROUGH_S = 40.0
@@ -133,6 +134,7 @@ class Schedule:
         self.limiting = Limiting(seed, self.world)
         self.operating = Operating(seed, self.world)
         self.crowding = Crowding(seed, self.world)
+        self.sleeping = Sleeping(seed, self.world)
         self.kinds |= self.describing.kinds() | self.removing.kinds() | self.chatting.kinds()
         self._unreadable = Random(seed ^ 0xBADD)  # so that the rest of the schedule stays what it is
         if self._unreadable.random() < _UNREADABLE:
@@ -168,6 +170,7 @@ class Schedule:
         self.limiting.end()
         self.operating.end()
         self.crowding.end()
+        self.sleeping.end()
         world.removes_in_calm = self.removing.goes_on
         world.calm()
         online = []

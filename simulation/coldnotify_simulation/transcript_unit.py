@@ -85,6 +85,12 @@ class Unit:
             self.now_s = next_s
         self.now_s = until_s
 
+    def sleep(self, seconds: float) -> None:
+        """The machine sleeps, and wakes."""
+        self.now_s += seconds
+        self.driver.doubt(self.now_s, seconds)
+        self.go()
+
     def cut(self) -> None:
         """The connection breaks."""
         if self.session is not None:

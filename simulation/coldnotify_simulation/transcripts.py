@@ -297,6 +297,32 @@ def silence() -> Unit:
     return unit
 
 
+def asleep() -> Unit:
+    """The machine sleeps. A Ping asks whether the connection still stands; it does, it does not, and there is none."""
+    unit = Unit()
+    unit.want("a")
+    unit.go(3)
+    unit.sleep(200)
+    unit.go(1)
+    unit.mute = True
+    unit.publish("a")
+    unit.sleep(200)
+    unit.go(6)
+    unit.sleep(100)
+    unit.go(3.5)
+    unit.mute = False
+    unit.go(5)
+    unit.service.away = True
+    unit.cut()
+    unit.go(400)
+    unit.driver.connect_now(unit.now_s)
+    unit.go(WELCOME_S + 2)
+    unit.service.come_back()
+    unit.sleep(0)  # the network is another one
+    unit.go(5)
+    return unit
+
+
 SCRIPTS = (
     first_start,
     wake,
@@ -318,6 +344,7 @@ SCRIPTS = (
     registrations_refused,
     lost_answers,
     silence,
+    asleep,
 )
 
 

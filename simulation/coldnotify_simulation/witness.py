@@ -13,6 +13,7 @@ from coldnotify_schemas import topics
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.doubts import Doubts
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.kafka import Kafka
 from coldnotify_simulation.link import Link
@@ -55,6 +56,7 @@ class Witness:
         self.kafka = kafka
         self.gateways = gateways
         self.promises, self.memberships, self.messages = judges
+        self._doubts = Doubts(clock)
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
         self.received: Callable[[Client, Link, bytes], None] | None = None
@@ -144,6 +146,15 @@ class Witness:
         self.messages.on_caught_up(client, wake.since_s, wake.logs_lost)
         if wake.epoch == self.promises.epoch:
             self.memberships.on_caught_up(client, wake.since_s, wake.queries, wake.end)
+
+    def on_wakes(self, client: Client, slept_s: float) -> None:
+        """Its machine was asleep for so long."""
+        self.trace(client.name, "wakes")
+        self._doubts.on_wakes(client, slept_s)
+
+    def on_rest(self, client: Client) -> None:
+        """It has done what there was to do."""
+        self._doubts.on_rest(client)
 
     def on_stopped(self, client: Client) -> None:
         """It disconnected in order."""

@@ -87,7 +87,7 @@ class Browser:
         self._devtools("Network.emulateNetworkConditions", link)
 
     def freeze(self, *, frozen: bool) -> None:
-        """The browser gives the page no turn any more, as it does to those that nobody has looked at for long; or again."""
+        """The browser gives the page no turn any more, as one that nobody has looked at for long; or again."""
         self._devtools("Page.setWebLifecycleState", {"state": "frozen" if frozen else "active"})
 
     def screenshot(self, path: Path, *, whole_page: bool = True) -> None:

@@ -79,7 +79,9 @@ class Runner {
     else if (event.stop) {
       this.#stopping = event.abandon ? "abandoned" : "orderly";
       client.stop(event.abandon);
-    } else if (event.link === "up") {
+    } else if (event.connect_now) client.connectNow(now);
+    else if (event.doubt !== undefined) client.doubt(now, event.doubt);
+    else if (event.link === "up") {
       this.#link = "up";
       client.linkUp(now, event.token);
     } else if (event.link === "down") {

@@ -89,6 +89,10 @@ class Runner:
                 driver.subscribe_missed(Channel(name, ()), subscriber)
             case {"stop": True, "abandon": abandon}:
                 driver.stop(abandon=abandon)
+            case {"connect_now": True}:
+                driver.connect_now(now)
+            case {"doubt": stood_still_s}:
+                driver.doubt(now, stood_still_s)
             case {"link": "up", "token": token}:
                 driver.link_up(now, token)
             case {"link": "down"}:

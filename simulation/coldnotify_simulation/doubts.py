@@ -1,0 +1,37 @@
+"""What is judged of clients that slept: none believes, or keeps, a connection that died meanwhile. It is part of P2."""
+
+from coldnotify._core.standstill import LOOK_S, STOOD_STILL_S
+
+from coldnotify_simulation.client import SETTINGS, Client
+from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.promises import Broken
+
+
+class Doubts:
+    """Of all clients."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._dead: dict[Client, tuple[Link, float]] = {}
+        """A connection that died while its client slept; and since when it is awake with it, without further sleeps."""
+
+    def on_wakes(self, client: Client, slept_s: float) -> None:
+        """It slept for so long. What is less than a standstill it need not notice."""
+        link, since_s = self._dead.get(client, (None, self._clock.now_s))
+        if link is not None and link is client.link:
+            self._dead[client] = link, since_s + slept_s
+        elif client.link is not None and client.link.is_cut and slept_s > STOOD_STILL_S:
+            self._dead[client] = client.link, self._clock.now_s
+
+    def on_rest(self, client: Client) -> None:
+        """It has done what it had to do."""
+        link, since_s = self._dead.get(client, (None, 0.0))
+        if link is None:
+            return
+        if client.link is not link:
+            del self._dead[client]
+        elif client.caught_up:
+            raise Broken(f"P2: {client.name} says that it is caught up over a connection that died while it slept")
+        elif self._clock.now_s - since_s > SETTINGS.silence_grace_s + LOOK_S and not client.disconnects:
+            raise Broken(f"P2: {client.name} keeps a connection that died while it slept")
