@@ -40,7 +40,8 @@ export const NEWEST_BYTES_MAX = 256 * 1024;
 export interface Settings {
   /** A Ping is sent after this long without anything else: a whole number from 1 to 86,400. */
   readonly keepaliveS: number;
-  /** A gateway that is silent for 1.5 keepalives and this after a Ping is given up. */
+  /** A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the page stood
+   * still. */
   readonly silenceGraceS: number;
   /** A registration that is not answered is asked for again after this long. */
   readonly requestTimeoutS: number;

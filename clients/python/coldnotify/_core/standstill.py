@@ -5,7 +5,7 @@ before it says that it is caught up; what it finds, it tells the driver (`Driver
 """
 
 LOOK_S = 5.0
-"""A shell looks this often: so late does it notice a sleep by itself. A look costs some 20 us."""
+"""A shell looks this often: so late does it notice a sleep by itself. A look costs 0.2 ms of CPU, so 0.16 s an hour."""
 STOOD_STILL_S = 10.0
 """More than this between two looks is a standstill. A busy machine is late by less, as a rule; if it is not, that costs
 one Ping. What slept for less has lost no connection by that."""
