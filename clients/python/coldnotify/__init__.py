@@ -49,6 +49,7 @@ from coldnotify.errors import (
     StateError,
     StateInUse,
     StateMismatch,
+    UsedAfterFork,
 )
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.notification import Notification
@@ -94,4 +95,5 @@ __all__ = [
     "StateMismatch",
     "Status",
     "Subscription",
+    "UsedAfterFork",
 ]

@@ -202,6 +202,11 @@ class Link:
             self.problem = problem
         self._close_socket()
 
+    def forked(self) -> None:
+        """A child lets go of the socket, and says nothing on it."""
+        if self._socket is not None:
+            self._socket.close()
+
     def _flush(self) -> None:
         while self._unsent and self._socket is not None:
             try:

@@ -9,6 +9,7 @@ from coldnotify._clock import sleep_counting_clock
 from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, Status
 from coldnotify._core.reconnect import Address
 from coldnotify._core.standstill import Standstill
+from coldnotify._forked import Owner
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.errors import StateError
@@ -44,9 +45,11 @@ class Run:
         on_error: OnError | None,
         ended: Callable[[], None],
         wake: Callable[[], None],
+        owner: Owner,
     ) -> None:
         """`new_driver` is called with the time. `callback_of`: by number, unless it was disposed of. `ended`: the run
         is over, the state file is let go. `wake`: the hands look again."""
+        self.owner = owner
         self._clock = sleep_counting_clock()
         now = self._clock()
         self.driver = new_driver(now)

@@ -22,6 +22,7 @@ from coldnotify._core.session import Identity
 from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, Settings
 from coldnotify._core.since import since_of
 from coldnotify._core.wishes import Wishes
+from coldnotify._forked import Owner, in_children
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication, SessionPublishing
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscriber, Subscription
@@ -40,7 +41,8 @@ _ID_BYTES = 12
 
 
 class Shell:
-    """The part of `Notify` that both forms share. Its methods may be called from any thread."""
+    """The part of `Notify` that both forms share. Its methods may be called from any thread. In a child of fork() all
+    raise UsedAfterFork once it was connected, or has published; disconnect() does nothing there."""
 
     def __init__(
         self,
@@ -124,6 +126,19 @@ class Shell:
         self._publishing: SessionPublishing | None = None
         self._publishing_lock = threading.Lock()
         """Guards `_publishing`; `_lock` is not taken within it."""
+        self._owner = self._owned()
+        in_children(self)
+
+    def _owned(self) -> Owner:
+        identity = self._identity
+        what = f"Notify of {identity.domain}/{identity.group}/{identity.client}"
+        return Owner(what, "make another one in this process, of another client and with a state file of its own")
+
+    def forked(self) -> None:
+        """What was never connected, and has published nothing, is a child's own there. Nobody holds its locks."""
+        if self._run is None and self._publishing is None:
+            self._lock, self._publishing_lock = threading.RLock(), threading.Lock()
+            self._owner = self._owned()
 
     # What the application asks for
 
@@ -132,6 +147,7 @@ class Shell:
 
         Registering what is registered already changes nothing and costs nothing. Raises ValueError for what is no name.
         """
+        self._owner.check()
         check_object(object_id)
         with self._lock:
             (self._driver or self._wishes).register(object_id)
@@ -146,6 +162,7 @@ class Shell:
     def register_only(self, object_ids: Iterable[str]) -> list[Registration]:
         """Want exactly these objects by their names: the others are unregistered. Queries and channels stay. Raises
         ValueError, before anything is changed."""
+        self._owner.check()
         if isinstance(object_ids, str):
             raise ValueError("object_ids: is one text, not several")
         names = [check_object(name) for name in object_ids]
@@ -183,6 +200,7 @@ class Shell:
         wanted already goes on where it is. `attributes`: only messages that are sent to one of these, or to all. Of one
         name there is one set of attributes, the one that was said last. Raises ValueError, which names the argument.
         """
+        self._owner.check()
         interest, begins = channel_by(name, attributes), since_of(since)
         with self._lock:
             (self._driver or self._wishes).register_channel(interest, begins)
@@ -192,6 +210,7 @@ class Shell:
     def unregister_channel(self, name: str) -> None:
         """Want no message of this channel any more: its subscriptions end, the service is told. Raises ValueError for
         what is no name."""
+        self._owner.check()
         channel_by(name)
         with self._lock:
             (self._driver or self._wishes).unregister_channel(name)
@@ -262,9 +281,11 @@ class Shell:
 
     def pending(self) -> Pending:
         """How many publishes wait to be answered, and for how long. Raises OutboxError."""
+        self._owner.check()
         return self._open_publishing().pending()
 
     def _publish(self, outgoing: Outgoing, *, acknowledged: bool) -> Publication | None:
+        self._owner.check()
         check_frame(outgoing)
         if acknowledged:
             with self._lock:
@@ -316,6 +337,7 @@ class Shell:
         self._wake()
 
     def _register_query(self, query: Query, descriptions: bool) -> QueryRegistration:
+        self._owner.check()
         with self._lock:
             asked = self._driver or self._wishes
             asked.register(query)
@@ -324,24 +346,29 @@ class Shell:
         return QueryRegistration(self, query)
 
     def _unregister(self, interest: Interest) -> None:
+        self._owner.check()
         with self._lock:
             (self._driver or self._wishes).unregister(interest)
             self._unsubscribe_all(lambda other: other == interest)
         self._wake()
 
     def _current(self, object_id: str) -> Notification | None:
+        self._owner.check()
         with self._lock:
             return None if self._driver is None else self._driver.current(object_id)
 
     def _members(self, query: Query) -> frozenset[str]:
+        self._owner.check()
         with self._lock:
             return frozenset() if self._driver is None else self._driver.members(query)
 
     def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
+        self._owner.check()
         with self._lock:
             return {} if self._driver is None else self._driver.descriptions(query)
 
     def _subscribe(self, *subscribers: Subscriber) -> Subscription:
+        self._owner.check()
         for one in subscribers:
             if not callable(one.callback):
                 raise ValueError(f"{'on_missed' if one.missed else 'callback'}: {one.callback!r} cannot be called")
@@ -358,6 +385,7 @@ class Shell:
         return Subscription(self, *numbers)
 
     def _unsubscribe(self, number: int) -> None:
+        self._owner.check()
         with self._lock:
             subscriber = self._subscribers.pop(number, None)
             if subscriber is not None and self._driver is not None:
@@ -384,18 +412,21 @@ class Shell:
     @property
     def connected(self) -> bool:
         """Whether there is a session: the service has answered."""
+        self._owner.check()
         with self._lock:
             return self._driver is not None and self._driver.connected
 
     @property
     def caught_up(self) -> bool:
         """Whether everything owed has been told, and all callbacks have returned."""
+        self._owner.check()
         with self._lock:
             return self._run is not None and self._run.caught_up()
 
     @property
     def status(self) -> Status:
         """What the client is doing."""
+        self._owner.check()
         with self._lock:
             return STOPPED if self._run is None else self._run.status()
 
@@ -429,6 +460,7 @@ class Shell:
                 self._on_error,
                 self._ended,
                 self._wake,
+                self._owner,
             )
             with self._lock:
                 self._wishes.apply(run.driver)

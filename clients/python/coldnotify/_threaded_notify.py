@@ -15,6 +15,7 @@ from typing import Self
 
 from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Report, Save, Send, Tell
 from coldnotify._core.settings import LINGER_S
+from coldnotify._forked import in_children
 from coldnotify._link import CarriedLink, LinkState
 from coldnotify._run import Run, logger
 from coldnotify._shell import Shell
@@ -33,6 +34,7 @@ class Notify(Shell):
         `timeout_s`, waits up to so long to be caught up, as `wait_caught_up` does. Raises StateError (the state file
         cannot be used, is in use, belongs to another client), ValueError (a certificate cannot be used).
         """
+        self._owner.check()
         with self._lock:
             threads = self._threads
             if threads is not None and threads.run.driver.needs_new_start:
@@ -55,6 +57,7 @@ class Notify(Shell):
 
         False at once if the client does not run, or the service refuses it.
         """
+        self._owner.check()
         threads = self._threads
         return threads is not None and threads.wait_caught_up(timeout_s)
 
@@ -63,8 +66,11 @@ class Notify(Shell):
         is stopped.
 
         A callback that still runs after `timeout_s` is left to itself; what it was told will be told again. From within
-        a callback it does not wait: the stop comes as soon as that callback has returned.
+        a callback it does not wait: the stop comes as soon as that callback has returned. In a child of fork() it does
+        nothing: the parent's client goes on.
         """
+        if not self._owner.is_here:
+            return
         with self._lock:
             threads, self._threads = self._threads, None
         self._close_publishing()
@@ -104,8 +110,17 @@ class _Threads:
         # Daemons: a program that forgets to disconnect can still end; the state file is whole at any instant.
         self._io = threading.Thread(target=self._run_io, name=f"coldnotify-io-{name}", daemon=True)
         self._callbacks = threading.Thread(target=self._run_callbacks, name=f"coldnotify-callbacks-{name}", daemon=True)
+        in_children(self)
         self._io.start()
         self._callbacks.start()
+
+    def forked(self) -> None:
+        """A child has neither of the threads, and lets go of what they use."""
+        if not self.run.driver.over:
+            os.close(self._wake_r)
+            os.close(self._wake_w)
+        if self._link is not None:
+            self._link.forked()
 
     # From other threads
 
@@ -229,7 +244,7 @@ class _Threads:
     # The callback thread
 
     def _run_callbacks(self) -> None:
-        while True:
+        while self.run.owner.is_here:
             with self._changed:
                 action, at = self.run.next_call()
                 if action is None:
@@ -260,5 +275,7 @@ class _Threads:
             except BaseException as error:
                 # Also SystemExit: it would end this thread, and nobody would be told anything any more.
                 failed[number] = error
+            if not self.run.owner.is_here:
+                return  # the callback has forked: this is the child, which ends with this thread
         self.run.called(job, failed)
         self.wake()

@@ -9,6 +9,7 @@ the event loop and must not block. The state file is written on a thread.
 
 import asyncio
 import inspect
+import os
 import ssl
 from contextlib import suppress
 from types import TracebackType
@@ -18,6 +19,7 @@ from coldnotify._carriers import Carrier, CarrierError
 from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Report, Save, Send, Tell
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import LINGER_S
+from coldnotify._forked import in_children
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
 from coldnotify._run import Run, logger
 from coldnotify._shell import Shell
@@ -54,6 +56,7 @@ class Notify(Shell):
         `timeout_s`, waits up to so long to be caught up, as `wait_caught_up` does. Raises StateError (the state file
         cannot be used, is in use, belongs to another client), ValueError (a certificate cannot be used).
         """
+        self._owner.check()
         if self._tasks is not None and self._tasks.run.driver.needs_new_start:
             await self.disconnect(LINGER_S)
         if self._tasks is None:
@@ -67,14 +70,18 @@ class Notify(Shell):
 
         False at once if the client does not run, or the service refuses it.
         """
+        self._owner.check()
         return self._tasks is not None and await self._tasks.wait_caught_up(timeout_s)
 
     async def disconnect(self, timeout_s: float = 5.0) -> None:
         """Stop: begin no callback any more, wait for the one that runs, save, acknowledge, say Bye.
 
         No change if it is stopped. A callback that still runs after `timeout_s` is cancelled; what it was told will be
-        told again. From within a callback it does not wait: the stop comes as soon as that callback has returned.
+        told again. From within a callback it does not wait: the stop comes as soon as that callback has returned. In a
+        child of fork() it does nothing: the parent's client goes on.
         """
+        if not self._owner.is_here:
+            return
         tasks, self._tasks = self._tasks, None
         await asyncio.to_thread(self._close_publishing)
         if tasks is None:
@@ -110,8 +117,14 @@ class _Tasks:
         self._wake = asyncio.Event()
         self._calls = asyncio.Event()
         self._changed = asyncio.Event()
+        in_children(self)
         self._io = asyncio.create_task(self._run_io(), name=f"coldnotify-io-{name}")
         self._callbacks = asyncio.create_task(self._run_callbacks(), name=f"coldnotify-callbacks-{name}")
+
+    def forked(self) -> None:
+        """A child's loop, if it goes on, has neither of the tasks, and no connection."""
+        if self._link is not None:
+            self._link.forked()
 
     # From other tasks and threads
 
@@ -151,15 +164,19 @@ class _Tasks:
 
     async def _run_io(self) -> None:
         try:
-            while await self._step():
+            while self.run.owner.is_here and await self._step():
                 pass
         except Exception:
             logger.exception("the client stops: this is a bug in it")
         finally:
-            if self._link is not None:
-                self._link.abort("stopped")
-            self.run.end()
-            self._tell_changed()
+            if self.run.owner.is_here:
+                self._end()
+
+    def _end(self) -> None:
+        if self._link is not None:
+            self._link.abort("stopped")
+        self.run.end()
+        self._tell_changed()
 
     async def _step(self) -> bool:
         """Execute one action, or sleep until there is one. False: there is none any more."""
@@ -208,7 +225,7 @@ class _Tasks:
     # The callback task
 
     async def _run_callbacks(self) -> None:
-        while True:
+        while self.run.owner.is_here:
             self._calls.clear()
             action, at = self.run.next_call()
             match action:
@@ -249,6 +266,8 @@ class _Tasks:
                 failed[number] = error
             except Exception as error:
                 failed[number] = error
+            if not self.run.owner.is_here:
+                return  # the callback has forked: this is the child
         self.run.called(job, failed)
         self.wake()
 
@@ -307,8 +326,18 @@ class _Link(asyncio.Protocol):
                 self.abort(problem)
             self._tasks.wake()
 
+    def forked(self) -> None:
+        """A child's descriptor leads nowhere. Its loop shares what it waits on with its parent's, so it is not closed:
+        what is done to a number that the child has again would be done to the parent's connection."""
+        self._over = True
+        found = None if self._transport is None else self._transport.get_extra_info("socket")
+        if found is not None:
+            nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(nowhere, found.fileno(), inheritable=False)
+            os.close(nowhere)
+
     def data_received(self, data: bytes) -> None:
-        if self._ended_sending:
+        if self._ended_sending or not self._run.owner.is_here:
             return
         try:
             said = self._carrier.receive(data)
@@ -334,6 +363,8 @@ class _Link(asyncio.Protocol):
         self._writable = False
 
     def resume_writing(self) -> None:
+        if not self._run.owner.is_here:
+            return
         self._writable = True
         self._run.sent()
         self._tasks.wake()

@@ -63,8 +63,8 @@ class Connection:
     """A Ping is sent after this long without anything else: 1 to 86,400. Longer saves battery, shorter notices a dead
     link sooner."""
     silence_grace_s: float = SILENCE_EXTRA_S
-    """A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the machine slept
-    or the program stood still."""
+    """A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the machine
+    slept or the program stood still."""
     request_timeout_s: float = ANSWER_S
     """A registration that is not answered is asked for again after this long."""
     ack_delay_s: float = ACK_DELAY_S

@@ -9,6 +9,7 @@
     |   |-- OutboxInUse             another process (or another publisher) uses it
     |   |-- OutboxFull              too much waits in it to be published
     |   `-- OutboxDamaged           parts of it cannot be read; they have been set aside (reported)
+    |-- UsedAfterFork               a child process uses what is its parent's: nothing was done
     |-- PublishRefused              the service refuses a publish for ever        (also reported)
     |-- CallbackFailed              a callback raised; it will be tried again    (reported)
     |-- ObjectParked                its callbacks raised too often               (reported)
@@ -72,6 +73,11 @@ class OutboxDamaged(OutboxError):
         super().__init__(message)
         self.aside = aside
         """The file that they are in."""
+
+
+class UsedAfterFork(ColdNotifyError):
+    """A child of fork() uses what belongs to its parent, which has its threads and goes on with it. Nothing was done;
+    the message says what the child is to do instead."""
 
 
 class PublishRefused(ColdNotifyError):

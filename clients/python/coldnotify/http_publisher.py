@@ -21,6 +21,7 @@ Exceptions
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
         OutboxInUse               another process or publisher uses it
+    UsedAfterFork                 one with an outbox is used in a child of fork(): nothing was done, make another one
 """
 
 import base64
@@ -48,7 +49,7 @@ from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
 from coldnotify._publishing.turns import NoTurn, Refused, Turns
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
-from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse
+from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse, UsedAfterFork
 
 __all__ = [
     "Accepted",
@@ -67,6 +68,7 @@ __all__ = [
     "Published",
     "Rejected",
     "Sent",
+    "UsedAfterFork",
 ]
 
 _BAD_INPUT, _FORBIDDEN, _NOT_KNOWN, _CONFLICT = (400, 413), 403, 404, 409

@@ -34,6 +34,7 @@ Exceptions
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
         OutboxInUse               another process or publisher uses it
+    UsedAfterFork                 it is used in a child of fork(): nothing was done there, make another one
     NotApplied                    (a TimeoutError) too few clients have applied a version in time
         NeverApplied              none ever will: it was stale or rejected; `outcome` says what is newest instead
     LedgerRefused                 the HTTP service does not say who has applied what
@@ -101,7 +102,7 @@ from coldnotify._publishing.published import (
 from coldnotify._publishing.sender import QUEUE_MAX, Flow, Sender
 from coldnotify._publishing.tracing import trace_of
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
-from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse
+from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse, UsedAfterFork
 
 __all__ = [
     "OFFSET_NOT_KNOWN",
@@ -132,6 +133,7 @@ __all__ = [
     "Receipt",
     "Rejected",
     "Sent",
+    "UsedAfterFork",
     "make_message",
     "make_record",
 ]

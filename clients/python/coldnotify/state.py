@@ -9,6 +9,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from coldnotify._forked import in_children
 from coldnotify.errors import StateError, StateInUse
 
 
@@ -23,6 +24,11 @@ class State:
         self._memory: bytes | None = None
         self._lock: int | None = None
         self._in_use = False
+        in_children(self)
+
+    def forked(self) -> None:
+        """A child has not opened it, whatever its parent has: the lock stays its parent's."""
+        self.close()
 
     def __repr__(self) -> str:
         return f"State({None if self._path is None else str(self._path)!r})"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import Outgoing
+from coldnotify._forked import Owner
 from coldnotify.errors import OutboxDamaged
 
 
@@ -55,6 +56,7 @@ class Outbox(ABC):
 
     def __init__(self, queue: OutboxQueue) -> None:
         self._queue = queue
+        self.owner = Owner("the outbox", "open another one, with a directory of its own, in this process")
         self._lock = threading.Lock()
         """Guards the queue."""
         self._closed = False
@@ -72,13 +74,14 @@ class Outbox(ABC):
         on_numbered: Callable[[list[Kept]], None] = lambda _: None,
         version_min: int = 0,
     ) -> list[Kept]:
-        """Keeps these, all or none; returns when they are kept. Raises OutboxFull, OutboxError.
+        """Keeps these, all or none; returns when they are kept. Raises OutboxFull, OutboxError, UsedAfterFork.
 
         `on_numbered` is told what they are before anybody can take them.
         """
 
     def take(self, records_max: int, bytes_max: int) -> list[Kept]:
         """The next ones; they are under way from now on."""
+        self.owner.check()
         with self._lock:
             return self._queue.take(records_max, bytes_max)
 
@@ -110,7 +113,8 @@ class Outbox(ABC):
         """A record was refused for ever. Raises OutboxError."""
 
     def pending(self) -> Pending:
-        """How much waits, and for how long."""
+        """How much waits, and for how long. Raises UsedAfterFork."""
+        self.owner.check()
         with self._lock:
             oldest_ms = self._queue.oldest_ms
             age_s = 0.0 if oldest_ms is None else max(0.0, time.time() - oldest_ms / 1000)
@@ -118,4 +122,4 @@ class Outbox(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing is accepted any more."""
+        """Nothing is accepted any more. In a child of fork() it does nothing."""

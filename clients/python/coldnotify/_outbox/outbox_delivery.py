@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outgoing import Outgoing
+from coldnotify._forked import Owner
 from coldnotify._outbox.outbox_base import Outbox, Rejected
 from coldnotify._outbox.outbox_directory import SYNC_S
 from coldnotify.errors import OutboxError
@@ -79,10 +80,33 @@ class Delivered(NamedTuple):
 
 
 class Delivery(concurrent.futures.Future[Delivered]):
-    """Also ends with RejectedForEver, or with NotYet when the outbox was closed before."""
+    """Also ends with RejectedForEver, or with NotYet when the outbox was closed before.
+
+    In a child of fork() nobody would settle it: whatever is asked of it raises UsedAfterFork there.
+    """
 
     version: int | None = None
     """That the record has by now, if it was numbered anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owner = Owner("a publish in an outbox", "ask in the process that published it")
+
+    def done(self) -> bool:
+        self._owner.check()
+        return super().done()
+
+    def result(self, timeout: float | None = None) -> Delivered:
+        self._owner.check()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._owner.check()
+        return super().exception(timeout)
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Delivered]], object]) -> None:
+        self._owner.check()
+        super().add_done_callback(fn)
 
 
 class OutboxDelivery:
@@ -96,6 +120,7 @@ class OutboxDelivery:
     ) -> None:
         """Starts it. `on_rejected` is called in it."""
         self._directory, self._carrier, self._on_rejected = directory, carrier, on_rejected
+        self._owner = directory.owner
         self._changed = threading.Condition()
         """Guards what follows; notified when there is something new."""
         self._stopping = False
@@ -116,7 +141,9 @@ class OutboxDelivery:
     # -- what comes ----------------------------------------------------------------------------------------------------
 
     def accept(self, outgoings: Sequence[Outgoing], version_min: int = 0) -> list[tuple[Kept, Delivery]]:
-        """Keeps these, all or none; each with what is settled once it is published. Raises OutboxFull, OutboxError."""
+        """Keeps these, all or none; each with what is settled once it is published. Raises OutboxFull, OutboxError,
+        UsedAfterFork."""
+        self._owner.check()
         deliveries: dict[int, Delivery] = {}
 
         def expect(records: list[Kept]) -> None:
@@ -141,7 +168,8 @@ class OutboxDelivery:
         return self._last_error
 
     def flush(self, timeout_s: float) -> int:
-        """Waits until the outbox is empty, at most `timeout_s`; how many records are left."""
+        """Waits until the outbox is empty, at most `timeout_s`; how many records are left. Raises UsedAfterFork."""
+        self._owner.check()
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             while (left := self._directory.pending().records) and not self._stopping:
@@ -150,7 +178,10 @@ class OutboxDelivery:
         return left
 
     def close(self, timeout_s: float) -> None:
-        """Waits as flush() does; what is left stays in the outbox, for the next start. May be called twice."""
+        """Waits as flush() does; what is left stays in the outbox, for the next start. May be called twice. In a child
+        of fork() it does nothing."""
+        if not self._owner.is_here:
+            return
         self.flush(timeout_s)
         with self._changed:
             already, self._stopping = self._stopping, True

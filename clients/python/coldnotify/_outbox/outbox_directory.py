@@ -24,6 +24,7 @@ from pathlib import Path
 from coldnotify._core.outbox_log import Kept, Log, NewerLog
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import Outgoing
+from coldnotify._forked import in_children
 from coldnotify._outbox.outbox_base import Outbox, Rejected, rejected_of
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxInUse
 
@@ -85,6 +86,14 @@ class OutboxDirectory(Outbox):
                 os.close(self._log_file)
             os.close(self._lock_file)
             raise
+        in_children(self)
+
+    def forked(self) -> None:
+        """A child lets go of both files: they are its parent's."""
+        if not self._closed:
+            os.close(self._log_file)
+            os.close(self._lock_file)
+        self._closed = True
 
     def __str__(self) -> str:
         return str(self._path)
@@ -97,10 +106,11 @@ class OutboxDirectory(Outbox):
         on_numbered: Callable[[list[Kept]], None] = lambda _: None,
         version_min: int = 0,
     ) -> list[Kept]:
-        """Keeps these, all or none; returns when they are durable. Raises OutboxFull, OutboxError.
+        """Keeps these, all or none; returns when they are durable. Raises OutboxFull, OutboxError, UsedAfterFork.
 
         `on_numbered` is told what they are before anybody can take them.
         """
+        self.owner.check()
         with self._lock:
             self._check_open()
             made = self._queue.accept(outgoings, time.time_ns() // 1_000_000, version_min)
@@ -162,6 +172,7 @@ class OutboxDirectory(Outbox):
 
     def settle(self, numbers: Sequence[int]) -> None:
         """These are published, or set aside. That is written at once, and durable within SYNC_S: see sync()."""
+        self.owner.check()
         if not numbers:
             return
         with self._disk:
@@ -177,6 +188,7 @@ class OutboxDirectory(Outbox):
 
     def sync(self, older_than_s: float = 0.0) -> None:
         """Makes durable what is settled, if the last time is so long ago."""
+        self.owner.check()
         with self._disk:
             if self._closed or not self._unsynced or time.monotonic() - self._synced_s < older_than_s:
                 return
@@ -194,6 +206,7 @@ class OutboxDirectory(Outbox):
 
     def set_aside(self, kept: Kept, reason: str) -> Rejected:
         """Writes a record that was refused for ever to rejected.jsonl. Raises OutboxError."""
+        self.owner.check()
         said, rejected = kept.outgoing, rejected_of(kept, reason)
         fields = {name: value for name, value in {**said._asdict(), **rejected._asdict()}.items() if value is not None}
         for name in ("name", "is_message", "payload"):
@@ -219,16 +232,20 @@ class OutboxDirectory(Outbox):
     # -- how it stands -------------------------------------------------------------------------------------------------
 
     def __contains__(self, number: object) -> bool:
+        self.owner.check()
         with self._lock:
             return number in self._queue
 
     def domains_and_groups(self) -> set[tuple[str, str]]:
         """Of all that waits."""
+        self.owner.check()
         with self._lock:
             return self._queue.domains_and_groups()
 
     def close(self) -> None:
-        """Lets it go; what waits is kept. May be called twice."""
+        """Lets it go; what waits is kept. May be called twice. In a child of fork() it does nothing."""
+        if not self.owner.is_here:
+            return
         self.sync()
         with self._disk, self._lock:
             if self._closed:

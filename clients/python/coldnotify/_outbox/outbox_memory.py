@@ -25,7 +25,8 @@ class OutboxMemory(Outbox):
         on_numbered: Callable[[list[Kept]], None] = lambda _: None,
         version_min: int = 0,
     ) -> list[Kept]:
-        """Keeps these, all or none. Raises OutboxFull, OutboxError."""
+        """Keeps these, all or none. Raises OutboxFull, OutboxError, UsedAfterFork."""
+        self.owner.check()
         with self._lock:
             if self._closed:
                 raise OutboxError("outbox: is closed; nothing was accepted")
@@ -52,6 +53,8 @@ class OutboxMemory(Outbox):
         return rejected_of(kept, reason)
 
     def close(self) -> None:
-        """Nothing is accepted any more."""
+        """Nothing is accepted any more. In a child of fork() it does nothing."""
+        if not self.owner.is_here:
+            return
         with self._lock:
             self._closed = True

@@ -27,6 +27,7 @@ from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from coldnotify._forked import Owner
 from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Repeat
 from coldnotify._publishing.stamping import STAMPS_MAX, StampClock, Stamps
@@ -192,6 +193,7 @@ class Sender:
             "reconnect.backoff.max.ms": 1000,
             **kafka_config,
         }
+        self._owner = Owner("Publisher", "make another one in this process")
         self._settled = threading.Condition()
         """Guards what follows; notified at each acknowledgement."""
         # Several publishers of one Kafka measure at the same times, by Unix time.
@@ -222,7 +224,9 @@ class Sender:
     # -- the topic's partitions ----------------------------------------------------------------------------------------
 
     def lookup_needed(self) -> Lookup | None:
-        """Asks for the topic's partitions where that is due; the answer to wait for, None if none need be."""
+        """Asks for the topic's partitions where that is due; the answer to wait for, None if none need be. Raises
+        UsedAfterFork, as all that follows."""
+        self._owner.check()
         with self._settled:
             if self._closed or (self._partitions is not None and self._known_for_less_than(PARTITIONS_REFRESH_S)):
                 return None
@@ -273,6 +277,7 @@ class Sender:
 
         Raises NotNow, and PublishError when the record cannot be sent at all.
         """
+        self._owner.check()
         key = f"{domain}/{group}/{object_}"
         topic = OBJECTS
         headers: list[tuple[str, str | bytes | None]] = []
@@ -360,17 +365,20 @@ class Sender:
     @property
     def flow(self) -> Flow:
         """How its flow control stands."""
+        self._owner.check()
         with self._settled:
             return Flow(self._flow.limit, self._flow.in_flight, len(self._waiting), self._flow.window)
 
     def wait_for_room(self, timeout_s: float) -> None:
         """After NotNow: returns when trying again may help, at most after `timeout_s`."""
+        self._owner.check()
         with self._settled:
             self._settled.wait(timeout_s)
 
     def room(self, *, first: bool) -> Room:
         """After NoRoom: settled when there is room for whoever asked, or cancelled by him. `first`: not behind the
         others; he has waited already."""
+        self._owner.check()
         room: Room = concurrent.futures.Future()
         with self._settled:
             if self._flow.free and not self._waiting:
@@ -403,12 +411,16 @@ class Sender:
 
     def flush(self, timeout_s: float) -> int:
         """Waits until nothing is on its way, at most `timeout_s`; how many records still are."""
+        self._owner.check()
         with self._settled:
             self._settled.wait_for(lambda: not self._flow.in_flight, timeout_s)
             return self._flow.in_flight
 
     def close(self, timeout_s: float) -> None:
-        """Takes nothing more, waits as flush() does, gives up the rest. May be called twice."""
+        """Takes nothing more, waits as flush() does, gives up the rest. May be called twice. In a child of fork() it
+        does nothing."""
+        if not self._owner.is_here:
+            return
         with self._settled:
             already, self._closed = self._closed, True
         if already:

@@ -4,10 +4,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from coldnotify_schemas.flow.beginnings import HTTP
 from coldnotify_schemas.flow.flow_limit import FlowLimit
 from coldnotify_schemas.flow.pacing import Pacing
+
+from coldnotify._forked import in_children
 
 
 class NoTurn(Exception):
@@ -29,9 +32,17 @@ class Turns:
 
     def __init__(self, controller: str, in_flight_max: int) -> None:
         """Raises ValueError where there is no such controller."""
+        self._begin = partial(FlowLimit.named, controller, in_flight_max, HTTP)
         self._changed = threading.Condition()
         """Guards what follows; notified when a permit is given back."""
-        self._limit = FlowLimit.named(controller, in_flight_max, HTTP, time.time() - time.monotonic())
+        self._limit = self._begin(time.time() - time.monotonic())
+        self._pacing = Pacing()
+        in_children(self)
+
+    def forked(self) -> None:
+        """A child begins with none under way: the requests of its parent's threads are not its own."""
+        self._changed = threading.Condition()
+        self._limit = self._begin(time.time() - time.monotonic())
         self._pacing = Pacing()
 
     @property

@@ -6,12 +6,13 @@ import ssl
 import threading
 import time
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 from coldnotify_schemas import wire_pb2 as wire
 
+from coldnotify._forked import Owner, in_children
 from coldnotify.testing.service import Service
 from coldnotify.testing.service_session import Session
 
@@ -24,8 +25,8 @@ class FakeService:
     ) -> None:
         """Listens from here on; `port` 0: any free one. Raises OSError if the port is taken."""
         self.service = service or Service()
-        self.lock = threading.RLock()
-        """Take it to touch `service` or its sessions, and call `wake` after."""
+        self._lock = threading.RLock()
+        self._owner = Owner("FakeService", "start another one in this process")
         self.accepted = 0
         """Connections so far."""
         self._ssl_context = ssl_context
@@ -37,7 +38,21 @@ class FakeService:
         self._wake_r, self._wake_w = socket.socketpair()
         self._wake_r.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="coldnotify-fake-service", daemon=True)
+        in_children(self)
         self._thread.start()
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Take it to touch `service` or its sessions, and call `wake` after. Raises UsedAfterFork."""
+        self._owner.check()
+        return self._lock
+
+    def forked(self) -> None:
+        """A child lets go of the port, and of all connections."""
+        for end in (self._listener, self._wake_r, self._wake_w):
+            end.close()
+        for connection in self._connections.values():
+            connection.forked()
 
     def publish(
         self,
@@ -135,7 +150,9 @@ class FakeService:
             self._wake_w.send(b"w")
 
     def stop(self) -> None:
-        """Close everything."""
+        """Close everything. In a child of fork() it does nothing."""
+        if not self._owner.is_here:
+            return
         self._stopping = True
         self.wake()
         self._thread.join()
@@ -225,6 +242,10 @@ class _Connection:
             self.broken = True
         if self.session.closed and not self.unsent:
             self.broken = True
+
+    def forked(self) -> None:
+        """A child lets go of the socket."""
+        self._socket.close()
 
     def close(self) -> None:
         """Close the socket."""
