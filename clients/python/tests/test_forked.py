@@ -488,26 +488,31 @@ with Publisher(kafka, timeout_s=60) as publisher, Publisher(kafka, timeout_s=60,
     assert said["pending"] == 0
 
 
-def test_a_service_in_memory_is_refused_in_a_child_which_keeps_no_port(tmp_path: Path) -> None:
+def test_a_service_in_memory_is_refused_in_a_child_which_keeps_no_port() -> None:
     said = outcome(
         """
-with FakeService() as service:
+def sockets():
+    links = [os.readlink(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd") if int(number) > 2
+             and os.path.lexists(f"/proc/self/fd/{number}")]
+    return sum(link.startswith("socket:") for link in links)
+
+with FakeService() as service, Notify("d", "g", "c", State(None), Connection(f"127.0.0.1:{service.port}")) as notify:
+    assert notify.wait_caught_up(60)
+    before = sockets()
+
     def work():
+        left = sockets()
         said = [said_by(lambda: service.publish("d", "g", "a")), said_by(service.received)]
         service.stop()
-        return said
+        return [left, said]
+
     child = in_child(work)
     service.publish("d", "g", "a")
-    port = service.port
-    pid = os.fork()
-    if pid == 0:
-        time.sleep(600)
-        os._exit(0)
-with FakeService(port=port):
-    pass
-os.kill(pid, 9)
-say(child=child)
+    say(before=before, child=child)
 """
     )
-    assert all_told(said["child"][0])
-    assert said["child"][1] == 0
+    assert said["before"] == 5, "a port, what wakes its thread, and both ends of a connection"
+    (left, uses), status = said["child"]
+    assert left == 0
+    assert all_told(uses)
+    assert status == 0
