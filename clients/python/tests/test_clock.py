@@ -18,12 +18,12 @@ def test_elsewhere_it_is_the_greater_of_what_two_clocks_say_has_passed(monkeypat
     monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
     now = sleep_counting_clock()
     assert isinstance(now, TwoClocks)
-    began = now()
+    began: float = now()
 
     def passed(wall_s: float, monotonic_s: float) -> float:
         clocks["wall"] += wall_s
         clocks["monotonic"] += monotonic_s
-        return now() - began
+        return float(now() - began)
 
     assert passed(3.0, 3.0) == 3.0
     assert passed(200.0, 0.5) == 203.0  # it slept

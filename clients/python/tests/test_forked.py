@@ -80,6 +80,10 @@ class Program:
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
+    def asked(self, line: str) -> Any:
+        self.hears(line)
+        return self.says()
+
 
 @contextmanager
 def program(text: str, *arguments: object) -> Iterator[Program]:
@@ -318,13 +322,12 @@ def test_a_client_goes_on_in_its_parent_and_is_refused_in_a_child(
         assert status == 0
         service.publish(DOMAIN, GROUP, "a", 1, version=7)
         for _ in range(2):
-            parent.hears("publish")
-            last = parent.says()
-        wait_for(lambda: parent.hears("look") or parent.says()["told"] == [None, 7], "told")
+            last = parent.asked("publish")
+        wait_for(lambda: parent.asked("look")["told"] == [None, 7], "told")
         assert last["caught_up"]
         # Behind its end, too.
         service.publish(DOMAIN, GROUP, "a", 2, version=8)
-        wait_for(lambda: parent.hears("look") or parent.says()["told"] == [None, 7, 8], "told once")
+        wait_for(lambda: parent.asked("look")["told"] == [None, 7, 8], "told once")
         assert service.accepted == 1, "nobody ended the connection"
         assert not [frame for frame in service.received() if frame.HasField("bye")]
         parent.hears("end")
@@ -362,7 +365,7 @@ with Notify(DOMAIN, GROUP, CLIENT, State(state), Connection(f"127.0.0.1:{port}")
         service.publish(DOMAIN, GROUP, "a", version=1)
         assert parent.says() == {"status": 0}
         service.publish(DOMAIN, GROUP, "a", version=2)
-        wait_for(lambda: parent.hears("look") or parent.says()["told"] == [None, 1, 2], "told")
+        wait_for(lambda: parent.asked("look")["told"] == [None, 1, 2], "told")
         assert service.accepted == 1
         parent.hears("end")
 
