@@ -153,6 +153,10 @@ class Kafka:
     def __init__(self, on_append: Callable[[str, int, Entry], None]) -> None:
         self._on_append = on_append
         self._made = 0
+        self.ahead_max_ms: int | None = None
+        """It takes no record whose time is so far ahead of its own clock (`message.timestamp.after.max.ms`)."""
+        self.closed: set[str] = set()
+        """Topics that take no record, because of what somebody has set them to."""
         self.topics: dict[str, Topic] = {}
         self.committed: dict[tuple[str, int], tuple[int, str]] = {}
         """Of the matchers' group, with a mark. They outlive their topic: who commits may not know that it is gone."""

@@ -61,6 +61,8 @@ class Matcher(Process):
         self.group = group
         self.trace = trace
         self.epoch_counter = 0
+        self.ahead_ms = 0
+        """How far its clock is ahead of the true time."""
         self.lag = 0.0
         """How likely a look leaves what there is of a topic for the next look."""
         self.doom: tuple[int, str] | None = None
@@ -83,6 +85,11 @@ class Matcher(Process):
         self.run: Shell | None = None
         self.counts: Counter[str] = Counter()
         """What its engines count."""
+
+    @property
+    def now_ms(self) -> int:
+        """The time that its clock tells (Unix, ms)."""
+        return self.clock.now_ms + self.ahead_ms
 
     def start(self) -> None:
         """Begin to run."""
@@ -322,7 +329,7 @@ class Shell:
             self.matcher.later(rest_s, self._look)
             return
         assigned = None if self._assigned is None else frozenset(self._assigned)
-        self._step = self.core.step(self._take_events(), Now(clock.now_s, clock.now_ms), assigned)
+        self._step = self.core.step(self._take_events(), Now(clock.now_s, self.matcher.now_ms), assigned)
         self._go_on(None)
 
     def _go_on(self, answer: object, error: Exception | None = None) -> None:
@@ -363,7 +370,7 @@ class Shell:
             self.matcher.later(max(0.001, block_s), self.look_soon)
         due_ms = self.core.next_due_ms()
         if due_ms is not None:
-            self.matcher.later(max(0.001, (due_ms - self.matcher.clock.now_ms) / 1000), self.look_soon)
+            self.matcher.later(max(0.001, (due_ms - self.matcher.now_ms) / 1000), self.look_soon)
 
     def _next_turn(self) -> Spent:
         """A turn is as long as the matcher's time allows: mostly it is enough, else it is over at some place."""
@@ -474,6 +481,10 @@ class Shell:
             if write.key == POISON_REFUSED.encode():
                 self._refused.append(Refused(write.topic, write.partition or 0, write.value, "by design"))
                 continue
+            if write.topic in self.kafka.closed or self._is_too_far_ahead(write):
+                refused = Refused(write.topic, write.partition or 0, write.value, "refused by design")
+                self._refused.append(refused)
+                continue
             self._queues.setdefault((write.topic, write.partition or 0), deque()).append(write)
         self._write_on()
 
@@ -508,8 +519,13 @@ class Shell:
                 return
         self._go_on(self._refused)
 
+    def _is_too_far_ahead(self, write: Produced) -> bool:
+        timestamp_ms = self.matcher.now_ms if write.timestamp_ms is None else write.timestamp_ms
+        ahead_max_ms = self.kafka.ahead_max_ms
+        return ahead_max_ms is not None and timestamp_ms > self.matcher.clock.now_ms + ahead_max_ms
+
     def _append(self, write: Produced) -> None:
-        timestamp_ms = self.matcher.clock.now_ms if write.timestamp_ms is None else write.timestamp_ms
+        timestamp_ms = self.matcher.now_ms if write.timestamp_ms is None else write.timestamp_ms
         self.kafka.append(write.topic, write.partition or 0, timestamp_ms, write.key, write.value, write.headers)
 
     # ---- commits

@@ -63,6 +63,8 @@ class Bench:
         """Thrown at the next action of this kind."""
         self.fails_after = 0
         self.refused: list[Refused] = []
+        self.refuses: set[bytes] = set()
+        """Keys of records that Kafka does not take."""
         self.followed: list[Event] = []
         self.stable: dict[Where, int] = {}
         self.committed: dict[Where, int] = {}
@@ -154,6 +156,9 @@ class Bench:
                 return self.followed.pop(0) if self.followed else None
             case actions.Write(records):
                 for one in records:
+                    if one.key in self.refuses:
+                        self.refused.append(Refused(one.topic, one.partition or 0, one.value, "too large"))
+                        continue
                     self.append(one.topic, one.partition or 0, one.key, one.value)
             case actions.Flush():
                 refused, self.refused = self.refused, []

@@ -18,6 +18,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, records_of, registrations_of
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
 from coldnotify_testkit.waiting import wait_for
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 pytestmark = pytest.mark.kafka
 
@@ -197,3 +198,33 @@ def merged(kafka: str, partition: int) -> tuple[int, dict[str, set[str]]]:
     for name, record in registrations_of(kafka, partition).items():
         registered.setdefault(name.rpartition("/")[0], set()).update(record["objects"])
     return generation, registered
+
+
+def set_bytes_max(kafka: str, topic: str, value: str | None) -> None:
+    """`max.message.bytes` of a topic; None: as topics.yaml says."""
+    operation = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
+    entry = ConfigEntry("max.message.bytes", value or "", incremental_operation=operation)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(60)
+
+
+def test_claims_that_kafka_refuses_are_written_again_once_it_takes_them(
+    fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    kafka = fresh_kafka.bootstrap
+    set_bytes_max(kafka, topics.SESSIONS, "20")
+    with MatcherProcess(kafka, tmp_path / "log", matcher_id="a") as matcher:
+        try:
+            words = "Kafka does not take claims: partitions are not served"
+            matcher.wait_for(lambda: matcher.output.count(words) >= 3, "it is told, more than once")
+            assert "message size" in matcher.output.lower()
+            assert matcher.owned() == set()
+            status, why = matcher.get("/readyz")
+            assert status == 503
+            assert "does not take the claims of partitions [0, 1, 2, 3, 4, 5, 6, 7]" in why
+        finally:
+            set_bytes_max(kafka, topics.SESSIONS, None)
+        matcher.wait_serving()
+        assert matcher.output.count(words) < 20, "and not at every step"

@@ -233,6 +233,8 @@ class Worker(ABC):
         assigned = self._requests.assigned
         if assigned is None:
             return "the consumer group has assigned no partition yet"
+        if refused := sorted(self._run.claims.refused.copy()):
+            return f"Kafka does not take the claims of partitions {refused}"
         owned = {p.number for p in list(self._run.partitions.values()) if p.phase is Phase.OWNED}
         # What waits is told by an alert: this process serves all that it can, and a new one could do no more.
         loading = sorted(assigned - owned - set(self._run.waiting))

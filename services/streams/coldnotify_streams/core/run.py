@@ -21,8 +21,9 @@ handled twice: every handler must give the same result then. A delivery that fai
 A partition goes from FOLLOWING (another member's) over LOADING and CLAIMING to OWNED. A claim is a record in a state
 topic: once it comes back, all that stands before it was read, and who still writes below it is outdone. Who reads the
 claim of another above its own drops that partition alone (TakenOver) and, if the group still gives it to this member
-after a while, claims it again. The load of a takeover is short where the standby followed the partition; then only the
-table is read once more, from where the predecessor had committed it.
+after a while, claims it again. A claim that Kafka does not take is written again after a while (claims.py). The load of
+a takeover is short where the standby followed the partition; then only the table is read once more, from where the
+predecessor had committed it.
 
 Logs are read from the takeover on, from where the predecessor had committed them, or from where they begin by now: what
 the job has to know of what lies before, its state topics hold. So the standby needs no logs. What lies behind of a log
@@ -84,6 +85,7 @@ from coldnotify_streams.core.actions import (
 from coldnotify_streams.core.agenda import Agenda
 from coldnotify_streams.core.barriers import Barriers, Requests, is_reached
 from coldnotify_streams.core.blocks import Blocks, place_of, without
+from coldnotify_streams.core.claims import Claims
 from coldnotify_streams.core.commits import Commits
 from coldnotify_streams.core.events import (
     Assigned,
@@ -178,6 +180,7 @@ class Run:
             taken_over_retry_s=limits.taken_over_retry_s,
             newer_retry_s=limits.newer_retry_s,
         )
+        self.claims = Claims(job, self._agenda)
         self._loading_since_s: dict[int, float] = {}
         self._ticked_at_s = 0.0
         self._rest = Rest(limits.rest_share, limits.rest_max_s)
@@ -306,7 +309,7 @@ class Run:
             if (block := self.blocks.next(self.partitions, self._agenda.now.s)) is not None:
                 self._agenda.do(block)
         if look_at_all:
-            self._agenda.do(Looked(owned, len(self.waiting), tick))
+            self._agenda.do(Looked(owned, len(self.waiting) + len(self.claims.refused), tick))
         if due := self.commits.take_due(self._agenda.now.s):
             self._agenda.do(Commit(due))
         for event in revoked:
@@ -370,6 +373,7 @@ class Run:
 
     def _load(self, number: int, takeover: Takeover, bounds: tuple[Offsets, Offsets]) -> None:
         again = self._reloads.waiting.pop(number, None) is not None
+        self.claims.forget(number)
         compacted = self._topics.compacted
         starts, ends = ({topic: offsets[topic, number] for topic in compacted} for offsets in bounds)
         partition = None
@@ -393,6 +397,7 @@ class Run:
         for number in gone:
             self.partitions.pop(number, None)
             self._reloads.forget(number)
+            self.claims.forget(number)
         offsets = [] if event.lost else self.commits.last_of(gone)
         self.commits.forget(gone)
         self._agenda.do(*(Drop(number) for number in gone))
@@ -401,12 +406,14 @@ class Run:
 
     def _claim(self) -> Doing[None]:
         claims: list[Produced] = []
-        for partition in [p for p in self.partitions.values() if p.loaded or p.must_claim_again]:
+        claimed: list[JobPartition] = []
+        for partition in self.claims.due(self.partitions):
             with self._reloads.fault_of(partition):
                 claims.append(partition.claim())
+                claimed.append(partition)
         if claims:
             yield from self._agenda.ask(Write(claims))
-            yield from self._agenda.ask(Flush())
+            self.claims.on_answer(claimed, (yield from self._agenda.ask(Flush())))
 
     def _ends_of(self, claimed: list[JobPartition]) -> Doing[dict[int, Ends]]:
         """Where the inputs of these partitions end now; what a predecessor wrote is below that."""

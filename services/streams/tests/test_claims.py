@@ -1,0 +1,54 @@
+"""A claim that Kafka does not take is written again, until it does."""
+
+from coldnotify_streams.core.actions import Looked, Say, Write
+from coldnotify_streams.core.claims import RETRY_MAX_S
+from coldnotify_streams.core.job import Phase
+from coldnotify_testkit.tally_bench import Bench
+from coldnotify_testkit.tally_job import CLAIM, STATE
+
+
+def claims_of(one: Bench) -> list[tuple[int, int]]:
+    """(partition, offset) of each that Kafka has taken."""
+    return [(r.partition, r.offset) for n in (0, 1) for r in one.log[STATE, n] if r.key == CLAIM]
+
+
+def test_a_claim_that_kafka_refuses_is_written_again_and_the_partition_served() -> None:
+    one = Bench()
+    one.refuses = {CLAIM}
+    one.assign(0, 1)
+    assert {p.phase for p in one.run.partitions.values()} == {Phase.CLAIMING}
+    assert set(one.run.claims.refused) == {0, 1}
+
+    one.refuses.clear()
+    one.steps(int(RETRY_MAX_S) + 3)
+
+    assert {p.phase for p in one.run.partitions.values()} == {Phase.OWNED}
+    assert claims_of(one) == [(0, 0), (1, 0)], "each once"
+    assert not one.run.claims.refused
+    one.request(0)
+    one.step()
+    assert one.partition().handled == [0]
+
+
+def test_it_is_told_which_and_why_and_not_at_every_step() -> None:
+    one = Bench()
+    one.refuses = {CLAIM}
+    one.assign(0, 1)
+    for _ in range(200):
+        one.step(seconds=0.5)
+    said = [action for action in one.done if isinstance(action, Say) and action.level == "error"]
+    assert said[0].about == {"partitions": [0, 1], "error": "too large", "again_in_s": 1.0}
+    assert len(said) < 18, "100 s"
+    tries = [action for action in one.done if isinstance(action, Write) and {r.key for r in action.records} == {CLAIM}]
+    assert len(tries) == len(said)
+    looked = [action for action in one.done if isinstance(action, Looked)]
+    assert looked[-1].waiting == 2, "it is shown, and alerted"
+
+
+def test_a_partition_that_goes_to_another_member_is_claimed_no_more() -> None:
+    one = Bench()
+    one.refuses = {CLAIM}
+    one.assign(0, 1)
+    del one.run.partitions[1]
+    one.steps(3)
+    assert set(one.run.claims.refused) == {0}
