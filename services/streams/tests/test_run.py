@@ -6,7 +6,7 @@ Stands for: actions, agenda, events, job, run
 from dataclasses import replace
 
 import pytest
-from coldnotify_streams.core.actions import AskEnds, Commit, Durable, Flush, Release, Write
+from coldnotify_streams.core.actions import AskEnds, Commit, Durable, Flush, Release, Say, Write
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
@@ -229,7 +229,8 @@ def test_a_refused_commit_is_tried_again_and_a_fenced_one_ends_the_run() -> None
     one.request(0)
     one.step()
     one.committed.clear()
-    one.step(NotCommitted("timed out", fenced=False))
+    done = one.step(NotCommitted("timed out", fenced=False))
+    assert [dict(say.about) for say in done if isinstance(say, Say)] == [{"error": "timed out"}], "it is told"
     one.step()
     assert one.committed[REQUESTS, 0] == 1
     with pytest.raises(Failure, match="committing: fenced"):

@@ -183,6 +183,8 @@ class TenancyReader:
         if topic == VERDICTS:
             since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
             (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
+            if place.error is not None:
+                raise KafkaException(place.error)
             return place
         place = TopicPartition(topic, _PARTITION)
         place.offset, self._tenants_end = consumer.get_watermark_offsets(place, timeout=_ASK_S)

@@ -101,6 +101,8 @@ def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_
         _, end = consumer.get_watermark_offsets(place, timeout=_left_s(deadline_s, topic))
         if since_ms is not None:
             (place,) = consumer.offsets_for_times([place], timeout=_left_s(deadline_s, topic))
+            if place.error is not None:
+                raise KafkaException(place.error)
         consumer.assign([place])
         while True:
             for message in consumer.read(min(_POLL_S, _left_s(deadline_s, topic)), _BATCH):

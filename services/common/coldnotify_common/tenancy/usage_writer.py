@@ -75,7 +75,9 @@ class UsageWriter:
             self._stop.wait(began_s + EVERY_S - time.monotonic())
         if self._partitions:
             self._write(producer)
-            producer.flush(_LAST_S)
+            if left := producer.flush(_LAST_S):
+                self.dropped += left
+                _paced.log("the last usage records were not written", level="warning", records=left)
 
     def _write(self, producer: Producer) -> None:
         partitions = self._partitions if self._stop.is_set() else self._known_partitions(producer)

@@ -1,7 +1,7 @@
 """Claims that Kafka did not take: each is written again, as it is, after a while. Pure.
 
-Nothing of such a claim came back, so nothing has to be loaded anew. What Kafka refuses today (a topic with a limit that is
-too low, a time that is too far ahead) it may take once the limit, or the clock, has been set right.
+Nothing of such a claim came back, so nothing has to be loaded anew. What Kafka refuses today (a limit that is too low,
+a time that is too far ahead) it may take once the topic's limit, or the clock, has been set right.
 """
 
 from collections.abc import Iterable, Mapping

@@ -283,6 +283,7 @@ class Run:
                     self.partitions[event.partition].requests_reading = True
             elif isinstance(event, NotCommitted):
                 self.commits.on_refused(event)
+                self._agenda.do(Say("warning", "a commit was refused, and is tried again", {"error": event.reason}))
             elif isinstance(event, Failed):
                 raise Failure(f"reading from Kafka: {event.error}") from event.error
             else:
