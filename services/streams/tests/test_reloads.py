@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from coldnotify_streams.core.actions import Drop, LoadsAnew, Say, Write
 from coldnotify_streams.core.events import Records
-from coldnotify_streams.core.job import Phase, Refused
+from coldnotify_streams.core.job import Outputs, Phase, Refused
 from coldnotify_testkit.tally_bench import Bench, bench, kinds, log_bench
-from coldnotify_testkit.tally_job import ANSWERS, CLAIM, LOG, REQUESTS, STATE, TABLE
+from coldnotify_testkit.tally_job import ANSWERS, CLAIM, LOG, REQUESTS, STATE, TABLE, Written
 
 
 def test_another_ones_claim_drops_that_partition_alone_which_is_claimed_again_later() -> None:
@@ -83,6 +83,22 @@ def test_what_kafka_refuses_is_a_fault_of_its_partition_or_of_nobody() -> None:
     one.refused = [Refused(STATE, 0, b"", "too large")]
     other = one.partition(1)
     assert [action.partition for action in one.step() if isinstance(action, LoadsAnew)] == [0]
+    assert one.partition(1) is other
+
+
+def test_what_kafka_refuses_of_a_step_in_another_partition_is_a_fault_of_the_one_that_wrote_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is moved to another partition, and not taken there, must not be removed from its own."""
+    one = bench()
+    moved = Written(STATE, 1, b"moved", b"away")
+    monkeypatch.setattr(one.partition(0), "take_step", lambda _now_ms: Outputs([moved], [Written(ANSWERS, 0, b"", b"")]))
+    one.refuses = {b"moved"}
+    other = one.partition(1)
+    answers = len(one.log[ANSWERS, 0])
+    one.request(0)
+    assert [action.partition for action in one.step() if isinstance(action, LoadsAnew)] == [0]
+    assert len(one.log[ANSWERS, 0]) == answers, "nothing that rests on it is written"
     assert one.partition(1) is other
 
 

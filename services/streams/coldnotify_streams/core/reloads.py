@@ -147,10 +147,14 @@ class Reloads:
             aside=frozenset(() if faults is None else faults.stored),
         )
 
-    def on_refused(self, refused: Refused, single: Place | None) -> None:
-        """Kafka does not take a record of a step. `single`: the only record that the step comes from."""
+    def on_refused(self, refused: Refused, by: JobPartition | None, single: Place | None) -> None:
+        """Kafka does not take a record of a step. `single`: the only record that the step comes from.
+
+        `by`: the partition whose step it is. It may have been written to another one: what is moved there is not to be
+        removed here.
+        """
         number = self._job.owner_of(refused)
-        partition = None if number is None else self._partitions.get(number)
+        partition = None if number is None else by or self._partitions.get(number)
         if partition is None:
             about = {"topic": refused.topic, "error": refused.error}
             self._agenda.do(Say("error", "a record is lost that Kafka does not take", about))

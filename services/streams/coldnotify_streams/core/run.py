@@ -688,8 +688,16 @@ class Run:
                 yield from self._agenda.ask(Write(part(step)))
         refused: list[Refused] = yield from self._agenda.ask(Flush())
         for one in refused:
-            self._reloads.on_refused(one, single)
+            written = ((step.partition, record) for step in steps for record in part(step))
+            by = next((partition for partition, record in written if _is_same(record, one)), None)
+            self._reloads.on_refused(one, by, single)
         return [step for step in steps if self._serves(step.partition)]
+
+
+def _is_same(record: Produced, refused: Refused) -> bool:
+    """Whether this record is the one that Kafka did not take. None: whose partition the producer chose."""
+    where = record.topic, refused.partition if record.partition is None else record.partition
+    return where == (refused.topic, refused.partition) and record.value == refused.value
 
 
 def _is_known(partition: JobPartition, end: Record) -> bool:
