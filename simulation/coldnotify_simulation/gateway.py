@@ -31,6 +31,8 @@ class Gateway(Process):
         self.inbox: int | None = None
         """Set: the same inbox at each boot."""
         self.core: Core
+        self.ahead_ms = 0
+        """How far its clock is ahead of the true time: Kafka is told so as the time of its requests."""
         self.requests_held = False
         """Kafka takes no requests of this gateway: they wait, and expire."""
         self.requests_fail = 0.0
@@ -168,7 +170,7 @@ class Gateway(Process):
             fails = self.requests_fail and self.random.random() < self.requests_fail
             if not fails or self.random.random() < 0.5:
                 value = produce.request.SerializeToString()
-                self.kafka.append(topics.REQUESTS, partition, self.clock.now_ms, produce.key, value)
+                self.kafka.append(topics.REQUESTS, partition, self.clock.now_ms + self.ahead_ms, produce.key, value)
             if fails:
                 self.trace(self.name, "a request fails:", produce.request.WhichOneof("body"))
                 self.core.on_delivery_failed(produce, self.clock.now_s)

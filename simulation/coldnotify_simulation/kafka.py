@@ -153,6 +153,10 @@ class Kafka:
     def __init__(self, on_append: Callable[[str, int, Entry], None]) -> None:
         self._on_append = on_append
         self._made = 0
+        self.ahead_ms = 0
+        """How far its clock is ahead of the true time."""
+        self.stamps = True
+        """It stamps inbox records with its own time, as topics.yaml wants it."""
         self.ahead_max_ms: int | None = None
         """It takes no record whose time is so far ahead of its own clock (`message.timestamp.after.max.ms`)."""
         self.closed: set[str] = set()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from coldnotify_common.clocks import Clocks
 from coldnotify_matcher.engine.retention_rules import Retention
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
@@ -63,6 +64,7 @@ class Matcher(Process):
         self.epoch_counter = 0
         self.ahead_ms = 0
         """How far its clock is ahead of the true time."""
+        self.clocks = Clocks()
         self.lag = 0.0
         """How likely a look leaves what there is of a topic for the next look."""
         self.doom: tuple[int, str] | None = None
@@ -88,12 +90,13 @@ class Matcher(Process):
 
     @property
     def now_ms(self) -> int:
-        """The time that its clock tells (Unix, ms)."""
-        return self.clock.now_ms + self.ahead_ms
+        """The time that it goes by (Unix)."""
+        return self.clocks.look(self.clock.now_ms + self.ahead_ms, self.clock.now_s)
 
     def start(self) -> None:
         """Begin to run."""
         self._born()
+        self.clocks = Clocks()
         self._begin()
 
     def _begin(self) -> None:
@@ -159,7 +162,7 @@ class Matcher(Process):
         self.rules = replace(self.rules, retention=Retention())
         if self.run is not None:
             for partition in self.run.partitions.values():
-                partition.engine.rules = self.rules
+                partition.engine.rules = replace(self.rules, clocks=self.clocks)
 
     def fate(self) -> str:
         """What becomes of it at the next write: "" for nothing."""
@@ -184,7 +187,7 @@ class Shell:
         job = Job(
             self.cluster,
             f"{matcher.name}:{matcher.life}",
-            rules=matcher.rules,
+            rules=replace(matcher.rules, clocks=matcher.clocks),
             registrations_max=REGISTRATIONS_MAX,
         )
         self.core = Run(job, standby=matcher.standby, limits=matcher.limits, next_turn=self._next_turn)
@@ -202,6 +205,7 @@ class Shell:
         self._refused: list[Refused] = []
         self._look_due = False
         self._watched_at_s = matcher.clock.now_s
+        self._adopted = matcher.clocks.adopted
 
     @property
     def partitions(self) -> Mapping[int, Any]:
@@ -329,8 +333,19 @@ class Shell:
             self.matcher.later(rest_s, self._look)
             return
         assigned = None if self._assigned is None else frozenset(self._assigned)
-        self._step = self.core.step(self._take_events(), Now(clock.now_s, self.matcher.now_ms), assigned)
+        now_ms = self.matcher.now_ms
+        if self.matcher.clocks.adopted != self._adopted:
+            self.matcher.failed(self, "the clock was set right")
+            return
+        self._ask_kafka_for_the_time()
+        self._step = self.core.step(self._take_events(), Now(clock.now_s, now_ms), assigned)
         self._go_on(None)
+
+    def _ask_kafka_for_the_time(self) -> None:
+        """As by a record of its own, which Kafka stamps."""
+        clocks = self.matcher.clocks
+        if clocks.kafka_is_due and self.kafka.stamps:
+            clocks.on_kafka(self.matcher.clock.now_ms + self.kafka.ahead_ms, 0.01)
 
     def _go_on(self, answer: object, error: Exception | None = None) -> None:
         """Do what the step wants, until it ends, waits, or the process does."""
@@ -520,12 +535,15 @@ class Shell:
         self._go_on(self._refused)
 
     def _is_too_far_ahead(self, write: Produced) -> bool:
-        timestamp_ms = self.matcher.now_ms if write.timestamp_ms is None else write.timestamp_ms
-        ahead_max_ms = self.kafka.ahead_max_ms
-        return ahead_max_ms is not None and timestamp_ms > self.matcher.clock.now_ms + ahead_max_ms
+        ahead_max_ms, kafka_ms = self.kafka.ahead_max_ms, self.matcher.clock.now_ms + self.kafka.ahead_ms
+        return ahead_max_ms is not None and self._time_of(write) > kafka_ms + ahead_max_ms
+
+    def _time_of(self, write: Produced) -> int:
+        clocks = self.matcher.clocks
+        return clocks.now_ms + clocks.earliest_ahead_ms if write.timestamp_ms is None else write.timestamp_ms
 
     def _append(self, write: Produced) -> None:
-        timestamp_ms = self.matcher.now_ms if write.timestamp_ms is None else write.timestamp_ms
+        timestamp_ms = self._time_of(write)
         self.kafka.append(write.topic, write.partition or 0, timestamp_ms, write.key, write.value, write.headers)
 
     # ---- commits

@@ -17,6 +17,7 @@ from coldnotify_simulation import second_opinion
 from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.crowding import Crowding
+from coldnotify_simulation.clock_faults import ClockFaults
 from coldnotify_simulation.describing import Describing
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import SESSION_TIMEOUT_S
@@ -139,6 +140,13 @@ class Schedule:
         self._unreadable = Random(seed ^ 0xBADD)  # so that the rest of the schedule stays what it is
         if self._unreadable.random() < _UNREADABLE:
             self.kinds["unreadable"] = (self._unreadable.choice([0.5, 2]), self._write_unreadable)
+        self.clock_faults = ClockFaults(
+            seed,
+            self.world,
+            all_at_once=not self.removing.on and not self.chatting.on,
+            forgets_nobody="poison" not in self.kinds,
+        )
+        self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
         self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
 
@@ -171,6 +179,7 @@ class Schedule:
         self.operating.end()
         self.crowding.end()
         self.sleeping.end()
+        self.clock_faults.end()
         world.removes_in_calm = self.removing.goes_on
         world.calm()
         online = []

@@ -79,6 +79,8 @@ class World:
         self.registrations_lost = False
         self.forgotten: set[str] = set()
         """Clients that an operator has had forgotten, or will have once it is handled."""
+        self.forgets_nobody = False
+        """Nobody's time comes, and nothing else takes registrations: no record of them may be removed."""
         self.retention = Retention()
         """What matchers go by."""
         self.removes_in_calm = False
@@ -86,6 +88,8 @@ class World:
         self._publishing = False
         self._published = 0
         self._deletions: dict[tuple[str, int], bool] = {}
+        self._has_registrations: dict[bytes, bool] = {}
+        """By key of a record of registrations, whether it has any."""
         self.highest: dict[str, int] = {}
         """The highest version that any publisher used, by object's key."""
         self._note_epoch()
@@ -261,11 +265,15 @@ class World:
             client = entry.key.decode()
             if topic == topics.REGISTRATIONS:
                 client = client.rpartition("/")[0]
+                had = self._has_registrations.pop(entry.key, False)
+                if entry.value is None and had and self.forgets_nobody and client not in self.forgotten:
+                    raise Broken(f"P5: {client} was forgotten before its time")
                 if entry.value is None and client in self.forgotten:
                     self.trace.event("forgotten", client=client)
                     self.messages.forgotten(client)
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
+                    self._has_registrations[entry.key] = bool(record.objects or record.queries or record.channels)
                     self.promises.on_registered(client, record.objects)
                     self.memberships.on_registered(client, record.queries)
                     self.messages.on_registered(client, {c.text: (c.position, c.epoch) for c in record.channels})

@@ -8,6 +8,7 @@ from coldnotify_common.log import configure
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tracing import tracer_of
+from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.job_process import Current, Port, serve
 from prometheus_client import REGISTRY
 
@@ -33,6 +34,7 @@ def run(settings: MatcherSettings) -> int:
     tenancy = Tenancy(settings, "matcher")
     REGISTRY.register(TenancyCollector(tenancy))
     tenancy.start()
+    clock = JobClock()
     try:
         code = serve(
             "matcher",
@@ -41,7 +43,7 @@ def run(settings: MatcherSettings) -> int:
             Inside(settings),
             what="a matcher, which matches publishes with registrations; this port is for looking in",
             api="matcher",
-            make_worker=lambda stop: Worker(settings, stop, tracer, tenancy),
+            make_worker=lambda stop: Worker(settings, stop, tracer, tenancy, clock),
             routes=lambda current: _routes(current, settings),
             on_reload=metrics.RELOADS.inc,
         )

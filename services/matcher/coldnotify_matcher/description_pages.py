@@ -196,11 +196,16 @@ class Descriptions:
         finally:
             self._changes.give_back(change.domain)
 
+    def _now_ms(self) -> int:
+        """As the matcher goes by it: a description with a time that is to come would outdo all until then."""
+        worker = self._current.worker
+        return time.time_ns() // 1_000_000 if worker is None else worker.clock.stamp_ms()
+
     async def _change(self, change: _Change, tried: "_Tried") -> dict[str, Any]:
         """Until it is in force, or was when something newer came. Raises what _changed answers."""
         key = change.key.encode()
         while True:
-            now_ms = time.time_ns() // 1_000_000
+            now_ms = self._now_ms()
             partition = await self._read_up(change)
             epoch = partition.engine.state.epoch
             before = await self._known(partition, change)

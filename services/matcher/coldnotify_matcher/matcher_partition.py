@@ -242,7 +242,7 @@ class Partition(JobPartition):
         """What a record of the requests topic says; None: it is none, and set aside."""
         cluster = self._cluster
         try:
-            return parse_request(
+            request = parse_request(
                 record.value or b"",
                 partition=self.number,
                 partitions=cluster.partitions,
@@ -252,6 +252,9 @@ class Partition(JobPartition):
         except Unreadable as error:
             self.set_aside(record, str(error), NOT_UNDERSTOOD)
             return None
+        if request.WhichOneof("body") == "beat" and record.timestamp_ms > 0:
+            self.engine.rules.clocks.heard(f"gateway {request.gateway:016x}", record.timestamp_ms)
+        return request
 
     def needs_barrier(self, request: internal_pb2.Request) -> bool:
         """Whether its answer promises the newest version."""

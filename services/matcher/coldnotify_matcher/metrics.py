@@ -247,6 +247,20 @@ REMOVALS_UNDER_WAY = Gauge(
     "Objects whose removal was written and not read back yet, in all partitions served; with 200 in a partition no "
     "more are written",
 )
+CLOCKS_APART = Gauge(
+    "coldnotify_matcher_clocks_apart",
+    "Clocks that are more than a minute away from this matcher's: its own since the start, Kafka's, gateways'. While "
+    "there are any, no client is forgotten and no object removed",
+)
+REMOVED = ("clients", "objects")
+REMOVALS_HELD = Gauge(
+    "coldnotify_matcher_removals_held",
+    "Clients and objects whose time has come and that are too many at once: they wait until the clocks have agreed "
+    "for an hour, or for `coldnotify state removals --confirm`",
+    ("what",),
+)
+for _what in REMOVED:
+    REMOVALS_HELD.labels(_what)
 RETENTION_NEXT_DUE = Gauge(
     "coldnotify_matcher_retention_next_due_timestamp_seconds",
     "When the first object is to be removed (Unix time), as of the last look at all objects; 0: none is",

@@ -1,7 +1,6 @@
 """The matcher's worker: the shell of a stream job, with the matcher's job, metrics and spans."""
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -10,14 +9,18 @@ import structlog
 from coldnotify_common.stop import StopFlag
 from coldnotify_common.tenancy.tenancy import PartitionStock, Tenancy, Used
 from coldnotify_common.tracing import Attributes, Span, Tracer
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_streams.core.actions import Looked
 from coldnotify_streams.core.events import Record
 from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.lag import Gauges
 from coldnotify_streams.worker import Member
 from coldnotify_streams.worker import Worker as StreamWorker
 
 from coldnotify_matcher import channel_metrics, metrics
+from coldnotify_matcher.engine import Write
 from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.ceilings import Ceilings, Held
 from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
@@ -28,6 +31,9 @@ from coldnotify_matcher.run_topics import TOPICS, Cluster, check_topics, cluster
 from coldnotify_matcher.settings import MatcherSettings
 
 log = structlog.get_logger()
+
+_NOBODY = 1
+"""No gateway's id: these are 64 random bits."""
 
 _GAUGES = Gauges(
     metrics.LAG_REQUESTS,
@@ -42,7 +48,12 @@ class Worker(StreamWorker):
     """Serves the partitions that the group assigns to this matcher."""
 
     def __init__(
-        self, settings: MatcherSettings, stop: StopFlag, tracer: Tracer | None = None, tenancy: Tenancy | None = None
+        self,
+        settings: MatcherSettings,
+        stop: StopFlag,
+        tracer: Tracer | None = None,
+        tenancy: Tenancy | None = None,
+        clock: JobClock | None = None,
     ) -> None:
         member = Member(
             settings=settings,
@@ -51,7 +62,7 @@ class Worker(StreamWorker):
             session_timeout_ms=settings.matcher_session_timeout_ms,
             standby=settings.matcher_standby,
         )
-        super().__init__(member, TOPICS, stop, _GAUGES, read_headers=headers_of)
+        super().__init__(member, TOPICS, stop, _GAUGES, read_headers=headers_of, clock=clock)
         self._settings = settings
         self._tracer = tracer
         self._tenancy = tenancy
@@ -59,7 +70,11 @@ class Worker(StreamWorker):
         self._ceilings = Ceilings(None if tenancy is None else tenancy.tenant_of)
         self._high_shares = HighShares(None if tenancy is None else tenancy.tenant_of)
         self._rules = replace(
-            settings.rules(), allowances=self._allowances, ceilings=self._ceilings, high_shares=self._high_shares
+            settings.rules(),
+            allowances=self._allowances,
+            ceilings=self._ceilings,
+            high_shares=self._high_shares,
+            clocks=self.clock.trust,
         )
         self._spans: list[Span] = []
         """Of the publishes that this step handles."""
@@ -98,6 +113,11 @@ class Worker(StreamWorker):
         assert self._cluster is not None
         check_topics(self.admin, self._settings.epoch_counter, self._cluster, self._rules.retentions)
 
+    def clock_probe(self) -> Write:
+        """An inbox record for a gateway that there is not: all gateways skip it, as those of others."""
+        inbox = internal_pb2.Inbox(format=FORMAT, gateway=_NOBODY)
+        return Write(topics.NOTIFICATIONS, 0, None, inbox.SerializeToString())
+
     def on_durable(self, partitions: Sequence[JobPartition]) -> None:
         """Their events are counted; spans end."""
         for partition in partitions:
@@ -127,6 +147,10 @@ class Worker(StreamWorker):
         if looked.tick:
             owned = cast(Sequence[Partition], looked.owned)
             self._show_intervals(owned)
+            metrics.CLOCKS_APART.set(len(self.clock.trust.apart))
+            held = [partition.engine.removals_held for partition in owned]
+            for what, number in zip(metrics.REMOVED, map(sum, zip(*held, strict=True)), strict=False):
+                metrics.REMOVALS_HELD.labels(what).set(number)
             metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.removals_under_way for partition in owned))
             due_ms = [due for partition in owned if (due := partition.engine.next_removal_ms)]
             metrics.RETENTION_NEXT_DUE.set(min(due_ms, default=0) / 1000)
@@ -140,7 +164,7 @@ class Worker(StreamWorker):
                 self._ceilings.agree(Held(*limit) for limit in self._tenancy.held_limits())
                 self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())
                 limits = (OutAgreement(*limit) for limit in self._tenancy.out_limits())
-                self._allowances.agree(limits, time.time_ns() // 1_000_000)
+                self._allowances.agree(limits, self.clock.trust.now_ms)
 
     def on_stepped(self, seconds: float) -> None:
         """A step that had something to do took so long."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -56,7 +57,8 @@ class Matcher:
         self.bench = Bench()
         lock = threading.RLock()
         partitions = {PARTITION: self.bench.partition}
-        self.worker = SimpleNamespace(partitions=partitions, lock=lock, bell=StepBell(), admin=None)
+        clock = SimpleNamespace(stamp_ms=lambda: time.time_ns() // 1_000_000)
+        self.worker = SimpleNamespace(partitions=partitions, lock=lock, bell=StepBell(), admin=None, clock=clock)
         self.current: Any = SimpleNamespace(worker=self.worker)
         self.log = Log(self.bench, lock)
         self.port = 0

@@ -20,11 +20,12 @@ from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
-from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
+from coldnotify_streams.core.job import Job, JobPartition, Phase, Produced, Refused, Topics
 from coldnotify_streams.core.partition_turns import timed
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.garbage import Garbage
+from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.lag import Gauges, Lag
 from coldnotify_streams.lanes import Lane, Lanes
 from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
@@ -89,8 +90,16 @@ class Worker(ABC):
     limits = Limits()
 
     def __init__(
-        self, member: Member, topics: Topics, stop: StopFlag, gauges: Gauges, *, read_headers: ReadHeaders | None
+        self,
+        member: Member,
+        topics: Topics,
+        stop: StopFlag,
+        gauges: Gauges,
+        *,
+        read_headers: ReadHeaders | None,
+        clock: JobClock | None = None,
     ) -> None:
+        """`clock`: that of the process, which outlasts its workers; None: a new one."""
         self.lock = threading.RLock()
         """Held while partitions change: looking in from another thread takes it."""
         self.bell = StepBell()
@@ -103,11 +112,13 @@ class Worker(ABC):
         self._stop = stop
         self._gauges = gauges
         self._read_headers = read_headers
+        self.clock = JobClock() if clock is None else clock
+        self._adopted = self.clock.trust.adopted
         self._read: dict[int, list[str]] = {}
         """By partition, what the reader of compacted topics reads."""
         self._logs_read: dict[int, list[str]] = {}
         """By partition, what the logs' reader reads."""
-        self._writer = Writer(member.settings, stop)
+        self._writer = Writer(member.settings, stop, self.clock)
         self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
         self._events = Lanes(QUEUE_BATCHES_MAX, LOG_BATCHES_MAX, LANE_BYTES_MAX)
         self._requests = RequestsReader(
@@ -206,6 +217,10 @@ class Worker(ABC):
     @abstractmethod
     def on_stepped(self, seconds: float) -> None:
         """A step that had something to do took so long."""
+
+    def clock_probe(self) -> Produced | None:
+        """A record that nobody needs, in a topic that Kafka stamps with its own time; None: there is no such topic."""
+        return None
 
     # ---- for others ----------------------------------------------------------------------------------------------
 
@@ -307,15 +322,30 @@ class Worker(ABC):
         events = self._take_events(run)
         with self.lock:
             started_s = time.monotonic()
-            self._drive(run.step(events, Now(started_s, time.time_ns() // 1_000_000), self._requests.assigned))
+            self._drive(run.step(events, Now(started_s, self._now_ms()), self._requests.assigned))
             run.on_stepped(time.monotonic())
             if events:
                 self.on_stepped(time.monotonic() - started_s)
         if started_s - self._polled_s >= TICK_S:
             self._polled_s = started_s
             self._writer.poll()
+        self._ask_kafka_for_the_time()
         if self._garbage.is_due(started_s):
             self._garbage.look(time.monotonic)
+
+    def _now_ms(self) -> int:
+        """Raises Failure once the clock was set right: what lasts was measured by another time."""
+        now_ms = self.clock.now_ms()
+        if self.clock.trust.adopted != self._adopted:
+            raise Failure("the clock was set right, and all others agree")
+        return now_ms
+
+    def _ask_kafka_for_the_time(self) -> None:
+        if not self.clock.take_ask():
+            return
+        probe = self.clock_probe()
+        if probe is not None:
+            self._writer.write([probe])
 
     def _drive(self, step: Doing[None]) -> None:
         """Do what the step wants, to its end. What goes wrong is thrown into it where it had asked."""
@@ -335,7 +365,7 @@ class Worker(ABC):
 
     def _take_events(self, run: Run) -> list[Event]:
         followed_waits = self._standby is not None and self._standby.waiting and run.all_owned
-        if not self._events.wait(0 if followed_waits else _wait_s(run)):
+        if not self._events.wait(0 if followed_waits else _wait_s(run, self.clock.now_ms())):
             return []
         if rest_s := run.rest_s(time.monotonic()):
             self._events.rest(rest_s)  # at most `Limits.rest_max_s`: a stop need not cut it short
@@ -444,14 +474,14 @@ def committable(offsets: Iterable[Offset]) -> list[TopicPartition]:
     return [TopicPartition(one.topic, one.partition, one.offset, metadata=one.mark) for one in offsets]
 
 
-def _wait_s(run: Run) -> float:
+def _wait_s(run: Run, now_ms: int) -> float:
     """Until a tick may be due, or something that was put off, or the next block of a log."""
     if run.careful:
         return 0.001
     due_ms = run.next_due_ms()
     if due_ms == 0 or run.unfinished:
         return BREATH_S
-    wait_s = TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, due_ms / 1000 - time.time()))
+    wait_s = TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, (due_ms - now_ms) / 1000))
     block_s = run.blocks.due_in_s(time.monotonic())
     return wait_s if block_s is None else min(wait_s, max(0.001, block_s))
 

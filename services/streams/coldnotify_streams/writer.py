@@ -1,4 +1,7 @@
-"""What a run writes to Kafka: records handed to the producer, and waiting until all of them are durable."""
+"""What a run writes to Kafka: records handed to the producer, and waiting until all of them are durable.
+
+Kafka stamps those of some topics with its own clock, and so tells what time it is there.
+"""
 
 import threading
 import time
@@ -11,6 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from coldnotify_streams.core.job import Produced, Refused
 from coldnotify_streams.errors import Failure
+from coldnotify_streams.job_clock import JobClock
 
 FLUSH_TIMEOUT_S = 35.0
 """Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
@@ -40,8 +44,10 @@ _OF_THE_RECORD = frozenset(
 class Writer:
     """The producer of one run. Used by one thread. A delivery that fails ends the run, by the next call."""
 
-    def __init__(self, settings: ServiceSettings, stop: StopFlag) -> None:
+    def __init__(self, settings: ServiceSettings, stop: StopFlag, clock: JobClock) -> None:
+        """`clock`: the time of records, and is told what Kafka says."""
         self._stop = stop
+        self._clock = clock
         self._producer = Producer(
             producer_config(
                 settings, name="writer", queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024
@@ -59,6 +65,7 @@ class Writer:
 
         Raises Failure; whatever else it raises (KafkaException, OverflowError ...) is a fault of the record it was at.
         """
+        now_ms = self._clock.stamp_ms()
         for write in writes:
             while True:
                 try:
@@ -69,7 +76,7 @@ class Writer:
                         on_delivery=self._on_delivery,
                         headers=list(write.headers),
                         partition=_ANY_PARTITION if write.partition is None else write.partition,
-                        timestamp=write.timestamp_ms or 0,  # 0: now
+                        timestamp=write.timestamp_ms or now_ms,
                     )
                 except BufferError:
                     self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
@@ -107,6 +114,7 @@ class Writer:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
+            self._clock.on_delivered(message)
             return
         if error.code() in _OF_THE_RECORD:
             self._refused.append(Refused(message.topic() or "", message.partition() or 0, message.value(), error.str()))

@@ -92,7 +92,9 @@ def test_what_kafka_refuses_of_a_step_in_another_partition_is_a_fault_of_the_one
     """What is moved to another partition, and not taken there, must not be removed from its own."""
     one = bench()
     moved = Written(STATE, 1, b"moved", b"away")
-    monkeypatch.setattr(one.partition(0), "take_step", lambda _now_ms: Outputs([moved], [Written(ANSWERS, 0, b"", b"")]))
+    monkeypatch.setattr(
+        one.partition(0), "take_step", lambda _now_ms: Outputs([moved], [Written(ANSWERS, 0, b"", b"")])
+    )
     one.refuses = {b"moved"}
     other = one.partition(1)
     answers = len(one.log[ANSWERS, 0])

@@ -307,6 +307,16 @@ class Engine:
         """Whether `flush` has something to do at once: sets of queries are to be computed, or pages to be made."""
         return self.state.members.unsettled or self._channels.unfinished
 
+    @property
+    def removals_held(self) -> tuple[int, int]:
+        """How many clients and objects wait to be removed until it is sure that the clock is right."""
+        return self._forgetting.brake.held, self._retention.brake.held
+
+    def confirm_removals(self, now_ms: int) -> None:
+        """An operator says that it is: for an hour any number may go, unless clocks are apart."""
+        self._forgetting.brake.confirm(now_ms)
+        self._retention.brake.confirm(now_ms)
+
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
         if self.unfinished:

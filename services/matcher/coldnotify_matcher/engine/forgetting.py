@@ -3,19 +3,22 @@
 One that has nothing to lose goes within minutes: it has no registrations, or it is a page that only looked.
 
 All clients are looked at in turn, so many a tick, so that a tick's cost has a bound whatever their number; and so many
-records are written a tick at most, so that a wrong clock is noticed before it has cost much. Should a client come back
-its digest is not that of nothing, and a reg-sync makes it whole.
+records are written a tick at most. Should a client come back its digest is not that of nothing, and a reg-sync makes it
+whole. By a clock that others contradict nobody is forgotten, and of those who have something to lose few at once unless
+it is sure that the clock is right (`removal_brake`).
 
 A crash may come between any two of the tombstones. The one of the session record, which says when the client was last
 seen, is written only when those of the registrations are durable: whatever is left is collected by the next owner.
 """
 
+from coldnotify_common.clocks import APART_MS_MAX
 from coldnotify_schemas import topics
 
 from coldnotify_matcher.engine.client_records import null_of
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.removal_brake import RemovalBrake
 
 LOOKED_AT_A_TICK_MAX = 1_000
 """A millisecond or two; a million clients of one partition are through in 17 minutes."""
@@ -32,6 +35,7 @@ class Forgetting:
     def __init__(self, state: State, outbox: Outbox) -> None:
         self._state = state
         self._outbox = outbox
+        self.brake = RemovalBrake()
         self._to_look_at: list[Client] = []
         self._sessions: list[Client] = []
         """Forgotten in this step: the tombstones of their session records are to be written."""
@@ -40,23 +44,42 @@ class Forgetting:
         """Forget those whose time has come. The tombstones of their registrations are written."""
         state = self._state
         if not self._to_look_at:
+            self.brake.end_round(len(state.clients), now_ms)
             self._to_look_at = list(state.clients.values())
         records = 0
-        for _ in range(min(LOOKED_AT_A_TICK_MAX, len(self._to_look_at))):
+        going = self.brake.going
+        for _ in range(min(LOOKED_AT_A_TICK_MAX, len(self._to_look_at) + len(going))):
             if records + len(self._sessions) >= RECORDS_A_TICK_MAX:
                 break
-            client = self._to_look_at.pop()
-            state.at = client.key
-            if client.session is not None or state.clients.get(client.key) is not client:
-                continue
-            if not client.last_seen_ms and self._after_ms(client):
-                # Its session record is lost: nobody knows, so its time begins now.
-                client.last_seen_ms = now_ms
-                state.changed[client] = None
-                records += 1
-            elif (after_ms := self._after_ms(client)) and now_ms - client.last_seen_ms >= after_ms:
-                self._state.count("forgotten")
-                records += self.forget(client)
+            may_go = bool(going)
+            client = state.clients.get(going.pop()) if may_go else self._to_look_at.pop()
+            if client is not None:
+                records += self._look(client, now_ms, may_go=may_go)
+
+    def _look(self, client: Client, now_ms: int, *, may_go: bool) -> int:
+        """How many records that writes."""
+        state = self._state
+        state.at = client.key
+        after_ms = self._after_ms(client)
+        if client.session is not None or state.clients.get(client.key) is not client or not after_ms:
+            return 0
+        clocks = state.rules.clocks
+        if not clocks.allows(after_ms):
+            return 0
+        if not client.last_seen_ms or client.last_seen_ms > now_ms + APART_MS_MAX:
+            # Its session record is lost, or a clock that was ahead has said when: nobody knows, so its time begins now.
+            client.last_seen_ms = now_ms
+            state.changed[client] = None
+            return 1
+        if now_ms - client.last_seen_ms < after_ms:
+            return 0
+        if not may_go and client.registered and not self.brake.is_open(clocks, after_ms, now_ms):
+            self.brake.found(client.key)
+            return 0
+        if may_go:
+            self.brake.removed(now_ms)
+        state.count("forgotten")
+        return self.forget(client)
 
     def _after_ms(self, client: Client) -> int:
         """0: never."""

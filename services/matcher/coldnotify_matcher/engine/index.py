@@ -91,7 +91,9 @@ class Index:
         staying = members.staying(group, name, told)
         self._tell(group, name, told, now_ms, offset, complete, publish=False, staying=staying)
         for gateway, numbers in staying.items():
-            newest = newest_of(self._state.objects.get(f"{group}/{name}"), name, now_ms, say=True)
+            newest = newest_of(
+                self._state.objects.get(f"{group}/{name}"), name, self._state.expires_ms(now_ms), say=True
+            )
             newest.offset, newest.behind = offset, offset - complete
             newest.description = members.groups.description_said(group, name)
             self._say(gateway, group, newest, array("I", sorted(numbers)))
@@ -147,7 +149,7 @@ class Index:
         sessions = numbers.tobytes()
         fan_out = gateway.new_item(_bytes_max(obj) + len(sessions)).fan_out
         newest = fan_out.newest
-        obj.fill_in(newest, now_ms)
+        obj.fill_in(newest, self._state.expires_ms(now_ms))
         if answer:
             newest.answer = True
         behind = obj.offset - complete
@@ -180,7 +182,7 @@ class Index:
 
         `staying`: sessions that are told the object's description behind it.
         """
-        members = self._state.members
+        members, now_ms = self._state.members, self._state.expires_ms(now_ms)
         for gateway, by_number in told.items():
             describing, stays = members.describing(gateway), staying.get(gateway, ())
             alike: dict[tuple[Told, bool, bool], array[int]] = {}

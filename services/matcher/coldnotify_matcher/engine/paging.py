@@ -119,6 +119,7 @@ class Paging:
 
     def _fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
         """Whether nothing is left behind it. One item goes into it however long it is."""
+        now_ms = self._state.expires_ms(now_ms)
         lacking = sorted(client.lacking(session.cursor), key=lambda obj: obj.offset)
         size = 0
         if session.owed:

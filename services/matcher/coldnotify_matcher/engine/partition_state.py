@@ -93,13 +93,21 @@ class State:
         client.disconnect()
         self.half_sets.forget(session)
         # It may have been silent for long: then it is its gateway that has said that it is there.
-        client.last_seen_ms = max(client.last_seen_ms, session.gateway.heard_ms)
+        self.see(client, session.gateway.heard_ms)
         session.gateway.remove(session.number, indexed=session.in_an_index)
         if self.brief.end(client) and not missed:
             self.dirty_cursors[client] = None
         elif client.worth_keeping:
             self.changed[client] = None
         self.forget_if_nobody(client)
+
+    def see(self, client: Client, now_ms: int) -> None:
+        """The client was seen now. Where clocks are apart the latest counts: nobody is forgotten too early."""
+        client.last_seen_ms = max(client.last_seen_ms, now_ms + self.rules.clocks.latest_ahead_ms)
+
+    def expires_ms(self, now_ms: int) -> int:
+        """What expires before that has expired. Where clocks are apart the earliest counts: nothing does too early."""
+        return now_ms + self.rules.clocks.earliest_ahead_ms
 
     def _end_channels(self, client: Client, channels: ChannelSession) -> bool:
         """Whether the client was told messages that lie above the stored cursor."""

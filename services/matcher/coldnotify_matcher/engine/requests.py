@@ -131,7 +131,7 @@ class Requests:
                     gateway, request.session, CloseCode.UNKNOWN_SESSION, "this session is not known"
                 )
             return
-        client.last_seen_ms = max(client.last_seen_ms, now_ms)
+        self._state.see(client, now_ms)
         session.descriptions |= request.descriptions
         if kind == "register":
             self._on_register(offset, client, session, request.register, now_ms)
@@ -198,7 +198,7 @@ class Requests:
         client.connect(session)
         self._state.refused_clients.let_in(key)
         client.session_applied = max(client.session_applied, offset)
-        client.last_seen_ms = max(client.last_seen_ms, now_ms)
+        self._state.see(client, now_ms)
         gateway.add(number, client.key)
         session.ask, session.page_bytes = request.ask, request.page_bytes
         session.descriptions = request.descriptions
@@ -278,7 +278,7 @@ class Requests:
             answer.digest = client.digest
         size = 0
         for obj in registered:
-            newest = obj.newest(now_ms, answer=True)
+            newest = obj.newest(self._state.expires_ms(now_ms), answer=True)
             newest_bytes = newest.ByteSize()
             if size and size + newest_bytes > PAGE_BYTES_MAX:
                 session.gateway.tell(internal_pb2.Item(answered=answer))
@@ -383,7 +383,7 @@ class Requests:
             key = gateway.sessions.get(number)
             if key is not None:
                 client = self._state.clients[key]
-                client.last_seen_ms = max(client.last_seen_ms, now_ms)
+                self._state.see(client, now_ms)
                 self._state.acknowledge(client, complete)
         if acks.channels_sessions:
             self._channels.acks(gateway, acks, now_ms)

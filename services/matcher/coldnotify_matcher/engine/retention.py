@@ -7,7 +7,8 @@ written.
 
 Writing the null changes nothing here. It is read back like any record, in the order of the log, and it is then that it
 removes, or does not (`removal_intake`). So there is one outcome for whoever reads the log, and a null that was written
-and not committed, or was written by two, needs no care.
+and not committed, or was written by two, needs no care. By a clock that others contradict no null is written, and few
+at once unless it is sure that the clock is right (`removal_brake`).
 
 The object's null comes in front of its description's: in between, the object is one that is described and was never
 published, and no query has it that had not before. Of a deleted object it comes behind that: it is no member of
@@ -24,6 +25,7 @@ from coldnotify_matcher.engine.description_store import Described
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.removal_brake import RemovalBrake
 
 LOOKED_AT_A_TICK_MAX = 1_000
 """A millisecond; a million objects of one partition are through in 17 minutes, and periods are in days."""
@@ -44,6 +46,9 @@ class Retention:
     def __init__(self, state: State, outbox: Outbox) -> None:
         self._state = state
         self._outbox = outbox
+        self.brake = RemovalBrake()
+        self._all = 0
+        """Objects that this round looks at."""
         self._keys: list[str] = []
         """Of objects that are to be looked at in this round."""
         self._groups: list[str] = []
@@ -68,6 +73,7 @@ class Retention:
         """The partition is taken over."""
         self._live_since_ms = now_ms
         self._keys, self._groups = [], []
+        self.brake.clear()
         self._under_way.clear()
 
     def settled(self, key: str) -> None:
@@ -86,22 +92,28 @@ class Retention:
         for _ in range(LOOKED_AT_A_TICK_MAX):
             if written >= NULLS_A_TICK_MAX or len(self._under_way) >= UNDER_WAY_MAX:
                 return
+            if self.brake.going:
+                written += self._look(self.brake.going.pop(), now_ms, may_go=True)
+                continue
             while not self._keys and self._groups:
                 group = self._groups.pop()
                 self._keys = [f"{group}/{name}" for name in state.descriptions.of_group(group)]
+                self._all += sum(key not in state.objects for key in self._keys)
             if not self._keys:
                 self._next_due_ms = self._first_due_ms
                 return
             written += self._look(self._keys.pop(), now_ms)
 
     def _begin_round(self, now_ms: int) -> None:
+        self.brake.end_round(self._all, now_ms)
         self._keys = list(self._state.objects)
+        self._all = len(self._keys)
         self._groups = self._state.descriptions.groups()
         self._first_due_ms = 0
         for key in [key for key, written_ms in self._under_way.items() if now_ms - written_ms > LOST_AFTER_MS]:
             del self._under_way[key]
 
-    def _look(self, key: str, now_ms: int) -> int:
+    def _look(self, key: str, now_ms: int, *, may_go: bool = False) -> int:
         """How many nulls that writes."""
         state = self._state
         domain, _, rest = key.partition("/")
@@ -121,6 +133,14 @@ class Retention:
         if due_ms > now_ms:
             self._first_due_ms = min(self._first_due_ms or due_ms, due_ms)
             return 0
+        clocks = state.rules.clocks
+        if not clocks.allows(period_ms):
+            return 0
+        if not may_go and not self.brake.is_open(clocks, period_ms, now_ms):
+            self.brake.found(key)
+            return 0
+        if may_go:
+            self.brake.removed(now_ms)
         return self._remove(key, described, now_ms, published=published_ms is not None)
 
     def _since(self, timestamp_ms: int, now_ms: int) -> int:

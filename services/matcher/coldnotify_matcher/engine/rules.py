@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coldnotify_common.clocks import Trust, Trusting
 from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
@@ -101,5 +102,7 @@ class Rules:
     """How many sessions and registrations tenants may have. The shell changes it as agreements and verdicts change."""
     allowances: Allowances = field(default_factory=Allowances)
     """What may be told of tenants' publishes. The shell changes it as agreements change."""
+    clocks: Trust = field(default_factory=Trusting)
+    """Whether what cannot be undone may be done. The shell tells it what clocks say."""
     high_shares: HighShares = field(default_factory=HighShares)
     """How many of tenants' publishes may be of high priority. The shell changes it likewise."""

@@ -310,7 +310,7 @@ class CatchingUp:
             for one in lacking:
                 one.fill_in(page.entries.add().message, channel.hash, told)
                 told = one.offset
-            whole = told == message.offset and not any(one.expired(now_ms) for one in lacking)
+            whole = told == message.offset and not any(one.expired(self._state.expires_ms(now_ms)) for one in lacking)
             ahead_bytes = channels.ahead_bytes + page.ByteSize()
             if whole and ahead_bytes <= page_bytes_of(channels.page_bytes):
                 channels.ahead[channel.hash], channels.ahead_bytes = told, ahead_bytes
@@ -376,11 +376,11 @@ class CatchingUp:
         now_ms: int,
     ) -> bool:
         """Put these in, as (offset, hash, message) in the order of offsets: all there is below `next_`."""
-        channels = _of(session)
+        channels, expires_ms = _of(session), self._state.expires_ms(now_ms)
         expired: dict[int, wire_pb2.Missed] = {}
         for offset, hash_, message in messages:
             entry = internal_pb2.ChannelEntry()
-            if message.expired(now_ms):
+            if message.expired(expires_ms):
                 before = expired.get(hash_)
                 if before is not None:
                     before.before = offset + 1

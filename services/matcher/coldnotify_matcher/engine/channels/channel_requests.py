@@ -243,7 +243,7 @@ class ChannelRequests:
             key = gateway.sessions.get(number)
             if key is not None:
                 client = self._state.clients[key]
-                client.last_seen_ms = max(client.last_seen_ms, now_ms)
+                self._state.see(client, now_ms)
                 self._state.acknowledge_channels(client, complete)
                 if client.session is not None and client.session.channels is not None:
                     client.session.channels.acknowledged(complete)

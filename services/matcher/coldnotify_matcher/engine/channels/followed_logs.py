@@ -95,7 +95,7 @@ class Channels:
                 return
             if message.high:
                 self._catching_up.tell_ahead(log, message, before, now_ms)
-            told, missed = log.subscriptions.tell(message, now_ms)
+            told, missed = log.subscriptions.tell(message, state.expires_ms(now_ms))
             state.deliver(domain, told, told * len(message.payload))
             if told:
                 state.count("messages_told", told)

@@ -1,0 +1,76 @@
+"""What a random schedule does to clocks: of matchers, gateways and Kafka, each by itself or all of a machine at once.
+
+Schedules with it draw all of it from a lot of their own, so that those without stay what they are. Nobody's time comes
+within a schedule, so whoever is forgotten is forgotten too early.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from coldnotify_simulation.world import World
+
+_SHARE = 0.4
+"""Of schedules that have them."""
+_DAY_MS = 86_400_000
+FORGOTTEN_AFTER_MS = _DAY_MS
+_JUMPS_MS = (90_000, 3_700_000, 200 * _DAY_MS)
+
+
+class ClockFaults:
+    """Of one schedule."""
+
+    def __init__(self, seed: int, world: World, *, all_at_once: bool, forgets_nobody: bool) -> None:
+        """`all_at_once`: nothing in the schedule has a time of seconds, which nobody could know then.
+
+        `forgets_nobody`: nothing else in the schedule takes a client's registrations.
+        """
+        self.random = Random(seed ^ 0xC10C)
+        self.on = self.random.random() < _SHARE
+        self._world = world
+        self._all_at_once = all_at_once
+        if self.on:
+            for matcher in world.matchers:
+                matcher.rules = replace(matcher.rules, forgotten_after_ms=FORGOTTEN_AFTER_MS)
+            world.kafka.ahead_max_ms = self.random.choice([None, 3_600_000])
+            world.forgets_nobody = forgets_nobody
+            world.kafka.stamps = self.random.random() < 0.7
+
+    def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
+        """What is done, and how often beside the rest."""
+        if not self.on:
+            return {}
+        kinds: dict[str, tuple[float, Callable[[], None]]] = {"clock set": (1.0, self.set_one)}
+        return kinds | ({"all clocks set": (0.5, self.set_all)} if self._all_at_once else {})
+
+    def end(self) -> None:
+        """All clocks are right from here on."""
+        self._set([*self._world.matchers, *self._world.gateways, self._world.kafka], 0)
+
+    def set_one(self) -> None:
+        """One clock is wrong for a while."""
+        world = self._world
+        self._set_for_a_while([self.random.choice([*world.matchers, *world.gateways, world.kafka])])
+
+    def set_all(self) -> None:
+        """All of a machine, which may start matchers meanwhile."""
+        world = self._world
+        self._set_for_a_while([*world.matchers, *world.gateways, world.kafka])
+        if self.random.random() < 0.5:
+            for matcher in world.matchers:
+                matcher.kill()
+                matcher.start()
+
+    def _set_for_a_while(self, whose: list[object]) -> None:
+        ahead_ms = self.random.choice([-1, 1]) * self.random.choice(_JUMPS_MS)
+        kafka = self._world.kafka
+        if kafka in whose and kafka.ahead_max_ms is not None:
+            ahead_ms = abs(ahead_ms)  # else it would take nothing that publishers write, whose clocks are right
+        self._set(whose, ahead_ms)
+        self._world.clock.later(self.random.uniform(1.0, 25.0), lambda: self._set(whose, 0))
+
+    def _set(self, whose: list[object], ahead_ms: int) -> None:
+        for one in whose:
+            one.ahead_ms = ahead_ms  # type: ignore[attr-defined]
+        names = ", ".join(str(getattr(one, "name", "kafka")) for one in whose)
+        self._world.trace("world", "sets the clocks of", names, "by", ahead_ms)
