@@ -276,6 +276,8 @@ def _services(settings: DoctorSettings) -> Iterable[Finding]:
         base = f"{inside.scheme}://{address}"
         finding = _service(kind, base, flag, settings, inside.client)
         yield finding
+        if kind == "matcher" and finding.state == OK:
+            yield from _removals(base, settings, inside.client)
         if kind == "gateway" and finding.state == OK:
             yield from _listeners(base, settings, inside.client)
         if kind == "usage job" and finding.state == OK:
@@ -307,6 +309,31 @@ def _service(kind: str, base: str, flag: str, settings: DoctorSettings, context:
     if not ready:
         return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
     return Finding(OK, kind, f"{base} is ready")
+
+
+def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
+    """Whether a matcher's clock agrees with others, and what it holds back of forgetting and removing."""
+    try:
+        with urlopen(f"{base}/v1/removals", timeout=settings.doctor_timeout_s, context=context) as response:
+            shown = json.load(response)
+        apart = {str(one["clock"]): int(one["ahead_ms"]) for one in shown["clocks_apart"]}
+        clients = sum(int(one["clients_held"]) for one in shown["items"])
+        objects = sum(int(one["objects_held"]) for one in shown["items"])
+        agree_s = float(shown["clocks_agree_s"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        words = f"{base}/v1/removals does not say whether clocks agree: {error!r}"
+        yield Finding(WARNING, "removals", words, "is it of another release?")
+        return
+    if apart:
+        names = ", ".join(f"{name} {ahead_ms / 1000:+.0f} s" for name, ahead_ms in apart.items())
+        todo = "nothing is forgotten or removed until they agree: docs/runbooks/RemovalsStandStill.md"
+        yield Finding(BAD, "removals", f"{base}: clocks are apart: {names}", todo)
+    elif clients or objects:
+        words = f"{base}: {clients} clients and {objects} objects wait to be forgotten or removed, many at once"
+        todo = "they go once clocks have agreed for an hour, or by `coldnotify state removals --confirm`"
+        yield Finding(WARNING, "removals", words, todo)
+    else:
+        yield Finding(OK, "removals", f"{base}: clocks have agreed for {agree_s:.0f} s, nothing waits")
 
 
 def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:

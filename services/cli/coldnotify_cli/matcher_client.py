@@ -6,7 +6,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import click
 from coldnotify_common.inside_tls import InsideTls
@@ -14,7 +14,7 @@ from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_cli.settings import LookSettings
 
-_NOT_FOUND, _NOT_HERE = 404, 503
+_NOT_FOUND, _NOT_NOW, _NOT_HERE = 404, 409, 503
 
 
 class NotKnown(click.ClickException):
@@ -49,6 +49,13 @@ class Matchers:
         except _NoAnswer as error:
             raise click.ClickException(str(error)) from None
 
+    def patch_all(self, *path: str, body: object) -> list[tuple[str, Any]]:
+        """(address, answer) of every matcher, each of which is told `body`. Raises click.ClickException."""
+        try:
+            return [(address, self._ask(address, path, {}, body)) for address in self._addresses]
+        except _NoAnswer as error:
+            raise click.ClickException(str(error)) from None
+
     def items(self, *path: str, limit: int | None) -> Iterator[dict[str, Any]]:
         """The items of a paged list, page after page, at most `limit`."""
         after: str | None = None
@@ -63,12 +70,15 @@ class Matchers:
             if limit is not None:
                 limit -= len(page["items"])
 
-    def _ask(self, address: str, path: tuple[str, ...], query: dict[str, object]) -> Any:
+    def _ask(self, address: str, path: tuple[str, ...], query: dict[str, object], body: object = None) -> Any:
         url = f"{self._tls.scheme}://{address}/v1/" + "/".join(quote(part, safe="") for part in path)
         if query:
             url += "?" + urlencode(query)
+        asked: str | Request = url
+        if body is not None:
+            asked = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="PATCH")
         try:
-            with urlopen(url, timeout=self._timeout_s, context=self._tls.client) as response:
+            with urlopen(asked, timeout=self._timeout_s, context=self._tls.client) as response:
                 return json.load(response)
         except HTTPError as error:
             with error:
@@ -77,6 +87,8 @@ class Matchers:
                 raise NotKnown(words) from None
             if error.code == _NOT_HERE:
                 raise _NoAnswer(f"matcher {address}: {words}") from None
+            if error.code == _NOT_NOW:
+                raise click.ClickException(f"matcher {address}: {words}") from None
             if error.code < 500:
                 raise click.UsageError(words) from None
             raise click.ClickException(f"matcher {address}: {words}") from None

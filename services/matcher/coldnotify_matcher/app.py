@@ -66,6 +66,7 @@ def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[Abstra
         outcome_pages,
         overview,
         query_pages,
+        removal_pages,
     )
     from coldnotify_matcher.asked_writes import AskedWrites
     from coldnotify_matcher.state_pages import routes
@@ -81,5 +82,6 @@ def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[Abstra
         *find_pages.routes(current),
         *query_pages.routes(current),
         *channel_pages.routes(current),
+        *removal_pages.routes(current),
         *routes(current),
     ]

@@ -98,3 +98,26 @@ def partitions(as_json: bool, settings: LookSettings) -> int:
         for row in answer["items"]
     ]
     return print_list(rows, as_json)
+
+
+@command_state.command("removals")
+@click.option("--confirm", is_flag=True, help="The clock is right: those that wait may go. It counts for an hour.")
+@_options
+def removals(confirm: bool, as_json: bool, settings: LookSettings) -> int:
+    """Show which clients and objects wait to be forgotten or removed, because they are many at once.
+
+    They wait until all clocks have agreed for an hour, or for --confirm. While clocks are apart nothing is removed.
+    """
+    matchers = Matchers(settings)
+    path, confirmed = "removals", {"confirmed": True}
+    answers = matchers.patch_all(path, body=confirmed) if confirm else matchers.get_from_all(path)
+    if not as_json:
+        for address, answer in answers:
+            for one in answer["clocks_apart"]:
+                click.echo(f"matcher {address}: {one['clock']}: {one['ahead_ms'] / 1000:+.0f} s", err=True)
+    rows = [
+        {"matcher": address, "clocks_agree_s": answer["clocks_agree_s"], **row}
+        for address, answer in answers
+        for row in answer["items"]
+    ]
+    return print_list(rows, as_json)
