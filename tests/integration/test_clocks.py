@@ -7,7 +7,7 @@ Stands for: clocks
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ SetClock = Callable[[int], None]
 
 
 @pytest.fixture
-def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SetClock]:
+def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
     """Processes that are started from here on have a clock that is as many seconds ahead as is said."""
     site, file = tmp_path / "site", tmp_path / "ahead_s"
     site.mkdir()
@@ -58,7 +58,7 @@ def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SetCl
         whole.write_text(str(ahead_s))
         whole.replace(file)
 
-    yield set_clock
+    return set_clock
 
 
 def put_to_sleep(kafka: str, count: int) -> None:

@@ -28,6 +28,7 @@ from coldnotify_testkit.drills.reading_faults import (
     what_is_read_is_throttled,
 )
 from coldnotify_testkit.drills.record_faults import (
+    a_gateways_clock_is_wrong,
     a_later_release_has_written,
     nonsense_is_published,
     nulls_remove_nothing,
@@ -53,6 +54,7 @@ DRILLS: dict[Fault, set[str]] = {
     strangers_write_into_our_topics: {"RecordsSetAside", "InboxRecordsSetAside"},
     a_later_release_has_written: {"PartitionWaits", "PartitionNotServed", "PartitionNotServedForHours"},
     versions_are_below_the_newest: {"PublishesStale"},
+    a_gateways_clock_is_wrong: {"RemovalsStandStill"},
     nulls_remove_nothing: {"NullsRemoveNothing"},
     nobody_measures_tenants: {"VerdictsStale"},
     a_tenant_floods: {"TenantRefused", "TenantNearAgreement"},

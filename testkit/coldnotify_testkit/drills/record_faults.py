@@ -5,6 +5,8 @@ import time
 from contextlib import ExitStack
 
 from coldnotify.publisher import Publisher
+from coldnotify_schemas.internal_pb2 import Beat, Request
+from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
@@ -72,6 +74,23 @@ def nulls_remove_nothing(scene: Scene, stack: ExitStack) -> None:
         stopping.wait(0.5)
 
     stack.enter_context(repeated(write))
+
+
+def a_gateways_clock_is_wrong(scene: Scene, stack: ExitStack) -> None:
+    """the Beats of a gateway are stamped ten minutes too early"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    beat = Request(format=FORMAT, gateway=2, beat=Beat()).SerializeToString()
+
+    def write(behind_ms: int) -> None:
+        producer.produce(REQUESTS, beat, partition=0, timestamp=time.time_ns() // 1_000_000 - behind_ms)
+        producer.flush(60)
+
+    def keep_writing(stopping: threading.Event) -> None:
+        write(600_000)
+        stopping.wait(1)
+
+    stack.callback(write, 0)
+    stack.enter_context(repeated(keep_writing))
 
 
 def old_news_is_published(scene: Scene, _stack: ExitStack) -> None:
