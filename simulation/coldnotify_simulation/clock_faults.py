@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import World
 
 _SHARE = 0.4
 """Of schedules that have them."""
 _DAY_MS = 86_400_000
-FORGOTTEN_AFTER_MS = _DAY_MS
+FORGOTTEN_AFTER_MS = 3_600_000
 _JUMPS_MS = (90_000, 3_700_000, 200 * _DAY_MS)
 
 
@@ -50,7 +51,11 @@ class ClockFaults:
     def set_one(self) -> None:
         """One clock is wrong for a while."""
         world = self._world
-        self._set_for_a_while([self.random.choice([*world.matchers, *world.gateways, world.kafka])])
+        whose = self.random.choice([*world.matchers, *world.gateways, world.kafka])
+        self._set_for_a_while([whose])
+        if isinstance(whose, Matcher) and self.random.random() < 0.5:
+            whose.kill()
+            whose.start()
 
     def set_all(self) -> None:
         """All of a machine, which may start matchers meanwhile."""

@@ -1,14 +1,22 @@
 """Several matchers, each with part of the answers; long lists come in pages."""
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import click
 import pytest
 from aiohttp import web
+from click.testing import CliRunner
+from coldnotify_cli import checkup
+from coldnotify_cli.checkup import BAD, OK, WARNING
+from coldnotify_cli.commands.object import _incarnation_of_removed
+from coldnotify_cli.commands.state import command_state
 from coldnotify_cli.matcher_client import Matchers, NotKnown
-from coldnotify_cli.settings import LookSettings
+from coldnotify_cli.settings import DoctorSettings, LookSettings
 from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.clocks import KAFKA
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 
@@ -21,7 +29,14 @@ class FakeMatcher:
     def __init__(self, group: str) -> None:
         self.group = group
         base = "/v1/domains/d/groups/{group}/objects"
-        routes = [web.get(base, self.objects), web.get(base + "/{object:.+}", self.object)]
+        self.ahead_ms, self.apart = 0, list[dict[str, object]]()
+        self.confirmed = False
+        routes = [
+            web.get(base, self.objects),
+            web.get(base + "/{object:.+}", self.object),
+            web.get("/v1/removals", self.removals),
+            web.patch("/v1/removals", self.confirm),
+        ]
         self.admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
         self.admin.start()
 
@@ -33,6 +48,17 @@ class FakeMatcher:
         if request.match_info["group"] != self.group:
             return error_response(503, "not served by this matcher")
         return web.json_response(page(NAMES, *page_request(request.query), lambda name: {"object": name}))
+
+    async def removals(self, _request: web.Request) -> web.Response:
+        now_ms = time.time_ns() // 1_000_000 + self.ahead_ms
+        held = {"partition": 3, "clients_held": 0 if self.confirmed else 150, "objects_held": 0}
+        return web.json_response({"now_ms": now_ms, "clocks_agree_s": 5.0, "clocks_apart": self.apart, "items": [held]})
+
+    async def confirm(self, request: web.Request) -> web.Response:
+        if self.apart:
+            return error_response(409, "clocks are apart")
+        self.confirmed = (await request.json())["confirmed"]
+        return await self.removals(request)
 
     async def object(self, request: web.Request) -> web.Response:
         if request.match_info["group"] != self.group:
@@ -75,3 +101,53 @@ def test_a_long_list_comes_whole_or_up_to_the_limit(matchers: Matchers, limit: i
 def test_no_address_is_wrong_use() -> None:
     with pytest.raises(click.UsageError, match="COLDNOTIFY_MATCHER / --matcher"):
         Matchers(LookSettings(matcher=" , "))
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeMatcher]:
+    one = FakeMatcher("g1")
+    yield one
+    one.admin.stop()
+
+
+def test_what_waits_to_be_removed_is_shown_and_confirmed(fake: FakeMatcher) -> None:
+    asked = ["removals", "--json", "--matcher", fake.address]
+    shown = CliRunner().invoke(command_state, asked)
+    row = {"matcher": fake.address, "clocks_agree_s": 5.0, "partition": 3, "clients_held": 150, "objects_held": 0}
+    assert json.loads(shown.stdout.splitlines()[-1]) == row
+    assert not fake.confirmed
+    confirmed = CliRunner().invoke(command_state, [*asked, "--confirm"])
+    assert json.loads(confirmed.stdout.splitlines()[-1]) == {**row, "clients_held": 0}
+    fake.apart = [{"clock": KAFKA, "ahead_ms": 90_000}]
+    refused = CliRunner().invoke(command_state, [*asked, "--confirm"])
+    assert refused.exit_code == 1
+    assert "clocks are apart" in refused.stderr
+    assert "+90 s" in CliRunner().invoke(command_state, ["removals", "--matcher", fake.address]).stderr
+
+
+def test_the_doctor_names_clocks_that_are_apart_and_says_what_waits(fake: FakeMatcher) -> None:
+    def found() -> tuple[str, str]:
+        (one,) = checkup._removals(f"http://{fake.address}", DoctorSettings(), None)
+        return one.state, one.words
+
+    state, words = found()
+    assert (state, "150 clients and 0 objects wait" in words) == (WARNING, True)
+    fake.apart = [{"clock": KAFKA, "ahead_ms": -90_000}]
+    state, words = found()
+    assert (state, "Kafka's clock -90 s" in words) == (BAD, True)
+    fake.apart, fake.confirmed = [], True
+    assert found()[0] == OK
+    fake.admin.stop()
+    assert found()[0] == WARNING
+
+
+def test_an_incarnation_is_made_of_no_hour_that_is_wrong(fake: FakeMatcher) -> None:
+    matchers = Matchers(LookSettings(matcher=fake.address))
+    hours = _incarnation_of_removed(matchers)
+    assert 57_000 < hours < 200_000
+    fake.ahead_ms = -200 * 86_400_000
+    with pytest.raises(click.ClickException, match=r"\+17280000 s ahead of the matcher's"):
+        _incarnation_of_removed(matchers)
+    fake.ahead_ms, fake.apart = 0, [{"clock": KAFKA, "ahead_ms": 90_000}]
+    with pytest.raises(click.ClickException, match="apart from others"):
+        _incarnation_of_removed(matchers)

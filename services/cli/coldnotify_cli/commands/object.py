@@ -4,6 +4,7 @@ import logging
 import time
 
 import click
+from coldnotify_common.clocks import APART_MS_MAX
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 from coldnotify_schemas.visible import visible
@@ -63,7 +64,7 @@ def reset(
     value = parse_payload(payload)
     matchers = Matchers(settings)
     newest = _newest(matchers, domain, group, object_id, may_be_removed=removed)
-    incarnation = _incarnation_of_removed() if newest is None else newest[0] + 1
+    incarnation = _incarnation_of_removed(matchers) if newest is None else newest[0] + 1
     if not yes:
         is_at = "is not known" if newest is None else f"is at version {newest[1]} (incarnation {newest[0]})"
         words = visible(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?")
@@ -96,6 +97,21 @@ def _newest(
     return now["incarnation"], now["version"]
 
 
-def _incarnation_of_removed() -> int:
-    """Clients may know versions of an incarnation that nobody else knows any more. One an hour is never reached."""
-    return int(time.time() - _FIRST_INCARNATION_S) // 3600
+def _incarnation_of_removed(matchers: Matchers) -> int:
+    """Clients may know versions of an incarnation that nobody else knows any more. One an hour is never reached.
+
+    It cannot be taken back, so it takes more than one clock. Raises click.ClickException where they are apart.
+    """
+    now_s = time.time()
+    try:
+        answer = matchers.get("removals")
+    except NotKnown:  # a matcher of an earlier release
+        return int(now_s - _FIRST_INCARNATION_S) // 3600
+    ahead_s = now_s - answer["now_ms"] / 1000
+    if abs(ahead_s) > APART_MS_MAX / 1000:
+        words = f"the clock of this machine is {ahead_s:+.0f} s ahead of the matcher's"
+        raise click.ClickException(f"{words}: the incarnation is made of the hour, so set them right first")
+    if apart := ", ".join(one["clock"] for one in answer["clocks_apart"]):
+        words = f"the matcher's clock is apart from others ({apart})"
+        raise click.ClickException(f"{words}: the incarnation is made of the hour, so set them right first")
+    return int(now_s - _FIRST_INCARNATION_S) // 3600
