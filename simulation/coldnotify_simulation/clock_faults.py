@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from coldnotify_simulation.client import Client
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import World
 
@@ -30,6 +31,9 @@ class ClockFaults:
         self.on = self.random.random() < _SHARE
         self._world = world
         self._all_at_once = all_at_once
+        self._ended = False
+        self.restarts = True
+        """Whether matchers are started anew while clocks are wrong."""
         if self.on:
             for matcher in world.matchers:
                 matcher.rules = replace(matcher.rules, forgotten_after_ms=FORGOTTEN_AFTER_MS)
@@ -46,6 +50,7 @@ class ClockFaults:
 
     def end(self) -> None:
         """All clocks are right from here on."""
+        self._ended = True
         self._set([*self._world.matchers, *self._world.gateways, self._world.kafka], 0)
 
     def set_one(self) -> None:
@@ -53,18 +58,29 @@ class ClockFaults:
         world = self._world
         whose = self.random.choice([*world.matchers, *world.gateways, world.kafka])
         self._set_for_a_while([whose])
-        if isinstance(whose, Matcher) and self.random.random() < 0.5:
-            whose.kill()
-            whose.start()
+        if isinstance(whose, Matcher):
+            self._restart([whose])
 
     def set_all(self) -> None:
         """All of a machine, which may start matchers meanwhile."""
         world = self._world
         self._set_for_a_while([*world.matchers, *world.gateways, world.kafka])
-        if self.random.random() < 0.5:
-            for matcher in world.matchers:
-                matcher.kill()
-                matcher.start()
+        self._restart(world.matchers)
+
+    def _restart(self, matchers: list[Matcher]) -> None:
+        """Begin anew, while clocks are wrong and some client sleeps: this is what makes it look forgotten."""
+        if not self.restarts or self.random.random() < 0.5:
+            return
+        client = self.random.choice(self._world.clients)
+        self._world.shut_down(client)
+        self._world.clock.later(self.random.uniform(15.0, 25.0), lambda: self._wake(client))
+        for matcher in matchers:
+            matcher.kill()
+            matcher.start()
+
+    def _wake(self, client: Client) -> None:
+        if not self._ended:
+            self._world.start_client(client)
 
     def _set_for_a_while(self, whose: list[object]) -> None:
         ahead_ms = self.random.choice([-1, 1]) * self.random.choice(_JUMPS_MS)
@@ -72,7 +88,7 @@ class ClockFaults:
         if kafka in whose and kafka.ahead_max_ms is not None:
             ahead_ms = abs(ahead_ms)  # else it would take nothing that publishers write, whose clocks are right
         self._set(whose, ahead_ms)
-        self._world.clock.later(self.random.uniform(1.0, 25.0), lambda: self._set(whose, 0))
+        self._world.clock.later(self.random.uniform(1.0, 25.0), lambda: None if self._ended else self._set(whose, 0))
 
     def _set(self, whose: list[object], ahead_ms: int) -> None:
         for one in whose:

@@ -149,6 +149,7 @@ class Schedule:
         self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
         self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
+        self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def play(self) -> None:
         """From the beginning until all has come to rest. Raises Broken, and whatever a part raises."""

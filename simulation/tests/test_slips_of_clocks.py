@@ -1,0 +1,39 @@
+"""A slip in what is believed of clocks breaks a promise in a random schedule: something is removed before its time.
+
+That nobody is forgotten, and that each clock is looked at, `test_regressions_of_clocks` has scripted.
+
+Stands for: clock_faults
+"""
+
+import sys
+
+import pytest
+from coldnotify_common.clocks import Clocks
+from coldnotify_matcher.engine.retention import Retention
+from coldnotify_simulation.slips import Slip, find, run_alone
+
+SLIPS = {
+    "objects are removed by a clock that nobody has looked at": Slip(
+        Retention,
+        "_look",
+        "if not clocks.allows(period_ms):",
+        "if False:",
+        40,
+    ),
+    "all that clocks say allows it": Slip(
+        Clocks,
+        "allows",
+        "return self._agreed_for(min(period_ms / 1000, needed_s))",
+        "return needed_s > 0",
+        40,
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found(slip: str) -> None:
+    run_alone(__file__, slip)
+
+
+if __name__ == "__main__":
+    sys.exit(find(SLIPS, *sys.argv[1:]))
