@@ -16,8 +16,8 @@ from coldnotify_streams.core.run import Limits
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import Client
-from coldnotify_simulation.crowding import Crowding
 from coldnotify_simulation.clock_faults import ClockFaults
+from coldnotify_simulation.crowding import Crowding
 from coldnotify_simulation.describing import Describing
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import SESSION_TIMEOUT_S

@@ -114,7 +114,7 @@ def removals(confirm: bool, as_json: bool, settings: LookSettings) -> int:
     if not as_json:
         for address, answer in answers:
             for one in answer["clocks_apart"]:
-                click.echo(f"matcher {address}: {one['clock']}: {one['ahead_ms'] / 1000:+.0f} s", err=True)
+                echo(f"matcher {address}: {one['clock']}: {one['ahead_ms'] / 1000:+.0f} s", err=True)
     rows = [
         {"matcher": address, "clocks_agree_s": answer["clocks_agree_s"], **row}
         for address, answer in answers
