@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Protocol
 
 import structlog
+from coldnotify_common.clocks import Trust
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.paced import Paced
 from coldnotify_schemas.tenants import (
@@ -25,11 +26,12 @@ from coldnotify_schemas.tenants import (
     parse_usage,
     usage_partition_of,
 )
+from coldnotify_streams.job_clock import JobClock
 
 from coldnotify_usage import metrics
 from coldnotify_usage.core.highs import counters_of
 from coldnotify_usage.core.partition_usage import PartitionUsage, SeenKey
-from coldnotify_usage.core.seen import Seen
+from coldnotify_usage.core.seen import DAY_MS, Seen
 
 PENDING_MAX = 5_000
 """Records that were read and are not acknowledged; more are read when these are stored."""
@@ -135,15 +137,21 @@ class UsageJob:
         counters_max: int,
         flush_s: float,
         history_s: float,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] | None = None,
+        clocks: Trust | None = None,
     ) -> None:
-        """`partitions`: those of the usage topic; it has none of them yet."""
+        """`partitions`: those of the usage topic; it has none of them yet.
+
+        `now_ms`: what time it is, and `clocks` whether that can be believed; None: by this process's clock.
+        """
         self._writers, self._reader = writers, reader
         self._agreement_of = agreement_of
         self._partitions = partitions
         self._counters_max = counters_max
         self._flush_s, self._history_s = flush_s, history_s
-        self._now_ms = now_ms
+        clock = JobClock()
+        self._now_ms = clock.now_ms if now_ms is None else now_ms
+        self._clocks: Trust = clock.trust if clocks is None else clocks
         self._mine: dict[int, PartitionUsage] = {}
         self._stored: MutableMapping[bytes, bytes] = {}
         self._pending: list[Record] = []
@@ -249,7 +257,8 @@ class UsageJob:
         now_ms = self._now_ms()
         writes = _Writes()
         for mine in list(self._mine.values()):
-            mine.forget(now_ms, round(FORGET_PER_S * TELL_S))
+            if self._clocks.allows(DAY_MS):  # what is forgotten too early is counted again
+                mine.forget(now_ms, round(FORGET_PER_S * TELL_S))
             for tenant, verdict in list(mine.verdicts(now_ms, self._agreement_of)):
                 for limit in verdict.exceeded:
                     metrics.EXCEEDED.labels(limit).inc()
@@ -377,7 +386,9 @@ class UsageJob:
                 reason=str(error),
             )
             return
-        for tenant, reason in mine.on_record(usage, record.timestamp_ms, self._now_ms()):
+        now_ms = self._now_ms()
+        self._clocks.heard("Kafka's clock, on usage records", record.timestamp_ms)
+        for tenant, reason in mine.on_record(usage, record.timestamp_ms, now_ms):
             metrics.SET_ASIDE.labels(reason).inc()
             _paced.log(_WORDS[reason], level="warning", node=usage.node, tenant=tenant, partition=record.partition)
 

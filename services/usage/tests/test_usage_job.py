@@ -1,10 +1,11 @@
 """What a worker does in which order, with Kafka played: nothing is acknowledged before it is stored, or skipped."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import pytest
+from coldnotify_common.clocks import Trust, Trusting
 from coldnotify_schemas.tenants import (
     Agreement,
     Counters,
@@ -97,7 +98,14 @@ def kafka() -> FakeKafka:
     return FakeKafka()
 
 
-def job(kafka: FakeKafka, agreement: Agreement | None = None, counters_max: int = 100) -> UsageJob:
+def job(
+    kafka: FakeKafka,
+    agreement: Agreement | None = None,
+    counters_max: int = 100,
+    *,
+    now_ms: Callable[[], int] = lambda: T,
+    clocks: Trust | None = None,
+) -> UsageJob:
     made = UsageJob(
         kafka,
         kafka,
@@ -106,7 +114,8 @@ def job(kafka: FakeKafka, agreement: Agreement | None = None, counters_max: int 
         counters_max=counters_max,
         flush_s=0.01,
         history_s=0.01,
-        now_ms=lambda: T,
+        now_ms=now_ms,
+        clocks=clocks,
     )
     made.take_over([PARTITION], dict(kafka.state))
     return made
@@ -120,6 +129,29 @@ def record(kafka: FakeKafka, offset: int, publishes: int = 1, tenant: str = TENA
 def taken(kafka: FakeKafka) -> int:
     """How many publishes the history says."""
     return parse_counters(kafka.told[f"usage:{TENANT}:day:2026-11-22"]).publishes
+
+
+@pytest.mark.parametrize("agree", [False, True])
+async def test_counters_are_forgotten_only_by_clocks_that_agree(kafka: FakeKafka, agree: bool) -> None:
+    """By a clock that is 200 days ahead each day is over; what was counted would be counted once more."""
+    ahead_ms = 0
+    heard: list[int] = []
+
+    class Told(Trusting):
+        def allows(self, _period_ms: int) -> bool:
+            return agree
+
+        def heard(self, name: str, stamp_ms: int) -> None:
+            heard.append(stamp_ms)
+
+    made = job(kafka, now_ms=lambda: T + ahead_ms, clocks=Told())
+    await made.on_record(record(kafka, 0, 10))
+    await made.flush()
+    assert heard == [T]
+    ahead_ms = 200 * 86_400_000
+    for _ in range(4):
+        await made.tell_verdicts()
+    assert made._mine[PARTITION].seen_count == (0 if agree else 1)
 
 
 async def test_what_is_acknowledged_is_stored_and_so_is_where_to_read_on(kafka: FakeKafka) -> None:
