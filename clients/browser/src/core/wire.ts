@@ -253,7 +253,7 @@ export const CLIENT_FRAME = {
   useNames: { number: 7, type: NOTHING, label: "optional" },
   bye: { number: 8, type: NOTHING, label: "optional" },
   publish: { number: 9, type: PUBLISH, label: "optional" },
-  askOutcome: { number: 10, type: ASK_OUTCOME, label: "optional" },
+  askOutcome: { number: 12, type: ASK_OUTCOME, label: "optional" },
 } as const satisfies Table;
 
 /** What a gateway sends. */
@@ -272,7 +272,7 @@ export const GATEWAY_FRAME = {
   channelsEnd: { number: 12, type: CHANNELS_END, label: "optional" },
   published: { number: 13, type: PUBLISHED, label: "optional" },
   notPublished: { number: 14, type: NOT_PUBLISHED, label: "optional" },
-  outcome: { number: 15, type: OUTCOME, label: "optional" },
+  outcome: { number: 16, type: OUTCOME, label: "optional" },
 } as const satisfies Table;
 
 export type ClientFrame = MessageOf<typeof CLIENT_FRAME>;
