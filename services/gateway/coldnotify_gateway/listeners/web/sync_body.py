@@ -49,6 +49,10 @@ _MOST = {"registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels":
 _COMMAS_OF_CHANNEL_MAX = 2 + CHANNEL_ATTRIBUTES_MAX
 _COMMAS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * _COMMAS_OF_CHANNEL_MAX + 8
 """With no more than so many, a body holds no more than may be asked for, and decoding it takes two milliseconds."""
+_BETWEEN_TEXTS = (b'","', b'", "')
+"""Each text in JSON ends with one of them at most, or holds one at its end, behind an escaped quote."""
+_TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * (4 + CHANNEL_ATTRIBUTES_MAX) + 16
+"""With more than twice so many of them there is too much for certain, and nothing need be stepped over."""
 _ITEM_BYTES_MAX = 64 * 1024
 """Of a cursor, the longest there is."""
 _SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
@@ -79,6 +83,9 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[Device, float] | 
     """Who asks for what, and for how many seconds it would wait: the last that comes, behind None for each step of the
     work. Names are counted before one is looked at. Raises BadRequest and InvalidName.
     """
+    if sum(map(body.count, _BETWEEN_TEXTS)) > 2 * _TEXTS_MAX:
+        taken = f"{REGISTRATIONS_MAX}, {QUERIES_MAX} and {CHANNELS_MAX}"
+        raise BadRequest("registrations", f"with queries and channels they are more than the {taken} that are taken")
     if body.count(b",") > _COMMAS_MAX:
         yield from _count(body)  # of what is so long, or has commas in its names
     try:
