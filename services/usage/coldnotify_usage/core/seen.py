@@ -12,6 +12,8 @@ DAY_MS = 24 * HOUR_MS
 HOURS_KEPT = 3
 """Of each counter. A record is read in its hour or, if the job was away, behind all that came before it."""
 DAYS_KEPT = 2
+_TIME_MS_MAX = 253_402_300_799_999
+"""The end of the year 9999: no history has a later hour."""
 _WINDOWS_MAX = 100
 """Of hours, or of days, in a stored counter: another release may keep more than this one."""
 
@@ -88,7 +90,8 @@ class Seen:
                 raise ValueError(f"hours or days: are {len(windows)} (at most {_WINDOWS_MAX})")
             for counts in windows.values():
                 _check(counts)
-        _check((stored.at_ms, *stored.hours, *stored.days))
+        hours_ms, days_ms = (hour * HOUR_MS for hour in stored.hours), (day * DAY_MS for day in stored.days)
+        _check((stored.at_ms, *hours_ms, *days_ms), _TIME_MS_MAX)
         seen = cls()
         seen.at_ms, seen.gauges = stored.at_ms, _as_long_as(NO_GAUGES, stored.gauges)
         seen.hours = _highs(HOURS_KEPT, stored.hours_before, stored.hours)
@@ -98,10 +101,10 @@ class Seen:
         return seen
 
 
-def _check(numbers: tuple[int, ...]) -> None:
+def _check(numbers: tuple[int, ...], most: int = COUNT_MAX) -> None:
     """Whoever may write to the topic may write any numbers."""
-    if not all(0 <= number <= COUNT_MAX for number in numbers):
-        raise ValueError(f"a number is out of range (0 to {COUNT_MAX})")
+    if not all(0 <= number <= most for number in numbers):
+        raise ValueError(f"a number is out of range (0 to {most})")
 
 
 def _highs(kept: int, before: Counts, windows: dict[int, Counts]) -> Highs:

@@ -64,3 +64,18 @@ def test_a_release_with_fewer_counters_and_one_with_more_can_be_read() -> None:
 def test_what_is_no_counter_is_an_error(value: bytes) -> None:
     with pytest.raises(ValueError):
         Seen.decode(value)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [1 << 62, [], [], {}, [], {}],
+        [HOUR, [], [], {str((1 << 62) // HOUR_MS): [1]}, [], {}],
+        [HOUR, [], [], {}, [], {str((1 << 62) // DAY_MS): [1]}],
+    ],
+    ids=["at_ms", "hour", "day"],
+)
+def test_a_time_that_no_calendar_has_is_an_error(stored: list[object]) -> None:
+    """Else the job could not name the hour in the usage history, and ended, again and again."""
+    with pytest.raises(ValueError, match="out of range"):
+        Seen.decode(msgspec.json.encode(stored))
