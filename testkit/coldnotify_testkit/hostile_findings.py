@@ -4,13 +4,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
-from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from coldnotify_common.kafka import READING_BOUNDS
+from coldnotify_common.message_headers import headers_of
+from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import REJECTED
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
+_BATCH = 500
 _LOOK_S = 30
 _READ_S = 120
 _WORDS_CHARS = 300
@@ -18,8 +21,6 @@ _RAISED = "handling it raised"
 _DIED = re.compile(r"died, is started again.*")
 _TRACEBACK_LINES_MAX = 80
 _SHOWN_LINES = 25
-_headers = methodcaller("headers")
-"""Called so, the interpreter notices that a name is no text. Called directly, an exception is left for later lines."""
 
 
 class Finding(NamedTuple):
@@ -34,29 +35,28 @@ def raised(kafka: str) -> list[Finding]:
     """Records that a handler of a matcher raised over: they are contained, and faults of ours all the same."""
     times = Counter[str]()
     examples: dict[str, str] = {}
-    consumer = Consumer(
-        {"bootstrap.servers": kafka, "group.id": "hostile-findings", "enable.partition.eof": True, "log_level": 0}
-    )
+    config = {"bootstrap.servers": kafka, "group.id": "hostile-findings", "enable.partition.eof": True, "log_level": 0}
+    consumer = RecordConsumer({**READING_BOUNDS, **config, "auto.offset.reset": "error"})
     try:
-        places = [
-            TopicPartition(REJECTED, number)
-            for number in consumer.list_topics(REJECTED, _LOOK_S).topics[REJECTED].partitions
-        ]
-        ends = {place.partition: consumer.get_watermark_offsets(place, _LOOK_S)[1] for place in places}
+        numbers = consumer.list_topics(REJECTED, _LOOK_S).topics[REJECTED].partitions
+        ends = {
+            number: consumer.get_watermark_offsets(TopicPartition(REJECTED, number), _LOOK_S)[1] for number in numbers
+        }
         consumer.assign([TopicPartition(REJECTED, number, 0) for number in ends])
         left = {number for number, end in ends.items() if end}
         until_s = time.monotonic() + _READ_S
         while left and time.monotonic() < until_s:
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
-            if (error is not None and error.code() == KafkaError._PARTITION_EOF) or offset + 1 >= ends[number]:
-                left.discard(number)
-            elif error is not None and offset >= 0:
-                consumer.seek(TopicPartition(REJECTED, number, offset + 1))  # one that nobody can unpack
-            if error is None:
-                _note(message, times, examples)
+            for one in consumer.read(1, _BATCH):
+                if isinstance(one, Gap):
+                    number, next_ = one.partition, one.next
+                else:
+                    number, next_ = one.partition() or 0, (one.offset() or 0) + 1
+                    if one.error() is None:
+                        _note(one, times, examples)
+                    else:
+                        next_ -= 1
+                if next_ >= ends[number]:
+                    left.discard(number)
     finally:
         consumer.close()
     return [Finding(words, count, examples[words]) for words, count in times.most_common()]
@@ -84,10 +84,7 @@ def deaths(lines: Sequence[str]) -> list[str]:
 
 
 def _note(message: Message, times: Counter[str], examples: dict[str, str]) -> None:
-    try:
-        headers: dict[str, Any] = dict(_headers(message) or [])
-    except (SystemError, UnicodeDecodeError):
-        return  # no matcher wrote it
+    headers = dict(headers_of(message) or [])
     reason = _text(headers.get(REASON_HEADER))
     if reason.startswith(_RAISED):
         words = _without_numbers(reason)

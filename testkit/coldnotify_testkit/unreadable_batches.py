@@ -22,6 +22,11 @@ def silent(records: int = 1, key: bytes | None = b"key") -> Batch:
     return Batch([Record(key, None, value_length=-2)] * records)
 
 
+def misplaced(by: int, key: bytes | None = b"key") -> Batch:
+    """With a record that says an offset so far behind its own: the client believes it, and reads on from there."""
+    return Batch([Record(key, b"misplaced", offset_delta=by)])
+
+
 def write(kafka: str, topic: str, partition: int, batches: Iterable[Batch]) -> list[int]:
     """Their first offsets; each is as of now."""
     now_ms = time.time_ns() // 1_000_000

@@ -3,12 +3,16 @@
 All of our consumers read by it, with `read`. An error of one offset is none of the connection: the offset is looked at
 again by a consumer of its own (unreadable_offsets.py), in a thread, while all other partitions are read on. A partition
 from which nothing comes although Kafka has more of it is looked at, too.
+
+Nor does a record that says another offset than its own. Kafka takes it, and its client believes it, and reads on behind
+that offset. It is seen by saying an offset that Kafka does not have yet, or by records behind it that say lower ones.
 """
 
 import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,6 +35,8 @@ _NEXT_STALL_S = 0.3
 """The same behind what could not be read."""
 _LOOK_EVERY_S = 0.25
 _JOIN_S = 2.0
+_ASK_S = 2.0
+"""For where a partition begins, once, and only if no fetch has told it."""
 
 _Where = tuple[str, int]
 
@@ -51,6 +57,30 @@ class _Place:
     """The same, for an error: what comes meanwhile is of no use."""
 
 
+class _Run(NamedTuple):
+    """What one call has read of a partition."""
+
+    begin: int
+    """The offset that was to come first."""
+    said: list[tuple[int, int]]
+    """Of each record that is handed out, its place among all of them, and the offset that it says."""
+
+    def first_jump(self) -> int | None:
+        """The first offset that does not follow the one before."""
+        expected = self.begin
+        for _, offset in self.said:
+            if offset != expected:
+                return offset
+            expected += 1
+        return None
+
+    def without(self, offset: int, handed: list[Message | None]) -> int:
+        """Take back what says this offset or a higher one; returns the offset that was to come in its place."""
+        while self.said and self.said[-1][1] >= offset:
+            handed[self.said.pop()[0]] = None
+        return self.said[-1][1] + 1 if self.said else self.begin
+
+
 class _Looked(NamedTuple):
     """A search has ended."""
 
@@ -66,6 +96,8 @@ class RecordConsumer(Consumer):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
         self._config = config
+        self._resets_by_error = config.get("auto.offset.reset") == "error"
+        """Else the client may begin anew at a lower offset, and says nothing."""
         self._places: dict[_Where, _Place] = {}
         self._looked: queue.SimpleQueue[_Looked] = queue.SimpleQueue()
         self._to_search: deque[tuple[_Where, _Place, int]] = deque()
@@ -85,7 +117,7 @@ class RecordConsumer(Consumer):
         read: list[Message | Gap] = []
         if first is not None:
             messages = [first, *(self.consume(records_max - 1, 0) if records_max > 1 else ())]
-            read += [message for message in messages if self._take(message, now_s)]
+            read += self._believed(messages, now_s)
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_EVERY_S
             self._look_for_stalls(now_s)
@@ -156,6 +188,68 @@ class RecordConsumer(Consumer):
                 place.paused, place.moved_s = paused, now_s
 
     # ---- what cannot be read -------------------------------------------------------------------------------------
+
+    def _believed(self, messages: Sequence[Message], now_s: float) -> list[Message]:
+        """Those that are handed out."""
+        handed: list[Message | None] = []
+        runs: dict[_Where, _Run] = {}
+        for message in messages:
+            where = message.topic() or "", -1 if (number := message.partition()) is None else number
+            place = self._places.get(where)
+            if place is not None and place.next is None:
+                place.next = self._begin_of(where)
+            error, run = message.error(), runs.get(where)
+            if place is not None and error is not None and error.code() in BEYOND and run is not None:
+                jump = run.first_jump()
+                if jump is not None and not place.damaged:
+                    # The client asked for what is behind an offset that there is not.
+                    self._suspect(where, place, run.without(jump, handed))
+                    continue
+            if place is None or place.damaged or place.next is None or error is not None:
+                if self._take(message, now_s):
+                    handed.append(message)
+                continue
+            offset = message.offset() or 0
+            run = runs.setdefault(where, _Run(place.next, []))
+            if offset < place.next and self._resets_by_error:
+                # Of the client's offsets none is lower than the one before: one of the two says what it is not.
+                expected = run.without(offset, handed)
+                if expected < offset:
+                    self._suspect(where, place, expected)
+                continue
+            run.said.append((len(handed), offset))
+            self._take(message, now_s)
+            handed.append(message)
+        for where, run in runs.items():
+            place = self._places[where]
+            if place.damaged or not run.said:
+                continue
+            # Behind an offset that there is not, the client asks in vain, and forgets where the partition ends.
+            end = self._watermarks(where)[1] or run.first_jump()
+            if end is not None and run.said[-1][1] >= end:
+                self._suspect(where, place, run.without(end, handed))
+        return [message for message in handed if message is not None]
+
+    def _watermarks(self, where: _Where) -> tuple[int | None, int | None]:
+        """The first offset that Kafka has told of, and the one behind the last; None: it has not."""
+        try:
+            low, high = self.get_watermark_offsets(TopicPartition(*where), cached=True)
+        except KafkaException:
+            return None, None
+        return low if low >= 0 else None, high if high > 0 else None
+
+    def _begin_of(self, where: _Where) -> int | None:
+        """The offset that comes first where none was named; None: Kafka does not say."""
+        low, _ = self._watermarks(where)
+        if low is None:
+            with suppress(KafkaException):
+                low, _ = self.get_watermark_offsets(TopicPartition(*where), timeout=_ASK_S)
+        return low
+
+    def _suspect(self, where: _Where, place: _Place, start: int) -> None:
+        """Have a partition looked at from here on, and hand out nothing of it meanwhile."""
+        place.next, place.damaged = start, True
+        self._search(where, place, start)
 
     def _take(self, message: Message, now_s: float) -> bool:
         """Whether the message is handed out."""

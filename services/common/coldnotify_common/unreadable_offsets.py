@@ -1,9 +1,10 @@
 """Offsets that Kafka's client cannot read, and never will: which they are, and where reading can go on.
 
 Whoever may write to a topic may write a batch that Kafka takes and its client cannot read: of a broken compression, one
-that unpacks to more than the client's bound, or a record with a length that Kafka takes for null. The client comes back
-to the same batch again and again. It says an error, by the batch's first offset; or, where it takes the record for one
-that was cut off, it says nothing at all.
+that unpacks to more than the client's bound, a record with a length that Kafka takes for null, or one that says another
+offset than its own. The client comes back to the same batch again and again. It says an error, by the batch's first
+offset; or, where it takes the record for one that was cut off, it says nothing at all; or it hands out a record by an
+offset where another one stands, or none.
 """
 
 import json
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 BAD_TIMES = 3
 """So often what stands there must have been found unreadable before it counts as such: a fetch may be broken, too."""
@@ -159,6 +160,9 @@ class GapSearch:
                     return _Answer.SILENT
                 continue
             error = message.error()
+            if error is None and (message.offset() or 0) > offset:
+                # Compaction leaves holes. What stands behind one is found by its own offset, too.
+                return self._is_there(where, message)
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 return _Answer.READABLE
             # Another offset was made of the damaged bytes in a look before.
@@ -168,6 +172,37 @@ class GapSearch:
                 return _Damaged(message.offset() or 0, error.str())
         return _Answer.UNKNOWN
 
+    def _is_there(self, where: tuple[str, int], message: Message) -> _Look:
+        """Whether a record stands at the offset that it says."""
+        said = message.offset() or 0
+        elsewhere = _Damaged(said, f"the record says the offset {said}, which is not its own")
+        self._consumer.assign([TopicPartition(*where, said)])
+        partial = self._partial
+        while not self._stopped() and time.monotonic() < self._until_s:
+            found = self._consumer.poll(_POLL_S)
+            if found is None:
+                if self._partial - partial > BAD_TIMES:
+                    return elsewhere
+                continue
+            error = found.error()
+            if error is None and _same(found, message):
+                return _Answer.READABLE
+            if (
+                error is None
+                or error.code() == KafkaError._PARTITION_EOF
+                or error.code() in BEYOND
+                or is_of_offset(error)
+            ):
+                return elsewhere
+        return _Answer.UNKNOWN
+
     def _on_statistics(self, text: str) -> None:
         # Answers with a record that seemed to be cut off. Kafka sends the first batch whole, whatever its size.
         self._partial = sum(broker["rxpartial"] for broker in json.loads(text)["brokers"].values())
+
+
+def _same(one: Message, other: Message) -> bool:
+    """Whether they are one record, as far as anybody can tell."""
+    if one.offset() != other.offset() or one.timestamp() != other.timestamp():
+        return False
+    return one.key() == other.key() and one.value() == other.value()

@@ -10,7 +10,7 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.record_batches import Batch
-from coldnotify_testkit.unreadable_batches import loud, silent, write
+from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from coldnotify_testkit.waiting import WAIT_S
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, Producer, TopicPartition
 
@@ -58,7 +58,11 @@ def end_of(message: Message) -> int | None:
 
 
 @pytest.mark.parametrize("begin", [0, OFFSET_BEGINNING], ids=["at an offset", "at the beginning"])
-@pytest.mark.parametrize("bad", [loud(), silent()], ids=["an error", "silence"])
+@pytest.mark.parametrize(
+    "bad",
+    [loud(), silent(), misplaced(2), misplaced(100), misplaced((1 << 31) - 1)],
+    ids=["an error", "silence", "another's offset", "no offset yet", "no offset for long"],
+)
 def test_gaps_stand_where_records_cannot_be_read_and_all_others_are_read_once(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, bad: Batch, begin: int
 ) -> None:
@@ -70,7 +74,9 @@ def test_gaps_stand_where_records_cannot_be_read_and_all_others_are_read_once(
     assert gaps == [(1, 0, 1), (1, 3, 5), (1, 6, 7)]
 
 
-@pytest.mark.parametrize("bad", [loud(), silent()], ids=["an error", "silence"])
+@pytest.mark.parametrize(
+    "bad", [loud(), silent(), misplaced(1), misplaced(100)], ids=["an error", "silence", "the next offset", "no offset"]
+)
 def test_what_is_written_later_is_read_behind_it_and_other_partitions_meanwhile(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, bad: Batch
 ) -> None:

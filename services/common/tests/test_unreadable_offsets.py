@@ -9,7 +9,7 @@ from coldnotify_common.unreadable_offsets import Gap, GapSearch, is_of_offset
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
-from coldnotify_testkit.unreadable_batches import loud, silent, write
+from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from confluent_kafka import KafkaError
 
 TOPIC = topics.CHANNELS_1D
@@ -47,6 +47,9 @@ def search(fresh_kafka: EmbeddedBroker) -> Iterator[GapSearch]:
         ([silent(), loud(3), silent(), silent(), GOOD], 0, (0, 6)),
         ([GOOD, silent()], 1, (1, 2)),
         ([GOOD, GOOD], 2, None),
+        ([GOOD, misplaced(1), GOOD], 1, (1, 2)),
+        ([GOOD, misplaced(99), misplaced(99), GOOD], 1, (1, 3)),
+        ([misplaced(1), silent(), misplaced(5)], 0, (0, 3)),
     ],
 )
 def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
