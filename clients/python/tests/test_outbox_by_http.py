@@ -10,8 +10,8 @@ from coldnotify._outbox.outbox_delivery import NotYet, RejectedForEver, WrongClo
 from coldnotify._publishing import outbox_by_http
 from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import PublishError, PublishRejected
-from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
+from coldnotify_schemas.wrong_clocks import clock_fault
 
 NOW_MS = 1_800_000_000_000
 AWAY = PublishError("away", indeterminate=False)

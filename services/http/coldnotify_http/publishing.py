@@ -10,9 +10,9 @@ from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_shares import who_asks
-from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import VERSION_MAX
+from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
 from coldnotify_http.entrance import Admission, Entered, Entrance

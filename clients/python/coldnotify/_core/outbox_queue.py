@@ -17,8 +17,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from coldnotify_schemas.clocks import clock_fault, expiry_here
 from coldnotify_schemas.protocol import CLOCK_AHEAD_S_MAX
+from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 
 from coldnotify._core.outbox_log import (
     Checkpoint,

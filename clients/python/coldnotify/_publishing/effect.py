@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from coldnotify_schemas.clocks import time_words
+from coldnotify_schemas.wrong_clocks import time_words
 
 PUBLISHED, REPEATED, ALTERED = "published", "repeated", "altered"
 STALE, REJECTED, UNKNOWN = "stale", "rejected", "unknown"

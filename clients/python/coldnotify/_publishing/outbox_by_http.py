@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.protocol import CLOCK_SET_S, PUBLISHES_PER_REQUEST_MAX
+from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock

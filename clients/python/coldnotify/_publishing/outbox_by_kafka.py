@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders
-from coldnotify_schemas.clocks import clock_fault, expiry_here
 from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.records import PublicRecord, prioritized
+from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from confluent_kafka import KafkaException
 
 from coldnotify._core.outgoing import Outgoing

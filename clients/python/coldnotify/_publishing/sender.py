@@ -13,7 +13,6 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
 from coldnotify_schemas.channels import Retentions, message_headers
-from coldnotify_schemas.clocks import clock_fault, time_words
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.flow.beginnings import KAFKA
 from coldnotify_schemas.flow.flow_limit import FlowLimit
@@ -24,6 +23,7 @@ from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.records import PublicRecord, encode_public_record, is_high
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
+from coldnotify_schemas.wrong_clocks import clock_fault, time_words
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 

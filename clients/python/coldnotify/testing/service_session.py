@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.clocks import clock_fault
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_client_frame
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, REQUESTS_UNANSWERED_MAX
+from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify.testing.channels import Feeds, Sent
 from coldnotify.testing.service_partition import Newest

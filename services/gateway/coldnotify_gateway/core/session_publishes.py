@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
-from coldnotify_schemas.clocks import clock_fault, expiry_here
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_object, object_key
@@ -45,6 +44,7 @@ from coldnotify_schemas.wire_pb2 import (
     Publish,
     Published,
 )
+from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from msgspec import UNSET
 
 from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send

@@ -1,7 +1,7 @@
 """Which times of other machines' clocks cannot be."""
 
 import pytest
-from coldnotify_schemas.clocks import clock_fault, expiry_here, time_words
+from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here, time_words
 
 NOW_MS = 1_800_000_000_000
 
