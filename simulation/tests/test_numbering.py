@@ -4,7 +4,6 @@ import pytest
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_schemas.wire_pb2 import Publish
-from coldnotify_simulation import numbering
 from coldnotify_simulation.numbering import Numbering
 
 SEEDS = range(150)
@@ -48,5 +47,5 @@ def test_a_gateway_that_believes_every_clock_is_found(monkeypatch: pytest.Monkey
 
 def test_a_number_that_is_not_durable_before_it_is_said_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     renumber = OutboxQueue.renumber
-    monkeypatch.setattr(numbering.OutboxQueue, "renumber", lambda *of: [(one, b"") for one, _ in renumber(*of)])
+    monkeypatch.setattr(OutboxQueue, "renumber", lambda *of: [(one, b"") for one, _ in renumber(*of)])
     assert found()

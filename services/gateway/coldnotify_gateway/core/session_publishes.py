@@ -204,9 +204,10 @@ class Publishing:
         if numbered and publish.request:
             return self._refuse(session, publish, f"version: {fault}", 0, now_ms)
         if numbered:
-            publish.version = now_ms
+            publish.MergeFrom(Publish(version=now_ms))
         if publish.expires_at:
-            publish.expires_at = expiry_here(publish.expires_at, publish.clock_ms, now_ms)
+            expires_at = expiry_here(publish.expires_at, publish.clock_ms, now_ms)
+            publish.MergeFrom(Publish(expires_at=expires_at))
         return None
 
     def on_outcome(self, session: Identified, offset: int | None, reason: str, now_s: float) -> list[Output]:
