@@ -1,8 +1,9 @@
 """Evaluating queries for those who look in: with rests, not for long, and one at a time."""
 
+import time
+
 import pytest
 from aiohttp import web
-from coldnotify_matcher import evaluating
 from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.evaluating import Evaluation, fits, in_turn, why
 
@@ -22,7 +23,7 @@ class Clock:
 
 def test_it_rests_and_is_over_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
-    monkeypatch.setattr(evaluating.time, "sleep", rests.append)
+    monkeypatch.setattr(time, "sleep", rests.append)
     evaluation = Evaluation(1.0, Clock(0.0002))
     evaluations = 0
     while evaluation.goes_on():

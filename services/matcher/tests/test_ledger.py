@@ -11,6 +11,7 @@ from coldnotify_matcher import evaluating, ledger, overview, state_pages
 from coldnotify_matcher.engine.interests.by_query import deciding, query
 from coldnotify_matcher.state_pages import routes
 from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, Bench
@@ -241,7 +242,7 @@ def unlocked(bench: Bench, port: int, monkeypatch: pytest.MonkeyPatch) -> list[b
     found: list[bool] = []
     of = query.Query
 
-    def asked(self: query.Query, name: str, description: object) -> bool:
+    def asked(self: query.Query, name: str, description: Description) -> bool:
         def try_it() -> None:
             if got := LOCKS[-1].acquire(timeout=0):
                 LOCKS[-1].release()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query_index import size_bytes_of
 from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, Sets
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import digest
@@ -342,7 +343,7 @@ def test_a_query_that_is_registered_has_a_set_however_many_there_are() -> None:
 def test_idle_sets_are_bounded_in_bytes() -> None:
     large = query_of(" OR ".join(f"a = {number}" for number in range(100)))
     small = query_of("a = 1")
-    bytes_max = sets.size_bytes_of(large) + sets.size_bytes_of(small) - 1
+    bytes_max = size_bytes_of(large) + size_bytes_of(small) - 1
     of = Sets(World(), idle_bytes_max=bytes_max)
     held = [of.subscribe(GROUP, query) for query in (small, large)]
     of.compute(0)
