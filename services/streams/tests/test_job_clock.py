@@ -33,7 +33,7 @@ class Faked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall_s, self.steady_s = float(T0_S), 100.0
         monkeypatch.setattr(job_clock, "steady_s", lambda: self.steady_s)
-        monkeypatch.setattr(job_clock.time, "time_ns", lambda: int(self.wall_s * 1e9))
+        monkeypatch.setattr(time, "time_ns", lambda: int(self.wall_s * 1e9))
 
     def run(self, seconds: float) -> None:
         self.wall_s += seconds
