@@ -4,7 +4,7 @@ import pytest
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_schemas.wire_pb2 import Publish
-from coldnotify_simulation.numbering import Numbering
+from coldnotify_testkit.numbering import Numbering
 
 SEEDS = range(150)
 

@@ -18,6 +18,7 @@ from coldnotify._core.publications import Answer, Publications
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.protocol import CLOCK_AHEAD_S_MAX, CLOCK_SET_S
 from coldnotify_schemas.wire_pb2 import ClientFrame
+
 from coldnotify_testkit.gateway_bench import Bench, WireDouble
 
 BEGIN_S = 1_800_000_000
