@@ -14,9 +14,19 @@ from coldnotify_matcher.record_headers import Said, headers_of
 from coldnotify_matcher.run_topics import TOPICS
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_streams.core.events import Assigned, Began, Event, Failed, Record, Records, Revoked
+from coldnotify_streams.core.events import (
+    Assigned,
+    Began,
+    Event,
+    Failed,
+    Record,
+    Records,
+    Revoked,
+    UnreadableOffsets,
+)
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.readers import (
+    RECORD_BYTES_MAX,
     REVOKE_TIMEOUT_S,
     Reader,
     RequestsReader,
@@ -25,6 +35,9 @@ from coldnotify_streams.readers import (
     hold_back,
     stop_reading,
 )
+from coldnotify_testkit import record_batches
+from coldnotify_testkit.record_batches import Batch, Codec, bomb
+from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, write
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -130,6 +143,26 @@ def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader]
     assert [(record.offset, record.value) for record in seen[:-1]] == [(0, b"a"), (1, None), (2, b"c")]
     assert seen[-1] == Record(topics.OBJECTS, 0, 3, end=True)
     assert seen[0] == Record(topics.OBJECTS, 0, 0, False, b"key", b"a", 7, Said(moved=True))
+
+
+def test_what_nobody_can_read_is_an_event_in_its_place_and_of_what_is_huge_little_is_kept(
+    bootstrap: str, start: Callable[[Reader], Reader]
+) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    named = Batch([record_batches.Record(b"key", b"c", [NO_UTF_8])])
+    write(bootstrap, topics.OBJECTS, 0, [Batch(), loud(2), named, bomb(Codec.LZ4, 3)])
+    begin(start(reader(bootstrap, events)), 0)
+
+    seen: list[Event] = []
+    while not (seen and isinstance(seen[-1], Records) and seen[-1].records[-1].end):
+        seen.append(events.get(timeout=90))
+    (gap,) = [event for event in seen if isinstance(event, UnreadableOffsets)]
+    assert (gap.topic, gap.partition, gap.start, gap.next) == (topics.OBJECTS, 0, 1, 3)
+    before, *_, behind = [event for event in seen if isinstance(event, Records)]
+    assert seen.index(before) < seen.index(gap) < seen.index(behind)
+    _, named_record, huge, _ = [record for event in seen if isinstance(event, Records) for record in event.records]
+    assert (named_record.offset, named_record.said) == (3, "headers: a name is not UTF-8")
+    assert (huge.offset, len(huge.value or b"")) == (4, RECORD_BYTES_MAX)
 
 
 def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
