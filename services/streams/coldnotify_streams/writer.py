@@ -6,11 +6,12 @@ Kafka stamps those of some topics with its own clock, and so tells what time it 
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from coldnotify_common.kafka import connect, producer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coldnotify_streams.core.job import Produced, Refused
 from coldnotify_streams.errors import Failure
@@ -84,13 +85,17 @@ class Writer:
                     if self._stop.is_set():
                         raise Failure("stopped while Kafka takes no records") from None
                     continue
+                except KafkaException as error:
+                    if error.args[0].fatal():
+                        raise Failure(f"writing to Kafka: {error.args[0].str()}") from None
+                    raise
                 break
 
     def flush(self) -> None:
         """Returns when all that was written is durable, but for what `take_refused` names. Raises Failure."""
         started_s = time.monotonic()
         limit_s = FLUSH_TIMEOUT_S
-        while left := self._producer.flush(FLUSH_SLICE_S):
+        while left := self._flushed(FLUSH_SLICE_S):
             self._check_delivery()
             if self._stop.is_set():
                 limit_s = min(limit_s, STOP_FLUSH_TIMEOUT_S)
@@ -110,7 +115,21 @@ class Writer:
     def close(self) -> None:
         """Drops what is still in the producer: it belongs to a step that is not committed, and is done again."""
         self._producer.purge()
-        self._producer.flush(1)
+        with suppress(Failure):
+            self._flushed(1)
+
+    def _flushed(self, limit_s: float) -> int:
+        """How many records are left. Raises Failure if the client has failed for good.
+
+        So it does when somebody writes in its name: the numbers of its records do not follow each other any more.
+        """
+        try:
+            left: int = self._producer.flush(limit_s)
+        except SystemError as error:
+            # The client returns nothing and says nothing then.
+            self._check_delivery()
+            raise Failure(f"writing to Kafka: {error}") from None
+        return left
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from coldnotify_common.stop import StopFlag
+from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas import topics
@@ -12,6 +13,11 @@ from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.writer import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Writer
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.matcher_process import PARTITION
+from coldnotify_testkit.raw_produce import RawProducer
+from coldnotify_testkit.record_batches import Batch, Record, encoded
+
+PRODUCERS = 50
+"""Numbers of producers on a new broker."""
 
 
 def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
@@ -23,4 +29,32 @@ def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
     with pytest.raises(Failure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
         writer.flush()
     timer.join()
+    writer.close()
+
+
+def write_as_others(kafka: str, epoch: int, sequence: int) -> None:
+    """Two records in the name of whoever writes to the partition."""
+    with RawProducer(kafka) as producer:
+        for number in range(PRODUCERS):
+            batch = Batch([Record(), Record()], producer_id=number, producer_epoch=epoch, base_sequence=sequence)
+            producer.produce(topics.SESSIONS, PARTITION, encoded(batch))
+
+
+def write_on(writer: Writer) -> None:
+    for _ in range(20):
+        writer.write([Write(topics.SESSIONS, PARTITION, b"key", b"behind")])
+        writer.flush()
+
+
+@pytest.mark.parametrize(("epoch", "sequence"), [(0, 1), (32_767, 0)], ids=["its next number", "a later epoch"])
+def test_who_writes_in_its_name_ends_the_run_and_not_the_process(
+    fresh_kafka: EmbeddedBroker, epoch: int, sequence: int
+) -> None:
+    settings, stop = MatcherSettings(kafka=fresh_kafka.bootstrap), StopFlag()
+    writer = Writer(settings, stop)
+    writer.write([Write(topics.SESSIONS, PARTITION, b"key", b"before")])
+    writer.flush()
+    write_as_others(fresh_kafka.bootstrap, epoch, sequence)
+    with pytest.raises(Failure, match="writing to Kafka"):
+        write_on(writer)
     writer.close()
