@@ -157,7 +157,8 @@ def test_services_are_asked_whether_they_are_ready() -> None:
     finally:
         for server in servers:
             server.stop()
-    assert states == [("matcher", OK), ("matcher", BAD), ("gateway", WARNING), ("HTTP service", BAD)]
+    matchers = [("matcher", OK), ("removals", WARNING), ("matcher", BAD)]
+    assert states == [*matchers, ("gateway", WARNING), ("HTTP service", BAD)], "who is ready has no endpoint of removals"
 
 
 @pytest.mark.parametrize(("seconds", "records", "state"), [(0, 0, OK), (90, 3, OK), (3, 5000, OK), (90, 5000, BAD)])

@@ -170,7 +170,7 @@ async def test_what_has_no_end_ends_when_it_stops():
         quiet, busy = await client.get("/v1/events?quiet=1"), await client.get("/v1/events")
         assert (await quiet.content.readany()).startswith(b"data")
         waiting = asyncio.create_task(client.post("/v1/sync?wait=1", json={}))
-        await until(lambda: passing_on._under_way == 4)
+        await until(lambda: passing_on._under_way.taken == 4)
         passing_on.stop()
         assert (await socket.receive()).type is WSMsgType.CLOSE
         assert await quiet.read() == b"", "its end is one, and no break"
