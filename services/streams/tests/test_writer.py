@@ -51,7 +51,7 @@ def test_who_writes_in_its_name_ends_the_run_and_not_the_process(
     fresh_kafka: EmbeddedBroker, epoch: int, sequence: int
 ) -> None:
     settings, stop = MatcherSettings(kafka=fresh_kafka.bootstrap), StopFlag()
-    writer = Writer(settings, stop)
+    writer = Writer(settings, stop, JobClock())
     writer.write([Write(topics.SESSIONS, PARTITION, b"key", b"before")])
     writer.flush()
     write_as_others(fresh_kafka.bootstrap, epoch, sequence)
