@@ -12,7 +12,7 @@ from coldnotify_simulation.client import Client
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import World
 
-_SHARE = 0.4
+_SHARE = 0.25
 """Of schedules that have them."""
 _DAY_MS = 86_400_000
 FORGOTTEN_AFTER_MS = 3_600_000
@@ -27,7 +27,7 @@ class ClockFaults:
 
         `forgets_nobody`: nothing else in the schedule takes a client's registrations.
         """
-        self.random = Random(seed ^ 0xC10C)
+        self.random = Random(seed ^ 0x26BE)
         self.on = self.random.random() < _SHARE
         self._world = world
         self._all_at_once = all_at_once

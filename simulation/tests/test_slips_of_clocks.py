@@ -1,6 +1,6 @@
-"""A slip in what is believed of clocks breaks a promise in a random schedule: something is removed before its time.
+"""A slip in what is believed of clocks breaks a promise in a random schedule: something is gone before its time.
 
-That nobody is forgotten, and that each clock is looked at, `test_regressions_of_clocks` has scripted.
+That each clock is looked at `test_regressions_of_clocks` has scripted.
 
 Stands for: clock_faults
 """
@@ -18,14 +18,14 @@ SLIPS = {
         "_look",
         "if not clocks.allows(period_ms):",
         "if False:",
-        40,
+        189,
     ),
     "all that clocks say allows it": Slip(
         Clocks,
         "allows",
         "return self._agreed_for(min(period_ms / 1000, needed_s))",
         "return needed_s > 0",
-        40,
+        98,
     ),
 }
 
