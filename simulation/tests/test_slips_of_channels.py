@@ -27,8 +27,8 @@ SLIPS = {
     "a hand-over is one offset late": Slip(
         CatchingUp,
         "_fill_up",
-        "low = min(map(channels.positions.__getitem__, lacking)) + 1",
-        "low = min(map(channels.positions.__getitem__, lacking)) + 2",
+        "low = min(map(positions.__getitem__, lacking)) + 1",
+        "low = min(map(positions.__getitem__, lacking)) + 2",
         11,
     ),
     "what lies between is said of another channel": Slip(

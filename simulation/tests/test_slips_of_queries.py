@@ -49,8 +49,8 @@ SLIPS = {
     "the description before the change is evaluated": Slip(
         Sets,
         "on_change",
-        "fits = after is not None and query.matches(name, after)",
-        "fits = after is not None and query.matches(name, before or after)",
+        "query.matches(name, after)",
+        "query.matches(name, before or after)",
         2,
     ),
     "a description that is outdone stands last where compaction finds it": Slip(

@@ -103,7 +103,7 @@ def bodies_read_by(reader: BodyReader) -> Middleware:
 
     @web.middleware
     async def read(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.method not in _WITH_A_BODY:
+        if request.method not in _WITH_A_BODY or request.match_info.http_exception is not None:
             return await handler(request)
         async with reader.read(request) as body:
             request._read_bytes = body  # where aiohttp keeps what it has read itself
