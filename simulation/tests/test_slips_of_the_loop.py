@@ -34,7 +34,7 @@ SLIPS = {
         "note",
         "partition.table_done",
         "partition.position",
-        1103664,
+        1104280,
     ),
     "requests are handled before the table is read as far as it went": Slip(
         Run,

@@ -117,6 +117,8 @@ class Clocks:
         """That of `now_ms`."""
         self._kafka: _Said | None = None
         self._others: dict[str, _Said] = {}
+        self._others_behind_ms = 0.0
+        """How far the earliest that is apart is behind the wall clock, as of the last look: 0, or negative."""
         self._others_agree_since_s: float | None = None
         self._agree_since_s: float | None = None
         self._doubted = False
@@ -160,8 +162,12 @@ class Clocks:
 
     @property
     def earliest_ahead_ms(self) -> int:
-        """The same for the earliest: 0, or negative. Kafka takes no record that is far ahead of its own clock."""
-        return round(min(0.0, *self._ahead_ms()))
+        """The same for the earliest: 0, or negative. Kafka takes no record that is far ahead of its own clock.
+
+        As long as Kafka's is not known, that of the node that is furthest behind stands for it.
+        """
+        wall_ms, kafka_ms = self._ahead_ms()
+        return round(min(0.0, wall_ms, wall_ms + self._others_behind_ms if self._kafka is None else kafka_ms))
 
     def allows(self, period_ms: int) -> bool:
         """Whether the clocks have agreed for long enough to do what rests on such a period."""
@@ -183,6 +189,7 @@ class Clocks:
         self._wall_ms = wall_offset_ms
         self._forget_old()
         others = self._others_apart()
+        self._others_behind_ms = min(0.0, 0.0, *others.values())
         if others or self.alone or stepped:
             self._others_agree_since_s = None
         elif self._others_agree_since_s is None:

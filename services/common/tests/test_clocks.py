@@ -220,3 +220,13 @@ def test_who_has_nothing_to_lose_trusts() -> None:
     assert Trusting().allows(1)
     assert Trusting().confirms(1)
     assert Trusting().latest_ahead_ms == Trusting().earliest_ahead_ms == 0
+
+
+def test_who_starts_ahead_of_all_gateways_goes_by_them_while_it_does_not_know_kafkas_clock() -> None:
+    one = Bench(ahead_ms=200 * DAY_MS)
+    one.asks_kafka = False
+    one.run(10)
+    assert one.clocks.now_ms + one.clocks.earliest_ahead_ms == pytest.approx(one.true_ms, abs=6000)
+    one.clocks.on_kafka(one.true_ms + 200 * DAY_MS, 0.005)
+    one.look()
+    assert one.clocks.earliest_ahead_ms == 0, "a broker's clock counts more: it judges what is stamped"
