@@ -101,6 +101,9 @@ class Queries:
             return
         self.callbacks.forget(membership)
         names = {*membership.received, *membership.deferred}
+        for name in sorted(membership.kept.entering):
+            # It had no floor, so as to be told again for this query. Who wants it by its name, too, is still owed that.
+            self._registrations.ask_again(name)
         told, membership.members, membership.received = membership.members, set(), set()
         membership.deferred.clear()
         for name in sorted(names):

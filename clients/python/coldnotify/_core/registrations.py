@@ -120,7 +120,7 @@ class Registrations:
         if self.wants(interest) and interest not in self.pending:
             self._put(interest, Kind.REGISTER, Stage.ARRIVED)
 
-    def ask_again(self, interest: Query | Channel) -> None:
+    def ask_again(self, interest: Interest) -> None:
         """Register for this again, as soon as that is durable."""
         if self.wants(interest):
             self._put(interest, Kind.REGISTER, self._first(interest), urgent=True)
