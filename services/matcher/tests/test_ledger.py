@@ -1,4 +1,7 @@
-"""The delivery ledger over a real port: who lacks what, since when, and what an explanation is made of."""
+"""The delivery ledger over a real port: who lacks what, since when, and what an explanation is made of.
+
+Stands for: ledger, showing
+"""
 
 import threading
 from collections.abc import Iterator
@@ -218,7 +221,7 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Benc
     matrix = {row["client"]: row for row in get(port, "/matrix")[1]["items"]}
     slowest = {one["client"]: one["lacking"] for one in whole_overview(port)["slowest"]}
 
-    assert [obj.name for obj in client.lacking()] == ["others"]
+    assert [obj.name for obj in client.unapplied()] == ["others"]
     assert [one["object"] for one in explained["lacking"]] == ["others"]
     assert (explained["client"]["lacking"], shown["lacking"], matrix["c1"]["lacking"], slowest["c1"]) == (1, 1, 1, 1)
     assert (explained["object"]["client_applied"], explained["object"]["client_is_source"]) == (True, True)
