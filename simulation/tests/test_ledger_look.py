@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.unsettled import Unsettled
 from coldnotify_gateway.core.requests import Requests as GatewayRequests
-from coldnotify_matcher.engine import client_records, unsettled
+from coldnotify_matcher.engine import client_records, unsettled_registrations
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_simulation.scripted import Rule, check, connected
 
@@ -47,7 +47,7 @@ def the_client_says_nothing() -> Iterator[None]:
 
 @contextmanager
 def what_is_asked_for_counts_as_taken() -> Iterator[None]:
-    with patch.object(unsettled, "put", lambda *_: None):
+    with patch.object(unsettled_registrations, "put", lambda *_: None):
         yield
 
 

@@ -197,7 +197,7 @@ def test_what_an_explanation_is_made_of(port: int, bench: Bench) -> None:
     _, body = get(port, "/clients/c2/explanation?object=o")
 
     assert (body["client"]["online"], body["client"]["cursor"]) == (False, 0)
-    assert body["lacking"] == [{"object": "o", "version": 30, "since_ms": 2000}]
+    assert body["lacking"] == [{"object": "o", "version": 30, "since_ms": 2000, "callbacks": None}]
     asked = body["object"]
     assert (asked["client_registered"], asked["client_applied"], asked["since_ms"]) == (True, False, 2000)
     assert [(one["offset"], one["timestamp_ms"]) for one in body["rejected"]] == [(3, 4000)]

@@ -22,7 +22,7 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.unsettled import records_of
+from coldnotify_matcher.engine.unsettled_registrations import records_of
 
 _encode = msgspec.json.Encoder().encode
 

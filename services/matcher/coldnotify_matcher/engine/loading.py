@@ -5,7 +5,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 
-from coldnotify_matcher.engine import unsettled
+from coldnotify_matcher.engine import unsettled_registrations
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.index import Index
@@ -46,7 +46,7 @@ class Loading:
         client.load_bucket(int(bucket), objects, record.queries, record.channels)
         if record.unsettled is not None:
             client.tells_unsettled = True
-            unsettled.load(client, client.buckets[int(bucket)], record.unsettled)
+            unsettled_registrations.load(client, client.buckets[int(bucket)], record.unsettled)
         if client.changed:
             state.changed[client] = None
         if applied_counts:

@@ -9,7 +9,7 @@ from coldnotify_schemas.interests import Interest, Kind, channel_hash, query_has
 from coldnotify_schemas.protocol import QUERIES_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
-from coldnotify_matcher.engine import operating, unsettled
+from coldnotify_matcher.engine import operating, unsettled_registrations
 from coldnotify_matcher.engine.ceilings import CLIENTS
 from coldnotify_matcher.engine.channel_sessions import SaidChannel
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
@@ -253,13 +253,13 @@ class Requests:
         """What an Open says of what its client's application has not taken."""
         if offset < client.registrations_applied:
             return  # later requests of the client are handled already
-        pending = unsettled.asked_for(client, registered, _hashes_of(request.queries, request.channels))
+        pending = unsettled_registrations.asked_for(client, registered, _hashes_of(request.queries, request.channels))
         if request.all_unsettled:
-            unsettled.tells(client, can=True)
-            unsettled.say_all(client, pending, now_ms)
+            unsettled_registrations.tells(client, can=True)
+            unsettled_registrations.say_all(client, pending, now_ms)
         elif pending and not request.again:
             # Its library is an older one now, or its gateway is.
-            unsettled.tells(client, can=False)
+            unsettled_registrations.tells(client, can=False)
         self._note_changed(offset, client)
 
     def _await_settling(
@@ -273,15 +273,17 @@ class Requests:
     ) -> None:
         """The client has registered for these in the middle of its session."""
         if client.tells_unsettled and offset >= client.registrations_applied:
-            unsettled.put(client, unsettled.asked_for(client, registered, _hashes_of(queries, channels)), now_ms)
+            unsettled_registrations.put(
+                client, unsettled_registrations.asked_for(client, registered, _hashes_of(queries, channels)), now_ms
+            )
             self._note_changed(offset, client)
 
     def _on_unsettled(
         self, offset: int, client: Client, session: Session, said: wire_pb2.Unsettled, now_ms: int
     ) -> None:
         if offset >= client.registrations_applied:
-            unsettled.tells(client, can=True)
-            unsettled.on_frame(client, self._state.objects, said, now_ms)
+            unsettled_registrations.tells(client, can=True)
+            unsettled_registrations.on_frame(client, self._state.objects, said, now_ms)
             self._note_changed(offset, client)
         answer = internal_pb2.Answered(session=session.number, request=said.request, digest=client.digest)
         session.gateway.tell(internal_pb2.Item(answered=answer))
@@ -386,7 +388,7 @@ class Requests:
             refused += refused_channels
             self._note_changed(offset, client)
         if before is not None and offset >= client.registrations_applied:
-            unsettled.put(client, [one for one in client.registrations() if one not in before], now_ms)
+            unsettled_registrations.put(client, [one for one in client.registrations() if one not in before], now_ms)
             self._note_changed(offset, client)
         self._state.count("syncs")
         self._tell_opened(
