@@ -278,7 +278,8 @@ class Fuzz:
     def _topics_are_read(self) -> None:
         """By who looks in, and by the checker."""
         dump = self._arguments.directory / "topics.jsonl"
-        argv = [sys.executable, "-m", "coldnotify_cli.main", "topics", "dump", str(dump), f"--kafka={self._up.kafka}"]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", "topics", "dump", str(dump)]
+        argv += [f"--kafka={self._up.kafka}", f"--topics-timeout-s={COMMAND_S - 10}"]
         done = subprocess.run(argv, stderr=subprocess.PIPE, timeout=COMMAND_S, check=False)
         words = done.stderr.decode(errors="replace")[-SHOWN_CHARS:]
         self._check(done.returncode == 0, f"coldnotify topics dump reads the topics ({done.returncode}: {words})")

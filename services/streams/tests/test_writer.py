@@ -16,8 +16,8 @@ from coldnotify_testkit.matcher_process import PARTITION
 from coldnotify_testkit.raw_produce import RawProducer
 from coldnotify_testkit.record_batches import Batch, Record, encoded
 
-PRODUCERS = 50
-"""Numbers of producers on a new broker."""
+PRODUCERS = 2_000
+"""Numbers of producers on a broker that several tests have used."""
 
 
 def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
