@@ -129,22 +129,21 @@ def must_have_lost_nothing(world: World) -> None:
     world.settle([client])
 
 
-def a_matchers_clock_is_200_days_ahead_for_20_s() -> None:
+def ahead_for_20_s(*, all_of_them: bool, right_for_s: float) -> None:
     world = with_periods("a", "b")
-    set_clocks(world, 200 * DAY_MS, all_of_them=False)
+    set_clocks(world, 200 * DAY_MS, all_of_them=all_of_them)
     world.run(20.0)
-    set_clocks(world, 0, all_of_them=False)
-    world.run(100.0)
+    set_clocks(world, 0, all_of_them=all_of_them)
+    world.run(right_for_s)
     must_have_lost_nothing(world)
+
+
+def a_matchers_clock_is_200_days_ahead_for_20_s() -> None:
+    ahead_for_20_s(all_of_them=False, right_for_s=100.0)
 
 
 def all_clocks_of_a_machine_are_200_days_ahead_for_20_s() -> None:
-    world = with_periods("a", "b")
-    set_clocks(world, 200 * DAY_MS, all_of_them=True)
-    world.run(20.0)
-    set_clocks(world, 0, all_of_them=True)
-    world.run(200.0)
-    must_have_lost_nothing(world)
+    ahead_for_20_s(all_of_them=True, right_for_s=200.0)
 
 
 def matchers_start_while_all_clocks_are_wrong() -> None:

@@ -117,7 +117,7 @@ class Clocks:
         """That of `now_ms`."""
         self._kafka: _Said | None = None
         self._others: dict[str, _Said] = {}
-        self._others_behind_ms = 0.0
+        self._others_behind_ms = 0
         """How far the earliest that is apart is behind the wall clock, as of the last look: 0, or negative."""
         self._others_agree_since_s: float | None = None
         self._agree_since_s: float | None = None
@@ -189,7 +189,7 @@ class Clocks:
         self._wall_ms = wall_offset_ms
         self._forget_old()
         others = self._others_apart()
-        self._others_behind_ms = min(0.0, 0.0, *others.values())
+        self._others_behind_ms = min([0, *others.values()])
         if others or self.alone or stepped:
             self._others_agree_since_s = None
         elif self._others_agree_since_s is None:
