@@ -205,6 +205,22 @@ class Told(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
     description: dict[str, Any] | None = None
 
 
+class Ledger(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="ledger"):
+    """The service was asked who has not applied a version of an object; it answered at `t`.
+
+    To be noted only where all clients of the group can say what their callbacks have taken: from the release after
+    0.1.0 on.
+    """
+
+    asked: int
+    """Unix time in microseconds."""
+    object: str
+    version: int
+    incarnation: int = 0
+    lacking: list[str]
+    """domain/group/client of all that have not, as it said."""
+
+
 class RegisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="register_query"):
     """The application asks for all objects that fit a query, and which they are (it subscribes to the members)."""
 
@@ -385,7 +401,7 @@ _KINDS: dict[str, type[Event]] = {
         *(Publish, Published, Started, Stopped, Sleep, Killed, Connecting, CaughtUp, Register, Unregister, Refused),
         *(Told, Fault, Healed, TopicLost, Removed, Forgotten, Calm, End, Wire, Record, Topic),
         *(Describe, RegisterQuery, UnregisterQuery, QueryRefused, Members),
-        *(Agreement, TurnedAway, Send, Subscribe, Unsubscribe, MessageTold, MissedTold, LogTrimmed),
+        *(Ledger, Agreement, TurnedAway, Send, Subscribe, Unsubscribe, MessageTold, MissedTold, LogTrimmed),
     )
 }
 _TIMELESS = ("record", "topic")

@@ -26,6 +26,7 @@ from coldnotify_checker.histories import (
     in_order,
 )
 from coldnotify_checker.how_many import judge_how_many
+from coldnotify_checker.ledger_truth import LedgerLooks
 from coldnotify_checker.limits_kept import judge_agreements
 from coldnotify_checker.memberships import Memberships
 from coldnotify_checker.messages import Messages
@@ -61,11 +62,13 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     memberships = Memberships(history, publishes, topics, verdict, skew_us)
     clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
     messages = Messages(history, verdict)
+    ledger = LedgerLooks(verdict, skew_us)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
         clients.on_event(event)
         messages.on_event(event)
+        ledger.on_event(event)
         verdict.statistics.faults += isinstance(event, Fault)
         if position in faults:
             for client in clients.by_name.values():
@@ -77,6 +80,7 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
             end = event
             _judge_end(end, clients, publishes, memberships, topics, verdict, skew_us)
     catch_ups.finish()
+    ledger.finish()
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
     memberships.judge_lost()

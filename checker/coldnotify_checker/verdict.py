@@ -57,6 +57,8 @@ class Statistics:
     """Queries whose members were judged when their client said that it is caught up."""
     descriptions: int = 0
     """Members of these of which it was judged then how their application was told that they are described."""
+    ledger_looks: int = 0
+    """Answers of the ledger that were judged."""
     sent: int = 0
     """Messages of channels that were acknowledged."""
     messages: int = 0

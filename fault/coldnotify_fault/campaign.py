@@ -25,6 +25,7 @@ from coldnotify_fault.devices import Devices
 from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
 from coldnotify_fault.history import History
 from coldnotify_fault.hostile_faults import Hostiles
+from coldnotify_fault.ledger_looks import LedgerLooks
 from coldnotify_fault.logs_of_channels import LostLog, Retention, domains_of, lacking
 from coldnotify_fault.matcher_counts import MatcherCounts
 from coldnotify_fault.proxy import Network, Wire
@@ -32,6 +33,7 @@ from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
     BROKER_FAULTS,
     DOMAINS,
+    GROUPS,
     LAMPS,
     NEED_KAFKA,
     TAKE_KAFKA,
@@ -139,6 +141,9 @@ class _Campaign:
         stack.callback(self._backends.close)
         self._senders = Senders(self._services.kafka, self._services.http_url, self._history)
         stack.callback(self._senders.close)
+        named = [f"{domain}/{group}/{name}" for domain in DOMAINS for group in GROUPS for name in OBJECT_NAMES]
+        self._ledger = LedgerLooks(self._services.http_url, named, self._history, schedule.seed)
+        stack.callback(self._ledger.stop)
         self._retention = Retention(self._services.admin, self._history)
         stack.callback(self._retention.close)
         self._counts = MatcherCounts(self._services.matcher_ports)
@@ -247,6 +252,7 @@ class _Campaign:
             except _KAFKA_ERRORS as error:
                 missing = [f"Kafka: {error}"]
         took_s = None if missing else time.monotonic() - begin_s
+        self._ledger.stop()
         self._history.write("end", connected=sorted(self._devices.owed()))
         for name in (*self._devices.ended(), *(name for name in self._ended() if name not in usage_faults.WORKERS)):
             self._trouble.append(f"{name} ended by itself")

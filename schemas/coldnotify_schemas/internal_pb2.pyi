@@ -20,7 +20,7 @@ RETENTION_1D: Retention
 RETENTION_30D: Retention
 
 class Request(_message.Message):
-    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "catch_up_channels", "disconnect", "forget", "is_there", "ask_outcome", "descriptions")
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat", "catch_up_channels", "disconnect", "forget", "is_there", "ask_outcome", "unsettled", "descriptions")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     INBOX_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +42,7 @@ class Request(_message.Message):
     FORGET_FIELD_NUMBER: _ClassVar[int]
     IS_THERE_FIELD_NUMBER: _ClassVar[int]
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    UNSETTLED_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     format: int
     gateway: int
@@ -64,11 +65,12 @@ class Request(_message.Message):
     forget: Forget
     is_there: IsThere
     ask_outcome: AskOutcome
+    unsettled: _wire_pb2.Unsettled
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries", "channels", "unregister_channels", "channels_epoch", "channels_cursor", "channels_ask", "channels_acked", "never_opened", "descriptions", "channels_in_order")
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries", "channels", "unregister_channels", "channels_epoch", "channels_cursor", "channels_ask", "channels_acked", "never_opened", "descriptions", "channels_in_order", "all_unsettled")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +91,7 @@ class Open(_message.Message):
     NEVER_OPENED_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_IN_ORDER_FIELD_NUMBER: _ClassVar[int]
+    ALL_UNSETTLED_FIELD_NUMBER: _ClassVar[int]
     digest: int
     register: _containers.RepeatedScalarFieldContainer[str]
     unregister: _containers.RepeatedScalarFieldContainer[str]
@@ -109,7 +112,8 @@ class Open(_message.Message):
     never_opened: bool
     descriptions: bool
     channels_in_order: bool
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[_Union[_wire_pb2.Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ..., channels_epoch: _Optional[int] = ..., channels_cursor: _Optional[int] = ..., channels_ask: _Optional[int] = ..., channels_acked: _Optional[int] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ...) -> None: ...
+    all_unsettled: bool
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[_Union[_wire_pb2.Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ..., channels_epoch: _Optional[int] = ..., channels_cursor: _Optional[int] = ..., channels_ask: _Optional[int] = ..., channels_acked: _Optional[int] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ...) -> None: ...
 
 class CatchUpChannels(_message.Message):
     __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes", "paging")

@@ -61,6 +61,27 @@ class RegisteredChannel(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the log that the position belongs to."""
 
 
+class UnsettledRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the client's application has not taken of one registration of the bucket."""
+
+    name: str = ""
+    """The object's; empty: of a query or channel."""
+    hash: int = 0
+    """The query's or channel's."""
+    since: int = 0
+    """Unix time in ms."""
+    parked: bool = False
+    """Its callbacks failed too often."""
+    failures: int = 0
+    """So often its callbacks have raised."""
+    error: str = ""
+    """The first line of what they raised last."""
+    members: list[str] = []
+    """Of the query: these were not taken. Empty: any may not have been."""
+    position: int = -1
+    """Of the channel: all up to this offset of its log is told; -1: nothing is."""
+
+
 class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One bucket of a client's registrations; key domain/group/client/bucket."""
 
@@ -72,6 +93,9 @@ class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     queries: list[str] = []
     """As their client registered them."""
     channels: list[RegisteredChannel] = []
+    unsettled: list[UnsettledRecord] | None = None
+    """What the application has not taken. None: the client cannot say, as its library is of release 0.1.0; or a
+    matcher of that release wrote the record."""
 
 
 class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -63,6 +63,8 @@ SYNC_CHUNKS_MAX = 1_024
 REGISTRATIONS_MAX."""
 ACK_DELAY_S = 1
 """Cursors are acknowledged this late, unless the application chooses another delay: what comes meanwhile is merged."""
+UNSETTLED_ERROR_BYTES_MAX = 200
+"""Of an error's first line in an Unsettled: enough to know it by."""
 KEEPALIVE_S = 60
 """What a keepalive of 0 means. A longer one saves battery, a shorter one notices a dead link sooner."""
 KEEPALIVE_S_MAX = 86_400

@@ -14,6 +14,7 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_QUERIES: _ClassVar[Capability]
     CAPABILITY_DESCRIPTIONS: _ClassVar[Capability]
     CAPABILITY_IN_ORDER: _ClassVar[Capability]
+    CAPABILITY_UNSETTLED: _ClassVar[Capability]
 
 class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -58,6 +59,7 @@ CAPABILITY_NAMES: Capability
 CAPABILITY_QUERIES: Capability
 CAPABILITY_DESCRIPTIONS: Capability
 CAPABILITY_IN_ORDER: Capability
+CAPABILITY_UNSETTLED: Capability
 KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds
@@ -84,7 +86,7 @@ OUTCOME_STALE: OutcomeKind
 OUTCOME_REJECTED: OutcomeKind
 
 class ClientFrame(_message.Message):
-    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome")
+    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome", "unsettled")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +97,7 @@ class ClientFrame(_message.Message):
     BYE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    UNSETTLED_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     register: Register
     unregister: Unregister
@@ -105,7 +108,8 @@ class ClientFrame(_message.Message):
     bye: Bye
     publish: Publish
     ask_outcome: AskOutcome
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ...) -> None: ...
+    unsettled: Unsettled
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[Unsettled, _Mapping]] = ...) -> None: ...
 
 class GatewayFrame(_message.Message):
     __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "channels_end", "published", "not_published", "outcome")
@@ -262,6 +266,40 @@ class Ack(_message.Message):
     channels_complete: int
     channels_page: int
     def __init__(self, complete: _Optional[int] = ..., page: _Optional[int] = ..., channels_complete: _Optional[int] = ..., channels_page: _Optional[int] = ...) -> None: ...
+
+class Unsettled(_message.Message):
+    __slots__ = ("entries", "settled", "settled_hashes", "all", "request")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_HASHES_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[UnsettledEntry]
+    settled: _containers.RepeatedScalarFieldContainer[str]
+    settled_hashes: _containers.RepeatedScalarFieldContainer[int]
+    all: bool
+    request: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[UnsettledEntry, _Mapping]]] = ..., settled: _Optional[_Iterable[str]] = ..., settled_hashes: _Optional[_Iterable[int]] = ..., all: _Optional[bool] = ..., request: _Optional[int] = ...) -> None: ...
+
+class UnsettledEntry(_message.Message):
+    __slots__ = ("name", "hash", "parked", "since_s", "failures", "error", "members", "position")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    PARKED_FIELD_NUMBER: _ClassVar[int]
+    SINCE_S_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    hash: int
+    parked: bool
+    since_s: int
+    failures: int
+    error: str
+    members: _containers.RepeatedScalarFieldContainer[str]
+    position: int
+    def __init__(self, name: _Optional[str] = ..., hash: _Optional[int] = ..., parked: _Optional[bool] = ..., since_s: _Optional[int] = ..., failures: _Optional[int] = ..., error: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., position: _Optional[int] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ("digest",)

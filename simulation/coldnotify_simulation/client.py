@@ -68,6 +68,9 @@ class Surroundings(Protocol):
     def on_told(self, client: "Client", job: Job, *, failed: bool) -> None:
         """A callback is entered."""
 
+    def on_returned(self, client: "Client", job: Job) -> None:
+        """A callback has returned."""
+
     def on_told_members(self, client: "Client", job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""
 
@@ -486,6 +489,8 @@ class Client(Process):
         failed = {number: RuntimeError("the callback raised") for number in job.subscribers} if fails else {}
 
         def done() -> None:
+            if isinstance(job, Job) and not fails:
+                self.world.on_returned(self, job)
             driver.called(job, failed, self.clock.now_s)
             self.drive()
             if fails and self._mended:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -40,6 +40,10 @@ _NAMES = ("register", "unregister", "objects")
 """Fields of frames whose names are in no order that means anything."""
 
 
+_UNSAID = ("say_unsettled", "say_errors")
+"""Of the settings: transcripts are of clients that say nothing of what is unsettled, as they may."""
+
+
 class Half(Random):
     """Always the middle of what is asked for: what a client draws by lot is no matter of chance in a transcript."""
 
@@ -54,12 +58,12 @@ class RecordedDriver(Driver):
     def __init__(
         self, document: Document, addresses: Sequence[Address], settings: Settings, random: Random, now: float
     ) -> None:
-        super().__init__(document, addresses, settings, Half(), now)
+        super().__init__(document, addresses, replace(settings, say_unsettled=False), Half(), now)
         self._began_s = now
         self._identity = document.identity
         client = {"domain": document.identity.domain, "group": document.identity.group}
         client["client"] = document.identity.client
-        self.lines: list[Json] = [{"client": client, "settings": asdict(settings), "document": _document(document)}]
+        self.lines: list[Json] = [{"client": client, "settings": _settings(settings), "document": _document(document)}]
         self._events: list[Json] = []
         self._acting = False
         self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
@@ -237,6 +241,10 @@ def _channel_job(job: ChannelJob) -> Json:
         "channel": said.channel, "offset": str(said.offset), "previous": _text(said.previous),
         "position": said.position, "payload": said.payload, "subscribers": subscribers,
     }  # fmt: skip
+
+
+def _settings(settings: Settings) -> Json:
+    return {name: value for name, value in asdict(settings).items() if name not in _UNSAID}
 
 
 def _document(document: Document) -> Json:

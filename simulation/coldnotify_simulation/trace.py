@@ -21,9 +21,14 @@ class Trace:
         """Note something."""
         self._notes.append((self._clock.now_s, who, what))
 
+    @property
+    def now_us(self) -> int:
+        """Unix time in microseconds."""
+        return round(self._clock.now_s * 1_000_000)
+
     def event(self, event: str, **fields: object) -> int:
         """An event of the history, at its time, which is returned."""
-        t = round(self._clock.now_s * 1_000_000)
+        t = self.now_us
         self.history.append({"t": t, "event": event, **fields})
         return t
 

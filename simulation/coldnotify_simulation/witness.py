@@ -16,6 +16,7 @@ from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.doubts import Doubts
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.kafka import Kafka
+from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.link import Link
 from coldnotify_simulation.memberships import Memberships
 from coldnotify_simulation.messages import Messages
@@ -47,6 +48,7 @@ class Witness:
         kafka: Kafka,
         gateways: list[Gateway],
         judges: tuple[Promises, Memberships, Messages],
+        ledger: LedgerLook,
         late_s: float,
     ) -> None:
         """`late_s`: the longest that a connection takes to stand, and bytes to arrive."""
@@ -57,6 +59,7 @@ class Witness:
         self.gateways = gateways
         self.promises, self.memberships, self.messages = judges
         self._doubts = Doubts(clock)
+        self.ledger = ledger
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
         self.received: Callable[[Client, Link, bytes], None] | None = None
@@ -106,6 +109,13 @@ class Witness:
         self.memberships.on_told_version(client, said.object_id)
         came_back = partial(self.memberships.came_back, client, said.object_id)
         self.promises.on_told(client, job, failed=failed, came_back=came_back)
+
+    def on_returned(self, client: Client, job: Job) -> None:
+        """A callback has returned."""
+        version = job.update.version
+        if version is not None:
+            key = f"{client.identity.domain}/{client.identity.group}/{client.name}"  # a twin has the same
+            self.ledger.on_returned(key, job.notification.object_id, (job.update.incarnation, version))
 
     def on_told_members(self, client: Client, job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""

@@ -24,6 +24,7 @@ from coldnotify_simulation.compaction import compact_objects, compact_state
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import Group
 from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, PartitionLog, merged_state
+from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.memberships import Memberships
 from coldnotify_simulation.messages import Messages
@@ -47,6 +48,7 @@ NEWER = "newer"
 _COUNTED = frozenset(("turned_away", "refused"))
 """Events of the history."""
 _LOOK_EVERY_S = 5.0
+_LEDGER_EVERY_S = 0.7
 _STAYS_SO_S = 25.0
 """Beats and keepalives have had a turn: what held by chance does not hold any more."""
 
@@ -71,7 +73,10 @@ class World:
         ]
         self.gateways = [Gateway(f"gateway-{i}", self.clock, self.random, self.kafka, self.trace) for i in range(2)]
         judges = self.promises, self.memberships, self.messages
-        self.witness = Witness(self.clock, self.random, self.trace, self.kafka, self.gateways, judges, late_s)
+        self.ledger = LedgerLook(self.matchers, self.trace)
+        self.witness = Witness(
+            self.clock, self.random, self.trace, self.kafka, self.gateways, judges, self.ledger, late_s
+        )
         self.clients = [
             Client(f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self.witness, 2)
             for i in range(clients)
@@ -103,8 +108,11 @@ class World:
             gateway.start()
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
-        self.clock.run(seconds)
+        """Let time pass, and look at the ledger now and then."""
+        while seconds > 0:
+            self.clock.run(min(seconds, _LEDGER_EVERY_S))
+            seconds -= _LEDGER_EVERY_S
+            self.ledger.look()
 
     # ---- publishers
 
@@ -489,6 +497,7 @@ class World:
         left = groups_of(logs, self.groups.removals_read.epoch)
         found += [f"P9: a description of {key} stands where nobody looks" for key in unmoved(logs, left)]
         found += self.messages.at_rest(online, channels)
+        found += self.ledger.wrong_at_rest(online)
         return found + self.memberships.at_rest(online, left, registered)
 
     def _unserved(self) -> set[int]:

@@ -15,6 +15,7 @@ from coldnotify_checker.histories import (
     Fault,
     Healed,
     Killed,
+    Ledger,
     Publish,
     Published,
     Record,
@@ -71,6 +72,8 @@ BUGS: dict[str, Promise] = {
     "keeps what was unregistered": "P5",
     "a matcher of before wins": "P5",
     "a record for each publish while offline": "P6",
+    "the ledger takes what was told for applied": "P2",
+    "the ledger takes what a callback raised on for applied": "P2",
 }
 """What can be planted, and the promise that it breaks."""
 
@@ -151,6 +154,7 @@ class Double:
             *[self._come] * 3,
             *[self._leave] * 2,
             *[self._want] * 3,
+            self._look_into_the_ledger,
             self._want_no_more,
             self._break_something,
         ]
@@ -477,7 +481,8 @@ class Double:
             return
         if device.floors.get(object_) == newest.key:
             return  # the bug says that it knows
-        failed = self._random.random() < 0.05
+        often = self._is("the ledger takes what a callback raised on for applied")
+        failed = self._random.random() < (0.4 if often else 0.05)
         self._tell(device, object_, newest, failed=failed)
         if self._is("tells a version twice") and not failed and not self._registered_again(device, object_):
             for _ in range(REPEATS_AFTER_REGISTER + 1):
@@ -556,6 +561,35 @@ class Double:
             device.floors[object_] = version.key
         if version.key >= device.ever.get(object_, _Version(_NONE)).key:
             device.ever[object_] = version
+
+    def _look_into_the_ledger(self) -> None:
+        object_ = self._random.choice(_OBJECTS)
+        newest = self._newest.get(object_)
+        if newest is None:
+            return
+        asked, lacking = self._now(), []
+        raised = self._is("the ledger takes what a callback raised on for applied")
+        for device in self._devices:
+            told = [
+                one
+                for one in self.events
+                if isinstance(one, Told) and (one.client, one.object) == (device.name, object_)
+            ]
+            taken = [one for one in told if not one.failed and ((one.incarnation or 0), one.version or 0) >= newest.key]
+            if object_ not in device.wanted or taken or self._may_have_caused(device, object_):
+                continue
+            since = [one for one in told if one.t >= device.wanted[object_]]
+            failed = [one for one in since if one.failed and one.version == newest.key[1]]
+            if since and (failed if raised else self._is("the ledger takes what was told for applied")):
+                self.planted |= self._incarnations_told
+            else:
+                lacking.append(device.name)
+        incarnation, version = newest.key
+        self._note(
+            Ledger(
+                t=self._now(), asked=asked, object=object_, version=version, incarnation=incarnation, lacking=lacking
+            )
+        )
 
     # The service's state
 

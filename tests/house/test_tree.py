@@ -69,6 +69,7 @@ SHARED_NAMES = {
     "topics_watch": "a thread that looks whether the topics are as they were",
     "tracing": "what goes into traces",
     "worker": "what runs a stream job, and the matcher's",
+    "unsettled": "what an application has not taken: as the client says it, as the matcher keeps it",
 }
 """Names of modules in several shipped packages, and the one thing that they mean."""
 

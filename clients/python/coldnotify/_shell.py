@@ -58,6 +58,7 @@ class Shell:
         retry_max_s: float = 60.0,
         save_interval_s: float = 0.5,
         newest_bytes_max: int = NEWEST_BYTES_MAX,
+        say_errors: bool = True,
         outbox: str | os.PathLike[str] | None = None,
         outbox_max_records: int = PUBLISHES_WAITING_MAX,
         outbox_max_bytes: int = PUBLISHES_WAITING_BYTES_MAX,
@@ -68,7 +69,8 @@ class Shell:
         callbacks are. A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to
         `retry_max_s`; then its object is parked. Applied versions are written to the state file at most every
         `save_interval_s`. `newest_bytes_max`: how much is kept of what callbacks were told last, for `current`, in
-        memory and in the state file; 0: nothing. `outbox`: a directory for this client alone, in which publish() and
+        memory and in the state file; 0: nothing. `say_errors`: the ledger shows the first line of what callbacks raise;
+        False: only that they do. `outbox`: a directory for this client alone, in which publish() and
         send() make durable what they accept; None: it waits in memory. At most `outbox_max_records` and
         `outbox_max_bytes` wait. Raises ValueError, whose message begins with the argument's name.
         """
@@ -102,6 +104,7 @@ class Shell:
             tries_max=tries_max,
             retry_min_s=retry_min_s,
             retry_max_s=retry_max_s,
+            say_errors=say_errors,
             save_interval_s=save_interval_s,
             newest_bytes_max=newest_bytes_max,
         )

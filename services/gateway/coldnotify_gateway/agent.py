@@ -27,6 +27,7 @@ from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_IN_ORDER,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    CAPABILITY_UNSETTLED,
     KINDS_CHANNELS,
     KINDS_QUERIES,
     Ack,
@@ -149,6 +150,7 @@ class Agent:
         hello = Hello(
             protocol=PROTOCOL_VERSION,
             capabilities=CAPABILITY_NAMES
+            | CAPABILITY_UNSETTLED  # what the device has applied its cursor says, and all of it
             | (CAPABILITY_QUERIES if device.queries else 0)
             | (CAPABILITY_DESCRIPTIONS if device.queries and device.descriptions else 0)
             | (CAPABILITY_IN_ORDER if device.channels else 0),

@@ -14,6 +14,7 @@ from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_DESCRIPTIONS,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    CAPABILITY_UNSETTLED,
     KINDS_NAMES,
     KINDS_QUERIES,
     CaughtUp,
@@ -71,7 +72,7 @@ def test_it_resumes_where_it_was_and_with_a_cursor_of_another_epoch_from_the_beg
 def looking_for(*texts: str) -> Agent:
     agent = Agent(Device("d", "g", "c", ["a"], EPOCH, 41, texts))
     (frame,) = frames(agent.begin())
-    assert frame.hello.capabilities == CAPABILITY_NAMES | CAPABILITY_QUERIES
+    assert frame.hello.capabilities == CAPABILITY_NAMES | CAPABILITY_QUERIES | CAPABILITY_UNSETTLED
     assert frame.hello.digest == digest_of([by_name("a"), *map(by_query, texts)])
     return agent
 
@@ -155,9 +156,10 @@ def test_a_query_that_is_refused_is_in_no_doubt():
 @pytest.mark.parametrize(("descriptions", "asked"), [(True, CAPABILITY_DESCRIPTIONS), (False, 0)])
 def test_descriptions_are_asked_for_by_who_has_a_query(descriptions, asked):
     agent = Agent(Device("d", "g", "c", queries=["Room = 1"], descriptions=descriptions))
-    assert frames(agent.begin())[0].hello.capabilities == CAPABILITY_NAMES | CAPABILITY_QUERIES | asked
+    always = CAPABILITY_NAMES | CAPABILITY_UNSETTLED
+    assert frames(agent.begin())[0].hello.capabilities == always | CAPABILITY_QUERIES | asked
     by_name_only = Agent(Device("d", "g", "c", ["a"], descriptions=descriptions))
-    assert frames(by_name_only.begin())[0].hello.capabilities == CAPABILITY_NAMES
+    assert frames(by_name_only.begin())[0].hello.capabilities == always
 
 
 def test_a_service_that_knows_names_only_refuses_queries():

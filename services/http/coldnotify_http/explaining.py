@@ -10,6 +10,10 @@ Row = Mapping[str, Any]
 
 VERDICTS = {
     "applied": "it has applied it",
+    "told": "it was told it, at least: its library, of release 0.1.0, cannot say whether its callbacks have returned",
+    "pending": "it was told it, and its callbacks have not returned",
+    "failing": "it was told it, and its callbacks raise: they are tried again",
+    "parked": "its callbacks raised too often: they are tried again in its next session, or with the next version",
     "complete": "it lacks nothing",
     "unknown_client": "no client of this name is registered",
     "unknown_object": "nothing of this name was published, and nobody is registered for it",
@@ -95,7 +99,12 @@ def _verdict(
         if obj["version"] is None:
             return "never_published"
         if obj["client_applied"]:
-            return "applied"
+            # A matcher of the release before does not say what callbacks have taken, either.
+            return "applied" if obj.get("client_tells_callbacks") or obj["client_is_source"] else "told"
+        if (callbacks := obj.get("client_callbacks")) is not None:
+            was_told = client["cursor"] is not None and client["cursor"] >= obj["offset"]
+            if callbacks["state"] == "parked" or callbacks["failures"] or was_told:
+                return _verdict_of_callbacks(callbacks)
         offset = obj["offset"]
     elif not matcher["lacking"]:
         return "complete"
@@ -116,6 +125,12 @@ def _verdict(
     complete = current.session["complete"]
     sent = complete is not None and (complete >= offset if offset is not None else complete > (client["cursor"] or -1))
     return "sent" if sent else "on_its_way"
+
+
+def _verdict_of_callbacks(callbacks: Row) -> str:
+    if callbacks["state"] == "parked":
+        return "parked"
+    return "failing" if callbacks["failures"] else "pending"
 
 
 def _publish(obj: Row | None, matcher: Row) -> Iterable[Event]:
@@ -188,7 +203,15 @@ def _acknowledgement(client: Row | None, obj: Row | None) -> Iterable[Event]:
             text += "; it made this version itself"
         else:
             text += f": version {obj['version']} {'included' if obj['client_applied'] else 'not included'}"
+            text += _callbacks(obj.get("client_callbacks"))
     yield {"when_ms": client["last_seen_ms"], "step": "acknowledgement", "text": text}
+
+
+def _callbacks(callbacks: Row | None) -> str:
+    if callbacks is None:
+        return ""
+    raised = f", raised {callbacks['failures']} times" if callbacks["failures"] else ""
+    return f"; callbacks {callbacks['state']}{raised}" + (f": {callbacks['error']}" if callbacks["error"] else "")
 
 
 def _words(verdict: str, client: Row | None, obj: Row | None, matcher: Row) -> str:

@@ -27,8 +27,11 @@ OBJECT = {
     "client_registered": True,
     "client_applied": False,
     "client_is_source": False,
+    "client_tells_callbacks": True,
+    "client_callbacks": None,
     "since_ms": 4,
 }
+CALLBACKS = {"state": "pending", "since_ms": 4, "failures": 0, "error": None}
 SESSION = {"session": 7, "state": "live", "complete": 3, "since_ms": 2, "address": "10.0.0.1:5"}
 ASLEEP = {"online": False, "gateway": None, "session": None, "session_state": None, "gateway_heard_ms": None}
 
@@ -50,6 +53,10 @@ def explained(
 
 CASES: dict[str, dict[str, Any]] = {
     "applied": {"obj": {"client_applied": True}},
+    "told": {"obj": {"client_applied": True, "client_tells_callbacks": False}},
+    "pending": {"client": {"cursor": 4}, "obj": {"client_callbacks": CALLBACKS}},
+    "failing": {"obj": {"client_callbacks": CALLBACKS | {"failures": 2, "error": "OSError: disk"}}},
+    "parked": {"obj": {"client_callbacks": CALLBACKS | {"state": "parked", "failures": 10}}},
     "complete": {"object_name": None, "object": None, "lacking": []},
     "unknown_client": {"matcher_client": None},
     "unknown_object": {"object": None},

@@ -9,7 +9,7 @@ from coldnotify_common.list_pages import page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_object
 
-from coldnotify_matcher.channel_standing import is_behind, show_subscriber
+from coldnotify_matcher.channel_standing import behind, show_subscriber
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.clients import Client
@@ -94,16 +94,16 @@ class Channels:
         log: ChannelLog | None,
     ) -> dict[str, Any]:
         """`last` is null where the log has no message of it any more."""
-        online = behind = 0
+        online = waiting = 0
         for client, channel in self._look.each(partition, subscribers):
             online += client.session is not None
-            behind += is_behind(client, channel, log)
+            waiting += bool(behind(client, channel, log))
         return {
             "channel": name,
             "last": None if log is None else log.last.known(prefix + name),
             "subscribers": len(subscribers),
             "online": online,
-            "behind": behind,
+            "behind": waiting,
         }
 
 

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from coldnotify_schemas.interests import channel_of
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, RegisteredChannel
+from coldnotify_matcher.showing import show_unsettled
 
 ASLEEP, CATCHING_UP, LIVE = "asleep", "catching up", "live"
 
 
-def is_behind(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> bool:
-    """Whether messages of the channel are there that the client has not acknowledged, as far as is known.
+class Behind(NamedTuple):
+    """How many messages of a channel the client's application has not taken, as far as is known."""
 
-    A message that is for other attributes does not count, if it is among the latest, which are in memory.
-    """
+    messages: int = 0
+    at_least: bool = False
+    """There may be more: older ones are not in memory, or what they are for is not known."""
+    since_ms: int | None = None
+    """When the oldest of them was sent (Unix time); None: there is none, or it is not known."""
+
+    def __bool__(self) -> bool:
+        return self.messages > 0 or self.at_least
+
+
+def behind(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> Behind:
+    """How far the client is behind. A message for other attributes does not count, if it is among those in memory."""
     last = None if log is None else log.last.known(channel.key)
     if log is None or last is None:
-        return False
+        return Behind()
     known = _known(client, channel, log)
     if last <= known:
-        return False
+        return Behind()
+    messages = [message for message in log.tail.above(channel.key, known) if message.is_for(channel.attributes)]
     if log.tail.start > known + 1:
-        return True
-    return any(message.is_for(channel.attributes) for message in log.tail.above(channel.key, known))
+        return Behind(max(1, len(messages)), at_least=True)
+    return Behind(len(messages), since_ms=messages[0].published_ms or None) if messages else Behind()
 
 
 def _known(client: Client, channel: RegisteredChannel, log: ChannelLog) -> int:
     """All of the channel up to there is told; the cursor says nothing of a channel that is pending."""
+    unsettled = client.unsettled.get(channel)
+    if unsettled is not None and channel.epoch == log.epoch:
+        return max(unsettled.position, channel.position)
     session = client.session
     if session is not None and session.channels is not None and channel.hash in session.channels.pending:
         return session.channels.pending[channel.hash]
@@ -65,5 +80,8 @@ def _standing(client: Client, channel: RegisteredChannel, log: ChannelLog | None
     return {
         "attributes": sorted(channel.attributes),
         "state": state_of(client, channel),
-        "behind": is_behind(client, channel, log),
+        "behind": (found := behind(client, channel, log)).messages,
+        "behind_at_least": found.at_least,
+        "since_ms": found.since_ms,
+        "callbacks": show_unsettled(client.unsettled.get(channel)),
     }

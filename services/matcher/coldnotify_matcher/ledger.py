@@ -2,10 +2,11 @@
 
 A client has applied what lies at or below its cursor. The cursor here is the one that the client acknowledged: gateways
 merge acknowledgements for about a second, and after a takeover it may be the stored one (30 s old) until the client is
-heard of. So the ledger may be late; it names clients that have applied a version just now. A client that registers
-for an object below its cursor counts as having applied it before its callback returned, and so does one of whose query
-the object becomes a member. The client that caused a version (`source`) is spared its notification and counts as having
-it. Who is registered by a query is asked of it at each look, also where the client is away.
+heard of. So the ledger may be late; it names clients that have applied a version just now. What a client says to be
+unsettled, as its callbacks have not returned or raise, it has not applied, whatever its cursor says
+(`engine.unsettled`). A client of release 0.1.0 cannot say that: it was told at least. The client that caused a version
+(`source`) is spared its notification and counts as having it. Who is registered by a query is asked of it at each look,
+also where the client is away.
 
 A scan of many clients takes the worker's lock for some milliseconds at a time (`Look.each`), and evaluates queries
 without it (`evaluating`), so that it holds up no step.
@@ -31,9 +32,11 @@ from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR
+from coldnotify_matcher.engine.unsettled import Unsettled
 from coldnotify_matcher.evaluating import Evaluation, fits, in_turn, why
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.outcome_pages import show_outcome
+from coldnotify_matcher.showing import show_unsettled
 from coldnotify_matcher.state_pages import HasWorker, Look, client_summary, in_a_thread, show_object
 
 LACKING_SHOWN_MAX = 100
@@ -77,11 +80,32 @@ def mark_of(engine: Engine, obj: Obj, version: int | None) -> Mark:
 
 def lacks(client: Client, obj: Obj, mark: Mark) -> bool:
     """Whether the client, which is registered for the object, has not applied it up to the mark."""
-    return mark.offset is None or client.lacks(obj, offset=mark.offset)
+    return mark.offset is None or untaken(client, obj) is not None or client.lacks(obj, offset=mark.offset)
+
+
+def untaken(client: Client, obj: Obj) -> Unsettled | None:
+    """What the client said of an object that its application has not taken; None: it said nothing of that kind.
+
+    Of a query's member where the client wants it by no name. While the client is away, its sets are not known: then
+    any of its queries counts that may have the object.
+    """
+    if client.interested(obj) or not client.unsettled:
+        return client.unsettled.get(obj)
+    for query in client.queries.values():
+        unsettled = client.unsettled.get(query)
+        if unsettled is None or not unsettled.concerns(obj.name):
+            continue
+        if query.set is None or not query.set.ready or obj.name in query.set.members:
+            return unsettled
+    return None
 
 
 def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
-    """When the oldest remembered version that the client has not applied was published (Unix time); None: unknown."""
+    """Since when the client lacks it (Unix time): the publish of the oldest remembered version that it has not applied,
+    or when its application was to take what it has not; None: unknown."""
+    unsettled = untaken(client, obj)
+    if unsettled is not None and client.cursor >= obj.offset:
+        return unsettled.since_ms
     publishes = engine.history.publishes(obj.key)
     # Not one by one: of a busy object there are thousands, and it is asked for thousands of clients.
     first = bisect_right(publishes, client.cursor, key=lambda publish: publish.offset)
@@ -124,10 +148,14 @@ class Ledger:
             clients = [client for client in engine.clients.values() if not client.looks]
         wanting = self._wanting(partition, [one for one in clients if one.key.startswith(prefix)], obj)
         rows: dict[str, dict[str, Any]] = {}
-        registered = asleep = 0
+        registered = asleep = pending = parked = unable = 0
         for client in self._look.each(partition, wanting):
             registered += 1
+            unable += not client.tells_unsettled
             if lacks(client, obj, mark):
+                unsettled = untaken(client, obj)
+                parked += unsettled is not None and unsettled.parked
+                pending += unsettled is not None and not unsettled.parked
                 asleep += client.session is None
                 rows[client.name] = {
                     "client": client.name,
@@ -135,12 +163,16 @@ class Ledger:
                     "since_ms": lacking_since_ms(engine, client, obj) if mark.offset is not None else None,
                     "last_seen_ms": _last_seen_ms(client),
                     "cursor": client.cursor if client.cursor >= 0 else None,
+                    "callbacks": show_unsettled(unsettled),
                 }
         shown |= {
             "registered": registered,
             "applied": registered - len(rows),
             "lacking": len(rows),
             "asleep": asleep,
+            "pending": pending,
+            "parked": parked,
+            "told_at_least": unable,
             "now_ms": time.time_ns() // 1_000_000,
         }
         return web.json_response({**shown, **page(sorted(rows), limit, after, rows.__getitem__)})
@@ -195,9 +227,14 @@ class Ledger:
         return web.json_response({**shown, "now_ms": time.time_ns() // 1_000_000})
 
     def _lacked(self, engine: Engine, client: Client) -> list[dict[str, Any]]:
-        shown = sorted(client.lacking()[:LACKING_SHOWN_MAX], key=lambda obj: obj.offset)
+        shown = sorted(client.unapplied()[:LACKING_SHOWN_MAX], key=lambda obj: obj.offset)
         return [
-            {"object": obj.name, "version": _version_or_null(obj), "since_ms": lacking_since_ms(engine, client, obj)}
+            {
+                "object": obj.name,
+                "version": _version_or_null(obj),
+                "since_ms": lacking_since_ms(engine, client, obj),
+                "callbacks": show_unsettled(client.unsettled.get(obj)),
+            }
             for obj in shown
         ]
 
@@ -215,6 +252,8 @@ class Ledger:
             "client_has": has,
             "client_queries": [],
             "client_is_source": client is not None and client.published(obj),
+            "client_tells_callbacks": client is not None and client.tells_unsettled,
+            "client_callbacks": None if client is None else show_unsettled(untaken(client, obj)),
             "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
         }
 

@@ -273,6 +273,10 @@ QUERY_MEMBERS = Gauge(
     "coldnotify_matcher_query_members",
     "Members of all sets of queries, in all partitions served; with 5,000,000 in a partition no set is added",
 )
+PARKED = Gauge(
+    "coldnotify_matcher_registrations_parked",
+    "Registrations whose callbacks raised too often, as their clients say; they wait for the next session or version",
+)
 LAG_OBJECTS = Gauge(
     "coldnotify_matcher_lag_objects",
     "Offsets of the objects topic not handled yet, by partition served; measured every 5 s",

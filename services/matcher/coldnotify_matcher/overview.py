@@ -208,7 +208,7 @@ class Overview:
         part, next_ = first_of(by_name, PageRequest(MATRIX_SCANNED_MAX, after))
         found: list[dict[str, Any]] = []
         for name in self._look.each(partition, part):
-            if by_name[name].lacking():
+            if by_name[name].unapplied():
                 found.append(row(name))
                 if len(found) == limit:
                     return {"items": found, "next": name if name != part[-1] or next_ is not None else None}
@@ -222,9 +222,9 @@ def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int, 
     group.online += online
     for name, within_ms in SEEN_MS.items():
         group.seen[name] += online or client.last_seen_ms > now_ms - within_ms
-    if client.cursor >= group.newest_offset:
+    if client.cursor >= group.newest_offset and not client.unsettled:
         return
-    lacked = client.lacking()
+    lacked = client.unapplied()
     if not lacked:
         return
     oldest_ms = 1 << 62
@@ -295,11 +295,13 @@ def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str,
     for obj in objects:
         if not client.interested(obj):
             cells.append("")
+        elif obj in client.unsettled:
+            cells.append("parked" if client.unsettled[obj].parked else "pending")
         elif client.lacks(obj):
             cells.append("lacks")
         else:
             cells.append("has")
-    behind = client.lacking()
+    behind = client.unapplied()
     since_ms = min((lacking_since_ms(engine, client, obj) or 0 for obj in behind), default=None)
     return {
         "client": client.name,

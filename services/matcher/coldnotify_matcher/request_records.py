@@ -81,6 +81,8 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
         case "sync":
             _check_objects("objects", request.sync.objects)
             _check_channels(request.sync.channels)
+        case "unsettled":
+            _check_unsettled(request.unsettled)
         case "is_there":
             _check_objects("object", [request.is_there.object])
         case "ask_outcome":
@@ -95,6 +97,17 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             raise Unreadable("acks: sessions and completes are not equally many")
         case "beat" if request.beat.generation > generation_max(now_ms):
             raise Unreadable(f"generation: {request.beat.generation} takeovers cannot have been")
+
+
+def _check_unsettled(said: wire_pb2.Unsettled) -> None:
+    if len(said.entries) > OBJECTS_PER_FRAME_MAX:
+        raise Unreadable(f"entries: has {len(said.entries)} entries (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+    _check_objects("entries", [entry.name for entry in said.entries if not entry.HasField("hash")])
+    for entry in said.entries:
+        _check_objects("members", entry.members)
+    _check_objects("settled", said.settled)
+    if len(said.settled_hashes) > OBJECTS_PER_FRAME_MAX:
+        raise Unreadable(f"settled_hashes: {len(said.settled_hashes)} (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
 
 
 def _check_channels(channels: Sequence[wire_pb2.Channel]) -> None:

@@ -26,6 +26,7 @@ from coldnotify_matcher.engine.description_store import NEVER, Described
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.showing import show_unsettled
 
 if TYPE_CHECKING:
     from coldnotify_matcher.worker import Worker
@@ -264,7 +265,9 @@ def client_summary(client: Client) -> dict[str, Any]:
         "registered": client.registered,
         "digest": f"{client.digest:016x}",
         "cursor": client.cursor if client.cursor >= 0 else None,
-        "lacking": len(client.lacking()),
+        "lacking": len(client.unapplied()),
+        "tells_callbacks": client.tells_unsettled,
+        "unsettled": len(client.unsettled),
         "last_seen_ms": client.last_seen_ms,
     }
 
@@ -281,6 +284,7 @@ def _registration(client: Client, obj: Obj) -> dict[str, Any]:
         "version": obj.version if obj.version >= 0 else None,
         "offset": obj.offset if obj.offset >= 0 else None,
         "applied": not client.lacks(obj),
+        "callbacks": show_unsettled(client.unsettled.get(obj)),
     }
 
 

@@ -21,7 +21,7 @@ from coldnotify_schemas.matcher_state import (
     generation_max,
 )
 from coldnotify_schemas.names import InvalidName, check_name, check_object
-from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, REGISTRATIONS_MAX, UNSETTLED_ERROR_BYTES_MAX
 from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_streams.errors import NewerFormat
 
@@ -31,6 +31,7 @@ CLOCKS_APART_MS_MAX = 366 * 86_400_000
 """A client last seen so far in the future was seen by nobody. A predecessor's clock may have been wrong by less."""
 _GATEWAY_DIGITS = 16
 _EPOCH_MAX = (1 << 32) - 1
+_FAILURES_MAX = (1 << 32) - 1
 _RETENTIONS = {retention.value: retention for retention in Retention}
 _GENERATION_KEY = GENERATION_KEY.encode()
 
@@ -133,6 +134,13 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     _check("applied", record.applied, -1, OFFSET_MAX)
     interests = len(record.objects) + len(record.queries) + len(record.channels)
     _check("objects, queries and channels", interests, 0, BUCKET_OBJECTS_MAX)
+    _check("unsettled", len(record.unsettled or ()), 0, BUCKET_OBJECTS_MAX)
+    for one in record.unsettled or ():
+        _check("unsettled's since", one.since, 0, now_ms + CLOCKS_APART_MS_MAX)
+        _check("unsettled's failures", one.failures, 0, _FAILURES_MAX)
+        _check("unsettled's error", len(one.error.encode()), 0, UNSETTLED_ERROR_BYTES_MAX)
+        _check("unsettled's position", one.position, -1, OFFSET_MAX)
+        _check("unsettled's members", len(one.members), 0, OBJECTS_PER_FRAME_MAX)
     for channel in record.channels:
         _check("channel's position", channel.position, -1, OFFSET_MAX)
         _check("channel's epoch", channel.epoch, 0, _EPOCH_MAX)

@@ -154,6 +154,7 @@ class Worker(StreamWorker):
             metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.removals_under_way for partition in owned))
             due_ms = [due for partition in owned if (due := partition.engine.next_removal_ms)]
             metrics.RETENTION_NEXT_DUE.set(min(due_ms, default=0) / 1000)
+            metrics.PARKED.set(sum(partition.engine.parked for partition in owned))
             metrics.QUERIES.set(sum(partition.engine.queries for partition in owned))
             channel_metrics.WAITING.set(sum(partition.engine.awaited_blocks for partition in owned))
             metrics.QUERY_MEMBERS.set(sum(partition.engine.query_members for partition in owned))

@@ -1,4 +1,7 @@
-"""The delivery ledger over a real port: who lacks what, since when, and what an explanation is made of."""
+"""The delivery ledger over a real port: who lacks what, since when, and what an explanation is made of.
+
+Stands for: ledger, showing
+"""
 
 import threading
 from collections.abc import Iterator
@@ -194,7 +197,7 @@ def test_what_an_explanation_is_made_of(port: int, bench: Bench) -> None:
     _, body = get(port, "/clients/c2/explanation?object=o")
 
     assert (body["client"]["online"], body["client"]["cursor"]) == (False, 0)
-    assert body["lacking"] == [{"object": "o", "version": 30, "since_ms": 2000}]
+    assert body["lacking"] == [{"object": "o", "version": 30, "since_ms": 2000, "callbacks": None}]
     asked = body["object"]
     assert (asked["client_registered"], asked["client_applied"], asked["since_ms"]) == (True, False, 2000)
     assert [(one["offset"], one["timestamp_ms"]) for one in body["rejected"]] == [(3, 4000)]
@@ -218,7 +221,7 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Benc
     matrix = {row["client"]: row for row in get(port, "/matrix")[1]["items"]}
     slowest = {one["client"]: one["lacking"] for one in whole_overview(port)["slowest"]}
 
-    assert [obj.name for obj in client.lacking()] == ["others"]
+    assert [obj.name for obj in client.unapplied()] == ["others"]
     assert [one["object"] for one in explained["lacking"]] == ["others"]
     assert (explained["client"]["lacking"], shown["lacking"], matrix["c1"]["lacking"], slowest["c1"]) == (1, 1, 1, 1)
     assert (explained["object"]["client_applied"], explained["object"]["client_is_source"]) == (True, True)

@@ -95,8 +95,8 @@ def test_a_client_and_what_it_lacks(port: int, bench: Bench) -> None:
 
     assert status == 200
     assert body["registrations"]["items"] == [
-        {"object": "a", "version": 5, "offset": 0, "applied": True},
-        {"object": "b", "version": 6, "offset": 1, "applied": False},
+        {"object": "a", "version": 5, "offset": 0, "applied": True, "callbacks": None},
+        {"object": "b", "version": 6, "offset": 1, "applied": False, "callbacks": None},
     ]
     assert (body["online"], body["session"], body["session_state"]) == (True, 1, "live")
     assert (body["registered"], body["lacking"], body["cursor"]) == (2, 1, 0)

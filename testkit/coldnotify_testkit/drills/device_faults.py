@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack, suppress
 
+from coldnotify import Notification
 from coldnotify.publisher import Publisher
 
 from coldnotify_testkit.device_frames import hello, register
@@ -25,6 +26,25 @@ def a_device_reads_slowly(scene: Scene, stack: ExitStack) -> None:
     for version in range(2):
         for name in names:
             publisher.publish(DOMAIN, GROUP, name, version=version, payload="x" * 4000)
+
+
+def an_application_raises(scene: Scene, stack: ExitStack) -> None:
+    """the callback of one device raises on all that it is told"""
+
+    def hear(_: Notification) -> None:
+        raise ValueError("planted")
+
+    ou = stack.enter_context(notify(scene.up, "raising", None))
+    ou.register("picture-of-it").subscribe(hear)
+    with Publisher(kafka=scene.up.kafka) as publisher:
+        publisher.publish(DOMAIN, GROUP, "picture-of-it", version=1)
+    wait_for(lambda: bool(ou.status.parked), "it is parked", WAIT_S)
+
+    def mend() -> None:
+        ou.unregister("picture-of-it")
+        wait_for(lambda: ou.status.registrations == ou.status.pending == 0, "it wants it no more", WAIT_S)
+
+    stack.callback(mend)
 
 
 def devices_never_read(scene: Scene, stack: ExitStack) -> None:

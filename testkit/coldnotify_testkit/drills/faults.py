@@ -9,6 +9,7 @@ from coldnotify_testkit.drills.channel_faults import (
 from coldnotify_testkit.drills.device_faults import (
     a_client_comes_and_goes,
     a_device_reads_slowly,
+    an_application_raises,
     devices_never_read,
     too_many_connect,
 )
@@ -63,6 +64,7 @@ DRILLS: dict[Fault, set[str]] = {
     too_many_connect: {"ConnectionsRefused"},
     a_client_comes_and_goes: {"ReconnectStorm"},
     a_device_reads_slowly: {"SlowClients"},
+    an_application_raises: {"CallbacksRaise"},
     devices_never_read: {"ClientsCutOff"},
     the_inbox_is_emptied: {"InboxGaps", "SessionsDisagree"},
     kafka_pauses: {"KafkaSlow"},

@@ -90,6 +90,9 @@ export const SYNC_CHUNKS_MAX = 1_024;
 /** Cursors are acknowledged this late, unless the application chooses another delay: what comes meanwhile is merged. */
 export const ACK_DELAY_S = 1;
 
+/** Of an error's first line in an Unsettled: enough to know it by. */
+export const UNSETTLED_ERROR_BYTES_MAX = 200;
+
 /** What a keepalive of 0 means. A longer one saves battery, a shorter one notices a dead link sooner. */
 export const KEEPALIVE_S = 60;
 

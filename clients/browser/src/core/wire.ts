@@ -117,6 +117,25 @@ const ASK_OUTCOME = {
   offset: { number: 3, type: "fixed64" },
 } as const satisfies Table;
 
+const UNSETTLED_ENTRY = {
+  name: { number: 1, type: "string" },
+  hash: { number: 2, type: "fixed64", label: "optional" },
+  parked: { number: 3, type: "bool" },
+  sinceS: { number: 4, type: "uint32" },
+  failures: { number: 5, type: "uint32" },
+  error: { number: 6, type: "string" },
+  members: { number: 7, type: "string", label: "repeated" },
+  position: { number: 8, type: "fixed64", label: "optional" },
+} as const satisfies Table;
+
+const UNSETTLED = {
+  entries: { number: 1, type: UNSETTLED_ENTRY, label: "repeated" },
+  settled: { number: 2, type: "string", label: "repeated" },
+  settledHashes: { number: 3, type: "fixed64", label: "repeated" },
+  all: { number: 4, type: "bool" },
+  request: { number: 5, type: "uint32" },
+} as const satisfies Table;
+
 const PING = { digest: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
 const NOTHING = {} as const satisfies Table;
 
@@ -253,6 +272,7 @@ export const CLIENT_FRAME = {
   useNames: { number: 7, type: NOTHING, label: "optional" },
   bye: { number: 8, type: NOTHING, label: "optional" },
   publish: { number: 9, type: PUBLISH, label: "optional" },
+  unsettled: { number: 10, type: UNSETTLED, label: "optional" },
   askOutcome: { number: 12, type: ASK_OUTCOME, label: "optional" },
 } as const satisfies Table;
 

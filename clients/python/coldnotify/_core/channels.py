@@ -71,6 +71,8 @@ class Channels:
         self._size_bytes = 0
         self.told_unknown = False
         """The application has heard that the service knows no channels."""
+        self.progress = 0
+        """So often something of a pending channel was told, or was found to be nothing."""
         for channel in sorted(registrations.channels):
             feed = Feed(channel, kept.get(channel))
             if feed.since is None and self._is_owed(feed):
@@ -253,6 +255,7 @@ class Channels:
             feed = self._by_hash.get(channel.hash)
             if feed is not None:
                 self._registrations.arrived(channel)
+                self.progress += 1
                 if complete is not None and not feed.deaf:
                     self._loss_first(feed, complete + 1)
                 feed.live = not feed.deaf
@@ -323,6 +326,18 @@ class Channels:
 
     # What others ask
 
+    def lacks(self, channel: Channel) -> bool:
+        """Whether something of a pending channel is to be told, or is still to come."""
+        feed = self._by_hash.get(channel.hash)
+        if feed is None or self._registrations.stage(channel) is not Stage.ARRIVED:
+            return True
+        return bool(feed.items or feed.deaf)
+
+    def told(self, channel: Channel) -> int:
+        """All of a pending channel up to there is told; -1: nothing is."""
+        feed = self._by_hash.get(channel.hash)
+        return BEGINNING if feed is None else feed.applied(None)
+
     @property
     def epoch(self) -> int | None:
         """Of the log of the domain's channels."""
@@ -344,9 +359,9 @@ class Channels:
         return sum(bool(feed.items) for feed in self._feeds.values())
 
     @property
-    def parked(self) -> set[str]:
-        """Channels whose callbacks failed too often, until they succeed."""
-        return {name for name, feed in self._feeds.items() if feed.parked}
+    def all_parked(self) -> set[Channel]:
+        """The channels whose callbacks failed too often, until they succeed."""
+        return {feed.channel for feed in self._feeds.values() if feed.parked}
 
     @property
     def running(self) -> bool:
@@ -445,6 +460,7 @@ class Channels:
         self._release((item,))
         feed.failures = 0
         feed.parked = False
+        self.progress += self._is_owed(feed)
         self._journal.changed()
         self._move()
         self._offer(feed)

@@ -14,7 +14,7 @@ from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
 from coldnotify._core.delivery import AnyJob, Delivery
 from coldnotify._core.document import Document, encode
-from coldnotify._core.interests import Channel, Interest, Query
+from coldnotify._core.interests import Channel, Interest, Query, text_of
 from coldnotify._core.journal import Journal
 from coldnotify._core.member_descriptions import parsed
 from coldnotify._core.phases import Phase
@@ -31,6 +31,7 @@ from coldnotify._core.settings import (
     Settings,
 )
 from coldnotify._core.since import Since
+from coldnotify._core.unsettled import Unsettled
 from coldnotify.errors import ServiceRefused, StateError
 from coldnotify.notification import Notification
 
@@ -114,6 +115,9 @@ class Client:
             channels_cursor=document.channels_cursor,
         )
         self._channels = self._delivery.channels
+        self._unsettled = Unsettled(
+            self._journal, self._registrations, self._delivery, settings, known=document.settled
+        )
         self._addresses = Addresses(addresses, settings.address_rest_s, random)
         self._backoff = Backoff(settings, random)
 
@@ -286,6 +290,7 @@ class Client:
                 now,
                 self._token,
                 self._publications,
+                self._unsettled,
             )
 
     def connect_now(self, now: float) -> None:
@@ -425,6 +430,7 @@ class Client:
             newest=self._delivery.told_last.kept(self._delivery.floors),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
+            settled=self._unsettled.known,
         )
 
     def _save_at(self) -> float:
@@ -510,7 +516,7 @@ class Client:
             + len(self._registrations.channels),
             pending=len(self._registrations.pending),
             waiting=self._delivery.waiting,
-            parked=tuple(sorted({*self._delivery.parked, *self._delivery.queries.parked, *self._channels.parked})),
+            parked=tuple(sorted(text_of(interest) for interest in self._delivery.all_parked)),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
             last_problem=self._last_problem,

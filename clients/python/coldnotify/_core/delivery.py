@@ -22,6 +22,7 @@ from coldnotify._core.registrations import Registrations
 from coldnotify._core.settings import Settings
 from coldnotify._core.slot import Job, Slot, Update
 from coldnotify._core.telling import MembersJob
+from coldnotify._core.unsettled import Failing
 from coldnotify.errors import (
     CallbackFailed,
     ColdNotifyError,
@@ -71,6 +72,7 @@ class Delivery:
         self._jobs: set[Job | MembersJob] = set()
         self._known: dict[str, tuple[Floor, set[int]]] = {}
         """By object: this version of it, and no newer one, has been told to these subscribers, and to no others."""
+        self.failing = Failing(say_errors=settings.say_errors)
         self.parked: set[str] = set()
         """Objects whose callbacks failed too often, since the start and until they succeed."""
         self.queries = Queries(journal, registrations, settings, self, queries or {})
@@ -207,6 +209,8 @@ class Delivery:
 
     def forget(self, interest: Interest) -> None:
         """It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay."""
+        if not isinstance(interest, str):
+            self.failing.over(interest)
         if isinstance(interest, Channel):
             self.channels.forget(interest)
         elif isinstance(interest, Query):
@@ -273,6 +277,8 @@ class Delivery:
     def done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The job's callbacks have returned, or raised what `failed` says by subscriber."""
         if isinstance(job, ChannelJob):
+            if job.feed.running is job:
+                self._note(job.feed.channel, failed, now)
             self.channels.done(job, failed, now)
             return
         self._jobs.discard(job)
@@ -280,6 +286,7 @@ class Delivery:
             for cause in failed.values():
                 self.report(MembersCallbackFailed(job.query.text, cause))
             if self.queries.get(job.query) is job.membership:
+                self._note(job.query, failed, now)
                 self.queries.callbacks.done(job, failed, now)
             return
         name = job.notification.object_id
@@ -287,6 +294,7 @@ class Delivery:
         if slot is None or slot.running is not job:
             return  # unregistered meanwhile
         slot.running = None
+        self._note(name, failed, now)
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
         if job.description is not None:
@@ -303,7 +311,27 @@ class Delivery:
         else:
             self._applied(name, slot, job.update)
 
+    def _note(self, interest: Interest, failed: Mapping[int, BaseException], now: float) -> None:
+        """Its callbacks have returned, or raised."""
+        if failed:
+            self.failing.failed(interest, failed.values(), now)
+        else:
+            self.failing.over(interest)
+
     # What others ask
+
+    @property
+    def all_parked(self) -> frozenset[Interest]:
+        """Objects, queries and channels whose callbacks failed too often."""
+        return frozenset((*self.parked, *self.queries.all_parked, *self.channels.all_parked))
+
+    def memberships(self, name: str) -> Collection[Membership]:
+        """The queries for whose sake an object is told."""
+        return self._of.get(name, ())
+
+    def membership_of(self, query: Query) -> Membership | None:
+        """What is held of a query."""
+        return self.queries.get(query)
 
     @property
     def cursor(self) -> int | None:
@@ -367,6 +395,7 @@ class Delivery:
         """Nothing wants the object any more: nothing of it waits, nothing is held."""
         self._drop(name)
         self.told_last.forget(name)
+        self.failing.over(name)
         self.parked.discard(name)
         self._known.pop(name, None)
 
@@ -535,6 +564,7 @@ class Delivery:
             self.floors[name] = update.floor
         if update.version is not None or name not in self.floors:
             self.told_last.put(name, update)
+        self.failing.over(name)
         self.parked.discard(name)
         slot.failures = 0
 

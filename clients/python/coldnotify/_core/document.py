@@ -71,6 +71,8 @@ class Document:
     pending_channels: Mapping[Channel, Kind] = field(default_factory=dict)
     channels_epoch: int | None = None
     channels_cursor: int | None = None
+    settled: bool = False
+    """The service knows that nothing is unsettled (`unsettled`)."""
 
     @property
     def operations(self) -> dict[Interest, Kind]:
@@ -104,6 +106,8 @@ def encode(document: Document) -> bytes:
         "pending": {name: kind.value for name, kind in document.pending.items()},
         "applied": {name: list(floor) for name, floor in document.applied.items()},
     }
+    if document.settled:
+        fields["settled"] = True
     if document.newest:
         fields["newest"] = {name: _of_payload(kept) for name, kept in document.newest.items()}
     if has_queries:
@@ -173,6 +177,9 @@ def _document(fields: dict[str, Any]) -> Document:
             raise _Wrong(f"applied: {name!r} has no [incarnation, version]")
         applied[name] = (floor[0], floor[1])
     newest = _table(fields, "newest") if "newest" in fields else ()
+    settled = fields.get("settled", False)
+    if not isinstance(settled, bool):
+        raise _Wrong("settled: is not true or false")
     return Document(
         identity=identity,
         wanted=names,
@@ -183,6 +190,7 @@ def _document(fields: dict[str, Any]) -> Document:
         pending_queries=pending_queries,
         epoch=epoch,
         cursor=cursor,
+        settled=settled,
         **(_channels(fields) if with_channels else {}),
     )
 

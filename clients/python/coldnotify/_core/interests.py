@@ -91,6 +91,13 @@ def hash_of(interest: Interest) -> int:
     return object_digest(interest) if isinstance(interest, str) else interest.hash
 
 
+def text_of(interest: Interest) -> str:
+    """As the application calls it: an object's or a channel's name, or a query's text."""
+    if isinstance(interest, str):
+        return interest
+    return interest.text if isinstance(interest, Query) else interest.name
+
+
 def names_of(interests: Iterable[Interest]) -> list[str]:
     """Those that are names."""
     return [interest for interest in interests if isinstance(interest, str)]

@@ -130,9 +130,9 @@ class Queries:
         return {one.query.text: one.kept for one in self.by_hash.values()}
 
     @property
-    def parked(self) -> set[str]:
-        """Texts of the queries whose members callbacks failed too often."""
-        return {one.query.text for one in self.by_hash.values() if one.parked}
+    def all_parked(self) -> set[Query]:
+        """The queries whose members callbacks failed too often."""
+        return {one.query for one in self.by_hash.values() if one.parked}
 
     def subscribe(self, query: Query) -> None:
         """There is a callback for the members' versions, and there was none."""

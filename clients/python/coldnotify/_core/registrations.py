@@ -72,6 +72,9 @@ class Registrations:
         # Two views on `pending`, kept because sets of 10,000 must not be searched at each step.
         self._unsent = dict(self.pending)
         self._stages: Counter[Stage] = Counter({Stage.UNSENT: len(self.pending)})
+        self._registers = sum(operation.kind is Kind.REGISTER for operation in self.pending.values())
+        self.changes = 0
+        """So often something has become pending, or is no more."""
 
     @property
     def digest(self) -> int:
@@ -134,6 +137,11 @@ class Registrations:
         """Whether it is a pending registration: then it need not hold the cursor."""
         operation = self.pending.get(interest)
         return operation is not None and operation.kind is Kind.REGISTER
+
+    @property
+    def owes(self) -> bool:
+        """Whether a registration is pending."""
+        return self._registers > 0
 
     def is_awaited(self, name: str) -> bool:
         """Whether the object's registration is confirmed, and its answer is to come."""
@@ -314,6 +322,8 @@ class Registrations:
     def _add(self, interest: Interest, operation: Operation) -> None:
         self.pending[interest] = operation
         self._stages[operation.stage] += 1
+        self._registers += operation.kind is Kind.REGISTER
+        self.changes += 1
         if operation.stage is Stage.UNSENT:
             self._unsent[interest] = operation
 
@@ -321,6 +331,8 @@ class Registrations:
         operation = self.pending.pop(interest, None)
         if operation is not None:
             self._stages[operation.stage] -= 1
+            self._registers -= operation.kind is Kind.REGISTER
+            self.changes += 1
             self._unsent.pop(interest, None)
 
     def _move(self, interest: Interest, operation: Operation, stage: Stage) -> None:

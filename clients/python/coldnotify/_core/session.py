@@ -29,6 +29,7 @@ from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
 from coldnotify._core.session_channels import SessionChannels
 from coldnotify._core.settings import OUT_BYTES_MAX, Settings
 from coldnotify._core.slot import Update
+from coldnotify._core.unsettled import NOT_DURABLE_S, Unsettled
 from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
 
 
@@ -91,6 +92,7 @@ class Session:
         now: float,
         token: str = "",
         publications: Publications | None = None,
+        unsettled: Unsettled | None = None,
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -129,6 +131,10 @@ class Session:
         self._queries = delivery.queries
         self._queries.begin_session()
         self._hello_operations = registrations.begin_session()
+        self._unsettled = (
+            Unsettled(journal, registrations, delivery, settings, known=True) if unsettled is None else unsettled
+        )
+        self._says_all_unsettled = self._unsettled.begin(self._hello_operations)
         many_channels = any(registrations.unanswered(Stage.UNSENT)) and registrations.has_channels
         self._asks_for_kinds = registrations.has_queries or many_channels
         self._asks_descriptions = self._queries.descriptions.asked
@@ -222,6 +228,7 @@ class Session:
                 # the same, the next Ping tells.
                 self._registrations.resend(operations, Stage.SENT)
             self._confirm(operations)
+            self._unsettled.welcomed(now)
             self._advance(Said.IN_SYNC)
         else:
             self._advance(Said.NOT_IN_SYNC)
@@ -251,6 +258,7 @@ class Session:
         if (self.phase, Said.CAUGHT_UP) not in NEXT:
             return
         self._advance(Said.CAUGHT_UP)
+        self._unsettled.caught_up(now)
         if caught_up.HasField("sets_digest"):
             self._queries.compare(caught_up.sets_digest)
         self._queries.caught_up()
@@ -279,6 +287,7 @@ class Session:
             self._end(None, problem)
 
     def _on_registered(self, registered: wire.Registered, now: float) -> None:
+        self._unsettled.answered(registered.request)
         request = self._requests.get(registered.request)
         if request is not None and queries_of(request.operations):
             self._know(registered.kinds)
@@ -305,6 +314,7 @@ class Session:
 
     def _confirm(self, operations: dict[Interest, Operation]) -> None:
         confirmed = self._registrations.confirm(operations)
+        self._unsettled.confirmed({one: operations[one] for one in confirmed})
         self._queries.confirmed(queries_of(confirmed))
         self._delivery.channels.confirmed(channels_of(confirmed))
 
@@ -357,6 +367,7 @@ class Session:
                 self._send_ack(now)
             self._send_chunks(now)
             self._send_requests(now)
+            self._send_unsettled(now)
             self._send_publications(now)
         data = bytes(self._out)
         self._out.clear()
@@ -368,6 +379,8 @@ class Session:
             return
         if self._acknowledgement() is not None or self._channels.acknowledgement is not None:
             self._send_ack(now)
+        self._unsettled.hurry(now)
+        self._send_unsettled(now)
         self._send(wire.ClientFrame(bye=wire.Bye()), now)
         self._said_bye = True
 
@@ -419,12 +432,15 @@ class Session:
     def _capabilities(self) -> int:
         names = wire.CAPABILITY_NAMES if self._crcs.are_said else wire.CAPABILITY_NONE
         queries = wire.CAPABILITY_QUERIES if self._asks_for_kinds else wire.CAPABILITY_NONE
-        return names | queries | (wire.CAPABILITY_DESCRIPTIONS if self._asks_descriptions else wire.CAPABILITY_NONE)
+        descriptions = wire.CAPABILITY_DESCRIPTIONS if self._asks_descriptions else wire.CAPABILITY_NONE
+        unsettled = wire.CAPABILITY_UNSETTLED if self._says_all_unsettled else wire.CAPABILITY_NONE
+        return names | queries | descriptions | unsettled
 
     def _begin_sync(self) -> None:
         self._requests.clear()
         self._answered.clear()
         self._delivery.channels.begin_sync()
+        self._unsettled.begin_sync()
         operations = self._registrations.begin_sync()
         self._delivery.owe_all()
         queries = sorted(self._registrations.queries if self._registrations.knows(Query) else ())
@@ -453,8 +469,17 @@ class Session:
         if sync.all_sent:
             sync.due = now + self._settings.request_timeout_s
 
+    @property
+    def _takes_requests(self) -> bool:
+        """Whether the service has this client's set, and takes what differs from it."""
+        return self.phase in (Phase.CATCHING, Phase.LIVE)
+
+    @property
+    def _says_unsettled(self) -> bool:
+        return self._takes_requests and self._settings.say_unsettled
+
     def _send_requests(self, now: float) -> None:
-        if self.phase not in (Phase.CATCHING, Phase.LIVE):
+        if not self._takes_requests:
             return
         while len(self._requests) < REQUESTS_UNANSWERED_MAX and len(self._out) < OUT_BYTES_MAX:
             request = self._registrations.next_request()
@@ -482,11 +507,18 @@ class Session:
             self._requests[self._request] = _Request(Stage.SENT, operations, due)
 
     def _send_publications(self, now: float) -> None:
-        if self.phase in (Phase.CATCHING, Phase.LIVE):
+        if self._takes_requests:
             while len(self._out) < OUT_BYTES_MAX and (publish := self._publications.next(now)) is not None:
                 self._send(wire.ClientFrame(publish=publish), now)
             while len(self._out) < OUT_BYTES_MAX and (question := self._publications.next_question()) is not None:
                 self._send(wire.ClientFrame(ask_outcome=question), now)
+
+    def _send_unsettled(self, now: float) -> None:
+        if not self._says_unsettled:
+            return
+        while (unsettled := self._unsettled.next(now, self._request + 1)) is not None:
+            self._request += 1
+            self._send(wire.ClientFrame(unsettled=unsettled), now)
 
     def _use_or_ask(self, interests: Collection[Interest], now: float) -> None:
         names = names_of(interests)
@@ -502,14 +534,22 @@ class Session:
 
     def _send_ack(self, now: float) -> None:
         """Both cursors, and the pages that have come."""
-        complete = self._acknowledgement()
-        if complete is not None:
-            self._acknowledged = complete
-        self._ack_due = None
-        ack = wire.Ack(complete=complete, page=self._page_end)
+        complete, self._ack_due = self._acknowledgement(), None
+        ack = wire.Ack(page=self._page_end)
         self._page_end = 0
-        self._channels.acknowledge(ack)
-        self._send(wire.ClientFrame(ack=ack), now)
+        if complete is not None or self._channels.acknowledgement is not None:
+            # What the cursor has passed and the application has not taken is said before.
+            self._unsettled.hurry(now)
+            self._send_unsettled(now)
+        if self._says_unsettled and self._unsettled.is_late:
+            self._ack_due = now + NOT_DURABLE_S
+            self._channels.acknowledge_page(ack)
+        else:
+            if complete is not None:
+                self._acknowledged = ack.complete = complete
+            self._channels.acknowledge(ack)
+        if ack.ByteSize():
+            self._send(wire.ClientFrame(ack=ack), now)
 
     def _send(self, frame: wire.ClientFrame, now: float) -> None:
         self._out += encode(frame)
@@ -545,6 +585,8 @@ class Session:
             return
         if self._ack_due is not None and self._ack_due <= now:
             self._send_ack(now)
+        if self._says_unsettled:
+            self._unsettled.tick(now, self._overdue(self._unsettled.answer_due))
         for number, request in list(self._requests.items()):
             if self._overdue(request.due) <= now:
                 del self._requests[number]
@@ -567,6 +609,8 @@ class Session:
     def deadline(self) -> float:
         """When `tick` has something to do next."""
         due = [self._ping_at(), self._publications.deadline()]
+        if self._says_unsettled:
+            due += [self._unsettled.due, self._overdue(self._unsettled.answer_due)]
         due += [at for at in (self._ack_due, self._welcome_due) if at is not None]
         due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
         if self._sync is not None and self._sync.due is not None:

@@ -63,6 +63,10 @@ class SessionChannels:
         complete = self.acknowledgement
         if complete is not None:
             self._acknowledged = ack.channels_complete = complete
+        self.acknowledge_page(ack)
+
+    def acknowledge_page(self, ack: wire.Ack) -> None:
+        """This Ack says the page that has come, if one has."""
         ack.channels_page, self.page_end = self.page_end, 0
 
     # What the service says

@@ -61,6 +61,10 @@ class Settings:
     displaced_min_s: float = DISPLACED_MIN_S
     displaced_max_s: float = DISPLACED_MAX_S
     newest_bytes_max: int = NEWEST_BYTES_MAX
+    say_unsettled: bool = True
+    """The service is told what the application has not taken. The transcripts are of clients that leave it out."""
+    say_errors: bool = True
+    """The service is told the first line of what callbacks raise."""
 
     @property
     def silence_s(self) -> float:

@@ -302,6 +302,8 @@ def _applied(answer: dict[str, Any]) -> Applied:
 
 def _enough(applied: Applied, clients: int | float) -> bool:
     if isinstance(clients, float):
+        if not applied.registered:
+            return clients == 0  # of nobody no share is known to have it
         # Not applied / registered >= clients: 0.1 of 10 would be 1.0000000000000002 or less, as it happens.
         return applied.applied >= clients * applied.registered - 1e-9
     return applied.applied >= clients

@@ -25,7 +25,7 @@ def test_a_hello_with_a_query() -> None:
     bench.client.register(LAMPS)
     bench.client.register("a")
     hello = bench.connect()
-    assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES
+    assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
     assert hello.digest == (digest({"a"}) + LAMPS.hash) % (1 << 64)
     assert [query.text for query in hello.queries] == ["lamps"]
     assert list(hello.register) == ["a"]
@@ -38,7 +38,7 @@ def test_a_hello_with_a_query() -> None:
 
 def test_the_first_query_of_a_session_asks_for_names() -> None:
     bench = ClientBench()
-    assert bench.connect().capabilities == wire.CAPABILITY_NONE
+    assert bench.connect().capabilities == wire.CAPABILITY_UNSETTLED
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1))
     bench.client.register(LAMPS)
     names, register = bench.out()
@@ -225,7 +225,7 @@ def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
     bench.say(notification=deleted)
     assert bench.tell() == [({"b"}, set()), ("a", (2,)), (set(), {"a"})]
     assert decode(encode(bench.client._document()), ME) == Document(
-        identity=ME, queries={"lamps": Kept(members=frozenset("b"))}, epoch=1, cursor=12
+        identity=ME, queries={"lamps": Kept(members=frozenset("b"))}, epoch=1, cursor=12, settled=True
     )
 
 

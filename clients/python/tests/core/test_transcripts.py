@@ -56,7 +56,7 @@ class Runner:
             given["channels_cursor"] = number(given["channels_cursor"])
             given["channels"] = {channel_of(one): kept_of(one) for one in given["channels"]}
             given["pending_channels"] = {channel_of(one): Kind(one["kind"]) for one in given["pending_channels"]}
-        settings = Settings(**header["settings"])
+        settings = Settings(**header["settings"], say_unsettled=False)
         self.driver = Driver(Document(**given), [Address("gateway", 1)], settings, Half(), 0.0)
         self.save: Save | None = None
         self.job: AnyJob | None = None

@@ -11,6 +11,8 @@ from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.tables import cell, print_table
 
+_STATES = {"pending": "with callbacks that have not returned", "parked": "with callbacks that raise"}
+
 
 @click.command("who-lacks")
 @click.argument("domain")
@@ -31,8 +33,8 @@ def command_who_lacks(
 ) -> int:
     """Say which clients of DOMAIN and GROUP that are registered for OBJECT have not applied its newest version.
 
-    Also says since when they lack it, whether they sleep, and when they were last seen. An acknowledgement of a client
-    shows here a second or two later.
+    Also says since when they lack it, whether they sleep, when they were last seen, and what they say of their
+    callbacks. An acknowledgement of a client shows here a second or two later.
     """
     path = ("domains", domain, "groups", group, "objects", object_id, "lacking")
     rows: list[dict[str, Any]] = []
@@ -46,7 +48,7 @@ def command_who_lacks(
             for row in rows:
                 echo(json.dumps(row))
         elif rows:
-            print_table(rows)
+            print_table({**row, "callbacks": _callbacks(row.get("callbacks"))} for row in rows)
     return 0
 
 
@@ -61,7 +63,18 @@ def _summary(shown: dict[str, Any]) -> str:
     about = "" if shown["exact"] else "at most "
     if not shown["lacking"]:
         return f"{wanted}{newest}: nobody lacks it, of {registered} registered"
-    return f"{wanted}{newest}: {about}{shown['lacking']} of {registered} lack it, {shown['asleep']} of them asleep"
+    words = [f"{shown['asleep']} of them asleep"]
+    for state, meaning in _STATES.items():
+        if shown.get(state):
+            words.append(f"{shown[state]} {meaning}")
+    return f"{wanted}{newest}: {about}{shown['lacking']} of {registered} lack it, {', '.join(words)}"
+
+
+def _callbacks(shown: dict[str, Any] | None) -> str:
+    if shown is None:
+        return "-"
+    raised = f", raised {shown['failures']} times" if shown["failures"] else ""
+    return f"{shown['state']}{raised}" + (f": {shown['error']}" if shown["error"] else "")
 
 
 def _time(unix_ms: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, parse_client_frame
-from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Ping, Register, SyncChunk, Unregister
+from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Ping, Register, SyncChunk, Unregister, Unsettled
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
@@ -11,7 +11,7 @@ from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import State
-from coldnotify_gateway.core.violation import Violation, check_objects, of_frame_error
+from coldnotify_gateway.core.violation import Violation, check_objects, check_unsettled, of_frame_error
 
 
 class FromClient:
@@ -39,6 +39,8 @@ class FromClient:
                 return self._on_unregister(session, frame.unregister, now_s)
             case "sync":
                 return self._on_sync(session, frame.sync, now_s)
+            case "unsettled":
+                return self._on_unsettled(session, frame.unsettled, now_s)
             case "publish":
                 return self._publishing.on_publish(session, frame.publish, now_s)
             case "ask_outcome":
@@ -107,6 +109,10 @@ class FromClient:
     def _on_unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
         check_objects("unregister", unregister.objects, unregister.queries, unregister.channels)
         return self._requests.unregister(session, unregister, now_s)
+
+    def _on_unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
+        check_unsettled(unsettled)
+        return self._requests.unsettled(session, unsettled, now_s)
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
         check_objects("sync", chunk.objects, chunk.queries, chunk.channels)

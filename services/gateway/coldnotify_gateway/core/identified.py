@@ -16,6 +16,7 @@ from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_IN_ORDER,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    CAPABILITY_UNSETTLED,
     Hello,
 )
 
@@ -46,6 +47,7 @@ class Identified:
         "_quota",
         "acked",
         "address",
+        "all_unsettled",
         "blocked",
         "channels",
         "channels_in_order",
@@ -101,6 +103,8 @@ class Identified:
         """No channel overtakes another."""
         self.descriptions = bool(hello.capabilities & CAPABILITY_DESCRIPTIONS)
         """It wants to be told how the members of its queries are described."""
+        self.all_unsettled = bool(hello.capabilities & CAPABILITY_UNSETTLED)
+        """All that its application has not taken is registered for in its Hello."""
         self.describes = False
         """Its Welcome said that it is."""
         self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)

@@ -14,7 +14,7 @@ from coldnotify_schemas.internal_pb2 import (
     Request,
 )
 from coldnotify_schemas.internal_protocol import FORMAT
-from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister
+from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister, Unsettled
 
 from coldnotify_gateway.core.channel_stages import Channels
 from coldnotify_gateway.core.counters import Counters
@@ -70,6 +70,7 @@ class Requests:
             page_bytes=session.pages.size_bytes,
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
+            all_unsettled=session.all_unsettled and not announced,
         )
         if channels is not None:
             said.channels_ask = channels.number
@@ -176,6 +177,13 @@ class Requests:
         """Unregister is passed on, unless too many are unanswered."""
         return [self._request(session, unregister=unregister)] if self._may_request(session, now_s) else []
 
+    def unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
+        """Unsettled is passed on, unless too many requests are unanswered."""
+        if session.quota.take_request(now_s, self._limits):
+            return [self._request(session, unsettled=unsettled)]
+        self._counters.requests_dropped += 1
+        return []
+
     def check_chunk_index(self, index: int) -> None:
         """Whether a set may have a SyncChunk of this index. Raises Violation."""
         chunks_max = self._limits.sync_chunks_max
@@ -271,6 +279,7 @@ class Requests:
         is_there: IsThere | None = None,
         ask_outcome: AskOutcome | None = None,
         leave: Leave | None = None,
+        unsettled: Unsettled | None = None,
     ) -> Output:
         request = Request(
             format=FORMAT,
@@ -290,6 +299,7 @@ class Requests:
             is_there=is_there,
             ask_outcome=ask_outcome,
             leave=leave,
+            unsettled=unsettled,
             descriptions=(register is not None or sync is not None) and session.descriptions,
         )
         return self._produce(session.view, session.key, request)

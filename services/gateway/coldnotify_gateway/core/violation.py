@@ -7,7 +7,7 @@ from coldnotify_schemas.frames import FrameError, FrameTooLarge
 from coldnotify_schemas.interests import channel_text, check_query
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import Channel, Hello, Query, Since
+from coldnotify_schemas.wire_pb2 import Channel, Hello, Query, Since, Unsettled
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
@@ -65,6 +65,18 @@ def check_objects(
     _check_names(field, objects)
     _check_queries(field, queries)
     _check_channels(field, channels)
+
+
+def check_unsettled(unsettled: Unsettled) -> None:
+    """Whether its names are names, and not too many. Raises Violation."""
+    _check_count("entries", len(unsettled.entries))
+    _check_count("settled", len(unsettled.settled) + len(unsettled.settled_hashes))
+    _check_names("settled", unsettled.settled)
+    for entry in unsettled.entries:
+        if not entry.HasField("hash"):
+            _check_names("entries", (entry.name,))
+        _check_count("members", len(entry.members))
+        _check_names("members", entry.members)
 
 
 def _check_count(field: str, count: int) -> None:

@@ -81,9 +81,10 @@ class Ceilings:
 
 
 class Tally:
-    """How many sessions and registrations one domain has in one partition, counted as they come and go."""
+    """How many sessions and registrations one domain has in one partition, counted as they come and go; and of how many
+    of these its clients say that their callbacks raise."""
 
-    __slots__ = ("_ceiling_of", "clients", "known", "places", "registrations")
+    __slots__ = ("_ceiling_of", "clients", "known", "parked", "places", "registrations")
 
     def __init__(
         self, ceiling_of: Callable[[], Ceiling | None] = lambda: None, places: QueryPlaces | None = None
@@ -96,6 +97,7 @@ class Tally:
         """Clients that refer to it; without any it is forgotten."""
         self.clients = 0
         self.registrations = 0
+        self.parked = 0
 
     def add_clients(self, more: int) -> None:
         """So many sessions began; below 0: ended."""

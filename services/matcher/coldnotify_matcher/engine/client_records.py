@@ -22,6 +22,7 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.unsettled_registrations import records_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -77,7 +78,8 @@ class ClientRecords:
             queries = sorted(one.text for one in client.buckets[index] if isinstance(one, RegisteredQuery))
             channels = _channels_in(client.buckets[index]) if client.channels else []
             format_ = FORMAT_WITH_CHANNELS if channels else FORMAT_WITH_QUERIES if queries else FORMAT
-            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels)
+            unsettled = records_of(client, client.buckets[index])
+            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels, unsettled)
             key = f"{client.key}/{index}".encode()
             self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, _encode(bucket)))
         if changed:

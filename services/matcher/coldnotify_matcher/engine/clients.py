@@ -17,6 +17,10 @@ from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR, Session
+from coldnotify_matcher.engine.unsettled import NOTHING, Unsettled
+
+Registration = Obj | RegisteredQuery | RegisteredChannel
+"""What a client is registered for."""
 
 if TYPE_CHECKING:
     from coldnotify_schemas.interests import Interest
@@ -34,7 +38,7 @@ class Client:
     __slots__ = (
         "_by_name", "buckets", "changed", "channels", "cursor", "digest", "key", "last_seen_ms", "looks", "queries",
         "registrations_applied", "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
-        "stored_offline_at", "tally",
+        "stored_offline_at", "tally", "tells_unsettled", "unsettled",
     )  # fmt: skip
 
     def __init__(self, key: str, tally: Tally | None = None) -> None:
@@ -48,10 +52,14 @@ class Client:
         """By their hashes; to be changed by `register_query` and `unregister_query` only."""
         self.channels = NO_CHANNELS
         """By their hashes; to be changed by `register_channel` and `unregister_channel` only."""
-        self.buckets: list[set[Obj | RegisteredQuery | RegisteredChannel]] = []
+        self.buckets: list[set[Registration]] = []
         self.changed: set[int] = set()
         """Buckets whose record is to be written in this step."""
         self.digest = 0
+        self.tells_unsettled = False
+        """Its library says what the application has not taken."""
+        self.unsettled = NOTHING
+        """What that is; to be changed by `unsettle`, `settle` and `put_unsettled` only."""
         self.registrations_applied = NEVER_APPLIED
         """The offset of the newest request that changed its registrations."""
         self.registrations_stored = NEVER_APPLIED
@@ -106,6 +114,12 @@ class Client:
         yield from self.queries.interests()
         yield from self.channels.interests()
 
+    def registrations(self) -> Iterator[Registration]:
+        """What it is registered for, as the engine keeps it."""
+        yield from self._by_name
+        yield from self.queries.values()
+        yield from self.channels.values()
+
     def objects(self) -> Collection[Obj]:
         """The objects that it is registered for by name."""
         return self._by_name.keys()
@@ -114,6 +128,37 @@ class Client:
         """Whether it is registered for the object by name."""
         return obj in self._by_name
 
+    def unsettle(self, registration: Registration, unsettled: Unsettled) -> None:
+        """Its application has not taken this, for this reason. To be stored in this step."""
+        self.put_unsettled(registration, unsettled)
+        self.changed.add(self._bucket_of(registration))
+
+    def put_unsettled(self, registration: Registration, unsettled: Unsettled) -> None:
+        """The same, of a registration whose record says so."""
+        if not self.unsettled:
+            self.unsettled = {}
+        self._gone(registration)
+        self.unsettled[registration] = unsettled
+        self.tally.parked += unsettled.parked
+
+    def settle(self, registration: Registration) -> None:
+        """Its application has taken this. To be stored in this step."""
+        self._gone(registration)
+        self.changed.add(self._bucket_of(registration))
+
+    def _bucket_of(self, registration: Registration) -> int:
+        return self._by_name[registration] if isinstance(registration, Obj) else registration.bucket
+
+    def _gone(self, registration: Registration) -> None:
+        if registration in self.unsettled:
+            self.tally.parked -= self.unsettled.pop(registration).parked
+
+    def settle_all(self) -> None:
+        """Nothing is said to be unsettled. Its records are for others to change."""
+        for registration in list(self.unsettled):
+            self._gone(registration)
+        self.unsettled = NOTHING
+
     def published(self, obj: Obj) -> bool:
         """Whether it published the object's newest version itself (`source`)."""
         return obj.source is not None and obj.source == self.name
@@ -121,18 +166,22 @@ class Client:
     def lacks(self, obj: Obj, *, offset: int | None = None) -> bool:
         """Whether it has not applied the newest version of an object that it is interested in, as far as is known.
 
-        It has what lies at or below its cursor, and what it published itself. `offset`: of an older version, if it is
-        asked for that one.
+        It has what lies at or below its cursor and is not unsettled, and what it published itself. `offset`: of an
+        older version, if it is asked for that one. Which versions of what is unsettled it has applied is not known.
         """
+        if obj in self.unsettled:
+            return True
         return (obj.offset if offset is None else offset) > self.cursor and not self.published(obj)
 
-    def lacking(self, cursor: int | None = None) -> list[Obj]:
-        """What it lacks of the objects that it is registered for by name.
+    def unapplied(self) -> list[Obj]:
+        """What it lacks, in that sense, of the objects that it is registered for by name."""
+        found = self.lacking(self.cursor)
+        if self.unsettled:
+            found += [one for one in self.unsettled if isinstance(one, Obj) and one.offset <= self.cursor]
+        return found
 
-        `cursor`: the one that a page begins at; None: the one that it acknowledged.
-        """
-        if cursor is None:
-            cursor = self.cursor
+    def lacking(self, cursor: int) -> list[Obj]:
+        """What a page that begins at this cursor has of the objects that it is registered for by name."""
         return [obj for obj in self._by_name if obj.offset > cursor and not self.published(obj)]
 
     def register(self, obj: Obj, bucket_objects_max: int = BUCKET_OBJECTS_MAX) -> bool:
@@ -154,6 +203,7 @@ class Client:
 
     def unregister_query(self, query: RegisteredQuery) -> None:
         """Remove one registration by query, of which its session knows nothing any more."""
+        self._gone(query)
         del self.queries[query.hash]
         self.tally.add_registrations(-1)
         self.tally.places.remove(self.group_key, query.hash)
@@ -171,6 +221,7 @@ class Client:
 
     def unregister_channel(self, channel: RegisteredChannel) -> None:
         """Remove one registration of a channel, of which its session knows nothing any more."""
+        self._gone(channel)
         self.channels.remove(channel)
         self.tally.add_registrations(-1)
         self.digest = (self.digest - channel.hash) % MODULUS
@@ -182,6 +233,7 @@ class Client:
         index = self._by_name.get(obj)
         if index is None:
             return False
+        self._gone(obj)
         self.digest = (self.digest - self._by_name.remove(obj)) % MODULUS
         self.buckets[index].discard(obj)
         self.changed.add(index)
@@ -198,6 +250,7 @@ class Client:
             self.tally.places.remove(self.group_key, hash_)
         self.queries = NO_QUERIES
         self.channels = NO_CHANNELS
+        self.settle_all()
         return objects
 
     def load_bucket(
@@ -235,7 +288,7 @@ class Client:
     def _bucket_with_room(self, bucket_objects_max: int) -> int:
         return next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
 
-    def _bucket(self, index: int) -> set[Obj | RegisteredQuery | RegisteredChannel]:
+    def _bucket(self, index: int) -> set[Registration]:
         while len(self.buckets) <= index:
             self.buckets.append(set())
         return self.buckets[index]

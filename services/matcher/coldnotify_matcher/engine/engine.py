@@ -343,6 +343,11 @@ class Engine:
         return next((one for one in reversed(self._operating.done) if one.offset == offset), None)
 
     @property
+    def parked(self) -> int:
+        """Of how many registrations clients say that their callbacks raised too often."""
+        return sum(tally.parked for tally in self.state.tallies.values())
+
+    @property
     def partitions(self) -> int:
         """How many partitions there are."""
         return self.state.partitions

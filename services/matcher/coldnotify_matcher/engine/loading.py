@@ -5,6 +5,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 
+from coldnotify_matcher.engine import unsettled_registrations
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.index import Index
@@ -43,6 +44,9 @@ class Loading:
         group = client.group_key
         objects = [state.object_of(f"{group}/{name}") for name in record.objects]
         client.load_bucket(int(bucket), objects, record.queries, record.channels)
+        if record.unsettled is not None:
+            client.tells_unsettled = True
+            unsettled_registrations.load(client, client.buckets[int(bucket)], record.unsettled)
         if client.changed:
             state.changed[client] = None
         if applied_counts:

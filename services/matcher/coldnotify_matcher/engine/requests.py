@@ -1,15 +1,15 @@
 """What gateways ask, and operators: one handler for each kind of request."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, object_digest
-from coldnotify_schemas.interests import Interest, Kind, query_hash
+from coldnotify_schemas.interests import Interest, Kind, channel_hash, query_hash
 from coldnotify_schemas.protocol import QUERIES_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
-from coldnotify_matcher.engine import operating
+from coldnotify_matcher.engine import operating, unsettled_registrations
 from coldnotify_matcher.engine.ceilings import CLIENTS
 from coldnotify_matcher.engine.channel_sessions import SaidChannel
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
@@ -155,6 +155,8 @@ class Requests:
             asked = request.ask_outcome
             taken = self._history.outcome(asked.offset)
             gateway.tell(outcome_answer(session.number, asked, f"{client.group_key}/{asked.object}", taken))
+        elif kind == "unsettled":
+            self._on_unsettled(offset, client, session, request.unsettled, now_ms)
         elif kind == "check_digest":
             self._on_check_digest(client, session, request.check_digest)
         elif kind == "leave":
@@ -215,6 +217,7 @@ class Requests:
             refused_channels, positions = self._channels.open(offset, client, session, request)
             refused += refused_channels
             self._note_changed(offset, client)
+        self._on_said_in_hello(offset, client, request, registered, now_ms)
         cursor_counts = (
             request.epoch == self._state.epoch and request.HasField("cursor") and request.cursor < self._state.position
         )
@@ -243,6 +246,47 @@ class Requests:
         else:
             session.state = SessionState.UNSYNCED
             self._channels.await_set(client, session, request)
+
+    def _on_said_in_hello(
+        self, offset: int, client: Client, request: internal_pb2.Open, registered: Sequence[Obj], now_ms: int
+    ) -> None:
+        """What an Open says of what its client's application has not taken."""
+        if offset < client.registrations_applied:
+            return  # later requests of the client are handled already
+        pending = unsettled_registrations.asked_for(client, registered, _hashes_of(request.queries, request.channels))
+        if request.all_unsettled:
+            unsettled_registrations.tells(client, can=True)
+            unsettled_registrations.say_all(client, pending, now_ms)
+        elif pending and not request.again:
+            # Its library is an older one now, or its gateway is.
+            unsettled_registrations.tells(client, can=False)
+        self._note_changed(offset, client)
+
+    def _await_settling(
+        self,
+        offset: int,
+        client: Client,
+        registered: Sequence[Obj],
+        queries: Iterable[wire_pb2.Query],
+        channels: Iterable[wire_pb2.Channel],
+        now_ms: int,
+    ) -> None:
+        """The client has registered for these in the middle of its session."""
+        if client.tells_unsettled and offset >= client.registrations_applied:
+            unsettled_registrations.put(
+                client, unsettled_registrations.asked_for(client, registered, _hashes_of(queries, channels)), now_ms
+            )
+            self._note_changed(offset, client)
+
+    def _on_unsettled(
+        self, offset: int, client: Client, session: Session, said: wire_pb2.Unsettled, now_ms: int
+    ) -> None:
+        if offset >= client.registrations_applied:
+            unsettled_registrations.tells(client, can=True)
+            unsettled_registrations.on_frame(client, self._state.objects, said, now_ms)
+            self._note_changed(offset, client)
+        answer = internal_pb2.Answered(session=session.number, request=said.request, digest=client.digest)
+        session.gateway.tell(internal_pb2.Item(answered=answer))
 
     def _may_connect(self, gateway: GatewayView, number: int, client: Client, now_ms: int) -> bool:
         """Whether its tenant may have one client more; if not, it is told why. Who is announced again was let in."""
@@ -276,6 +320,7 @@ class Requests:
             self._channels.register(offset, client, session, request, answer)
             self._note_changed(offset, client)
             answer.digest = client.digest
+        self._await_settling(offset, client, registered, request.queries, request.channels, now_ms)
         size = 0
         for obj in registered:
             newest = obj.newest(self._state.expires_ms(now_ms), answer=True)
@@ -333,6 +378,7 @@ class Requests:
         group = client.group_key
         target = {self._state.object_of(f"{group}/{name}"): None for name in wanted_names}
         self._unregister_all(offset, client, session, [obj.name for obj in client.objects() if obj not in target])
+        before = set(client.registrations()) if client.tells_unsettled else None
         _, refused = self._register_all(offset, client, session, wanted_names)
         self._unregister_queries(offset, client, client.queries.keys() - set(map(query_hash, texts)))
         refused += self._register_queries(offset, client, session, [wire_pb2.Query(text=text) for text in texts])
@@ -340,6 +386,9 @@ class Requests:
         if client.channels or channels or session.channels is not None:
             refused_channels, positions = self._channels.sync(offset, client, session, channels)
             refused += refused_channels
+            self._note_changed(offset, client)
+        if before is not None and offset >= client.registrations_applied:
+            unsettled_registrations.put(client, [one for one in client.registrations() if one not in before], now_ms)
             self._note_changed(offset, client)
         self._state.count("syncs")
         self._tell_opened(
@@ -529,6 +578,11 @@ class Requests:
             opened.positions.extend(positions)
             self._channels.tell_opened(client, session, opened)
         session.gateway.tell(internal_pb2.Item(opened=opened))
+
+
+def _hashes_of(queries: Iterable[wire_pb2.Query], channels: Iterable[wire_pb2.Channel]) -> Iterator[int]:
+    yield from (query_hash(query.text) for query in queries)
+    yield from (channel_hash(said_channel(channel).text) for channel in channels)
 
 
 def _hash_of(refusal: wire_pb2.Refusal) -> int:

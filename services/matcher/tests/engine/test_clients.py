@@ -89,7 +89,7 @@ def test_what_a_client_lacks_is_above_its_cursor_and_not_its_own() -> None:
     below.offset, above.offset, own.offset, strange.offset = 5, 6, 7, 8
     own.source, above.source = "c", "another"
 
-    assert client.lacking() == [above]
+    assert client.unapplied() == [above]
     assert client.lacking(3) == [below, above]
     assert [obj for obj in client.objects() if client.lacks(obj)] == [above]
     assert client.lacks(above, offset=6)

@@ -1,0 +1,381 @@
+"""What the application has not taken although the cursor may be past it, and what the service is told of that.
+
+Unsettled is each pending registration, and each object whose callbacks have raised and are tried again. The service
+marks a registration when it is asked for. So a session says only what differs from that: what is settled, and what
+callbacks raised; and all of it again, where that is not answered. While the service may believe that something is
+unsettled, the document says so (`known` is False), and the next Hello says all of it. So a wake in which nothing is
+unsettled, behind one that left nothing, says nothing.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.protocol import (
+    OBJECTS_PER_FRAME_MAX,
+    REQUESTS_UNANSWERED_MAX,
+    UNSETTLED_ERROR_BYTES_MAX,
+)
+
+from coldnotify._core.interests import Channel, Interest, Query, names_of
+from coldnotify._core.journal import Journal
+from coldnotify._core.membership import Membership
+from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
+from coldnotify._core.settings import Settings
+
+NOT_DURABLE_S = 0.1
+"""What the document is to have first is looked for again after this."""
+IN_VAIN_S_MAX = 600.0
+"""What is left unanswered is said again ever more rarely, up to this: a service of release 0.1.0 never answers."""
+SAID_AGAIN_S = 5.0
+"""While something is unsettled, what changes is said this often at most: callbacks that are tried again raise again."""
+
+
+class Failure(NamedTuple):
+    """That callbacks raise, and have not returned since."""
+
+    times: int
+    error: str
+    """The first line of what they raised last."""
+    since: float
+    """When they raised first."""
+
+
+class Failing:
+    """The objects, queries and channels whose callbacks raise."""
+
+    def __init__(self, *, say_errors: bool) -> None:
+        self._say_errors = say_errors
+        self.by_interest: dict[Interest, Failure] = {}
+        """An object may be here that is wanted for the sake of queries only."""
+        self.changes = 0
+
+    def failed(self, interest: Interest, causes: Iterable[BaseException], now: float) -> None:
+        """Callbacks of this have raised these, once each."""
+        before = self.by_interest.get(interest)
+        error = next((_first_line(cause) for cause in causes), "") if self._say_errors else ""
+        since, times = (now, 0) if before is None else (before.since, before.times)
+        self.by_interest[interest] = Failure(times + 1, error, since)
+        self.changes += 1
+
+    def over(self, interest: Interest) -> None:
+        """They have returned, or the application does not want it any more."""
+        if self.by_interest and self.by_interest.pop(interest, None) is not None:
+            self.changes += 1
+
+
+class Entry(NamedTuple):
+    """What is said of one interest."""
+
+    parked: bool = False
+    failure: Failure | None = None
+    members: tuple[str, ...] = ()
+    """Of a query: these were not taken. Empty: any may not have been."""
+    position: int = -1
+    """Of a channel: all up to this offset is told."""
+
+    @property
+    def gist(self) -> tuple[bool, bool, str, tuple[str, ...], int]:
+        """What is worth a frame: not that callbacks have raised once more."""
+        error = "" if self.failure is None else self.failure.error
+        return self.parked, self.failure is not None, error, self.members, self.position
+
+
+PENDING = Entry()
+_NOT_ASKED = (Stage.UNSENT, Stage.WITHHELD)
+
+
+class Channels(Protocol):
+    """What is asked of those who deliver messages."""
+
+    progress: int
+    """So often something of a pending channel was told."""
+
+    def told(self, channel: Channel) -> int:
+        """All of a pending channel up to there is told; -1: nothing is."""
+
+    def lacks(self, channel: Channel) -> bool:
+        """Whether something of a pending channel is to be told, or is still to come."""
+
+
+class Objects(Protocol):
+    """What is asked of those who deliver."""
+
+    @property
+    def failing(self) -> Failing:
+        """Whose callbacks raise."""
+
+    @property
+    def channels(self) -> Channels:
+        """Those of channels."""
+
+    @property
+    def all_parked(self) -> Collection[Interest]:
+        """Whose callbacks raised too often."""
+
+    def memberships(self, name: str) -> Collection[Membership]:
+        """The queries for whose sake an object is told."""
+
+    def membership_of(self, query: Query) -> Membership | None:
+        """What is held of a query."""
+
+
+class Unsettled:
+    """What is unsettled, and what the service knows of it. One for a client; `begin` for each session."""
+
+    def __init__(
+        self, journal: Journal, registrations: Registrations, objects: Objects, settings: Settings, *, known: bool
+    ) -> None:
+        """`known`: the service knows that nothing is unsettled, as the document says."""
+        self._journal = journal
+        self._registrations = registrations
+        self._objects = objects
+        self._settings = settings
+        self._known = known
+        self._said: dict[Interest, Entry] | None = None
+        """As the service holds it, once what is on its way has come; None: that is not known."""
+        self._in_hello = False
+        self._seen = -1
+        """`_changes` as of what was said last."""
+        self._due = float("inf")
+        self._hurried = False
+        """It does not wait for what was said before to be answered."""
+        self._revision = 0
+        """Of the document that has to be durable before anything is said."""
+        self._frames: deque[wire.Unsettled] = deque()
+        self._awaited: set[int] = set()
+        """Numbers of requests that are unanswered."""
+        self._answer_due = float("inf")
+        self._in_vain = 0
+        """So many times in a row nothing was answered in this session."""
+
+    @property
+    def known(self) -> bool:
+        """For the document: the service knows that nothing is unsettled."""
+        return self._known and not self._registrations.owes
+
+    # What a session says
+
+    def begin(self, operations: Mapping[Interest, Operation]) -> bool:
+        """A session begins; its Hello has these operations. Whether the Hello says that nothing else is unsettled."""
+        self._forget()
+        self._in_vain = 0
+        if not self._settings.say_unsettled:
+            return False
+        pending = self._registrations.owes
+        if self._known and not pending:
+            self._said, self._seen = {}, self._changes
+            return False
+        self._known = False  # and stays so in the document, as long as something is pending in it
+        self._in_hello = bool(operations) or not pending
+        self._said = dict.fromkeys(_registered(operations), PENDING) if self._in_hello else None
+        return self._in_hello
+
+    def welcomed(self, now: float) -> None:
+        """The registrations are in sync: what the Hello said is stored."""
+        if self._in_hello:
+            self._in_hello = False
+            self._learn()
+        elif self._said is None:
+            self._due = now + SAID_AGAIN_S
+
+    def caught_up(self, now: float) -> None:
+        """Where much was asked for, the service learns now what of it is unsettled."""
+        if self._said is None:
+            self._due = min(self._due, now + self._settings.ack_delay_s)
+
+    def begin_sync(self) -> None:
+        """The whole set is said anew. What is unsettled then is said once it is in sync."""
+        self._forget()
+
+    def confirmed(self, operations: Mapping[Interest, Operation]) -> None:
+        """The service has these, and holds those that register for unsettled."""
+        registered = _registered(operations)
+        if registered:
+            self._known = False
+        if self._said is not None:
+            for one in registered:
+                self._said.setdefault(one, PENDING)
+
+    def tick(self, now: float, answer_due: float) -> None:
+        """See to what has changed, and to what was not answered until `answer_due`."""
+        if self._awaited and answer_due <= now:
+            self._forget()
+            self._due = now + min(IN_VAIN_S_MAX, self._settings.request_timeout_s * (2**self._in_vain - 1))
+            self._in_vain += 1
+        if self._changes == self._seen or self._in_vain:
+            return
+        is_settled = not (self._registrations.owes or self._objects.failing.by_interest)
+        delay_s = self._settings.ack_delay_s
+        self._due = min(self._due, now + (delay_s if is_settled else max(delay_s, SAID_AGAIN_S)))
+
+    def hurry(self, now: float) -> None:
+        """A cursor is about to be acknowledged, or the session to end: what has changed is said before."""
+        if self._changes != self._seen and not self._in_vain:
+            self._due, self._hurried = now, True
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a cursor that is acknowledged now would say more than the service has been told here."""
+        return not self._in_vain and (bool(self._frames) or self._changes != self._seen)
+
+    @property
+    def due(self) -> float:
+        """When something is to be said; inf: nothing is."""
+        return float("inf") if self._awaited and not self._hurried else self._due
+
+    @property
+    def answer_due(self) -> float:
+        """When what was said is to be answered; inf: nothing is to be."""
+        return self._answer_due if self._awaited else float("inf")
+
+    def next(self, now: float, number: int) -> wire.Unsettled | None:
+        """What is to be said next, as the request of this number; None: nothing, or not yet."""
+        if not self._frames and self.due <= now:
+            self._fill(now)
+        if not self._frames or len(self._awaited) >= REQUESTS_UNANSWERED_MAX:
+            return None
+        self._awaited.add(number)
+        self._answer_due = now + self._settings.request_timeout_s
+        frame = self._frames.popleft()
+        frame.request = number
+        return frame
+
+    def answered(self, number: int) -> None:
+        """The service has what this request said."""
+        if number in self._awaited:
+            self._awaited.remove(number)
+            if not (self._awaited or self._frames):
+                self._in_vain = 0
+                self._learn()
+
+    def _fill(self, now: float) -> None:
+        # What is still to be asked for is unsettled from that request on.
+        entries = {one: entry for one, entry in self.entries().items() if not self._is_at(one, *_NOT_ASKED)}
+        if entries and self._known:
+            # The service is about to believe that something is unsettled: that has to be durable before.
+            self._known = False
+            if not self._registrations.owes:  # else the document says so already
+                self._revision = self._journal.changed(urgent=True)
+        if not self._journal.is_durable(self._revision):
+            self._due = now + NOT_DURABLE_S
+            return
+        self._due, self._seen, self._hurried = float("inf"), self._changes, False
+        before = self._said
+        said = {} if before is None else before
+        held = {one: said.get(one, PENDING) for one in entries if one in said or self._is_at(one, Stage.SENT)}
+        changed = {one: entry for one, entry in entries.items() if one not in held or entry.gist != held[one].gist}
+        settled = [one for one in said if one not in entries and not self._is_at(one, *_NOT_ASKED)]
+        # Whatever is shorter.
+        whole = before is None or (bool(settled) and len(entries) <= len(changed) + len(settled))
+        if whole:
+            changed, settled = entries, []
+        self._said = entries
+        self._frames.extend(_frames(changed, settled, now, whole=whole))
+
+    def _learn(self) -> None:
+        """The service has all that was said."""
+        if not self._said and not self._known and not self.entries():
+            self._known = True
+            self._journal.changed()
+
+    def _forget(self) -> None:
+        """What the service holds is not known."""
+        self._said, self._in_hello, self._hurried = None, False, False
+        self._seen, self._due = -1, float("inf")
+        self._frames.clear()
+        self._awaited.clear()
+
+    # What is unsettled
+
+    def entries(self) -> dict[Interest, Entry]:
+        """All of it."""
+        entries: dict[Interest, Entry] = {}
+        parked = self._objects.all_parked
+        failing = self._objects.failing.by_interest
+        for interest, operation in self._registrations.pending.items():
+            if operation.kind is Kind.REGISTER and not self._is_drained(interest):
+                entries[interest] = Entry(interest in parked, failing.get(interest))
+        for interest, failure in failing.items():
+            if interest not in entries and self._registrations.wants(interest):
+                entries[interest] = Entry(interest in parked, failure)
+            for membership in self._objects.memberships(interest) if isinstance(interest, str) else ():
+                query = membership.query
+                before = entries.get(query, PENDING)
+                entries[query] = Entry(before.parked or interest in parked, before.failure or failure)
+        for interest, entry in entries.items():
+            if isinstance(interest, Query):
+                entries[interest] = entry._replace(members=self._lacking(interest))
+            elif isinstance(interest, Channel):
+                entries[interest] = entry._replace(position=self._objects.channels.told(interest))
+        return entries
+
+    def _lacking(self, query: Query) -> tuple[str, ...]:
+        """The members that were not taken, if these are known and few."""
+        membership = self._objects.membership_of(query)
+        if membership is None or membership.telling is not None or membership.answering:
+            return ()
+        failing = [name for name in self._objects.failing.by_interest if isinstance(name, str)]
+        names = {name for name in failing if membership.concerns(name)} | membership.untold
+        return tuple(sorted(names)) if len(names) <= OBJECTS_PER_FRAME_MAX // 4 else ()
+
+    @property
+    def _changes(self) -> int:
+        return self._registrations.changes + self._objects.failing.changes + self._objects.channels.progress
+
+    def _is_drained(self, interest: Interest) -> bool:
+        """Whether it is a channel that is pending only because its log has no message for the cursor to be at."""
+        return isinstance(interest, Channel) and not self._objects.channels.lacks(interest)
+
+    def _is_at(self, interest: Interest, *stages: Stage) -> bool:
+        return self._registrations.stage(interest) in stages
+
+
+def _registered(operations: Mapping[Interest, Operation]) -> list[Interest]:
+    return [one for one, operation in operations.items() if operation.kind is Kind.REGISTER]
+
+
+def _frames(
+    entries: Mapping[Interest, Entry], settled: Collection[Interest], now: float, *, whole: bool
+) -> Iterator[wire.Unsettled]:
+    """`whole`: nothing else is unsettled."""
+    said, gone = iter(entries.items()), iter(settled)
+    first = True
+    while True:
+        some, names = list(islice(said, OBJECTS_PER_FRAME_MAX)), list(islice(gone, OBJECTS_PER_FRAME_MAX))
+        if not (some or names or (first and whole)):
+            return
+        yield wire.Unsettled(
+            entries=[_entry(interest, entry, now) for interest, entry in some],
+            settled=names_of(names),
+            settled_hashes=[one.hash for one in names if not isinstance(one, str)],
+            all=first and whole,
+        )
+        first = False
+
+
+def _entry(interest: Interest, entry: Entry, now: float) -> wire.UnsettledEntry:
+    said = wire.UnsettledEntry(parked=entry.parked, members=entry.members)
+    if isinstance(interest, Query | Channel):
+        said.hash = interest.hash
+    else:
+        said.name = interest
+    if entry.position >= 0:
+        said.position = entry.position
+    if entry.failure is not None:
+        said.since_s = max(1, int(now - entry.failure.since))
+        said.failures, said.error = entry.failure.times, entry.failure.error
+    return said
+
+
+def _first_line(cause: BaseException) -> str:
+    """The error's type and the first line of its text, without what would steer a terminal."""
+    try:
+        text = str(cause)
+    except Exception:
+        text = ""
+    lines = f"{type(cause).__name__}: {text}".splitlines()
+    line = "".join(character if character.isprintable() else " " for character in (lines[0] if lines else ""))
+    return line.encode(errors="replace")[:UNSETTLED_ERROR_BYTES_MAX].decode(errors="ignore")

@@ -1,0 +1,212 @@
+"""What a client says of what its application has not taken: what differs from what the service holds, and no more."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from coldnotify._core.document import Document
+from coldnotify._core.membership import Kept
+from coldnotify._core.slot import Job
+from coldnotify._core.unsettled import IN_VAIN_S_MAX, NOT_DURABLE_S, SAID_AGAIN_S
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.protocol import ACK_DELAY_S, UNSETTLED_ERROR_BYTES_MAX
+from coldnotify_testkit.client_bench import LAMPS, ME, ClientBench
+
+pytestmark = pytest.mark.pure
+
+
+def bench(**more: Any) -> ClientBench:
+    """Of a client that wants `a`, which is settled; the service knows that."""
+    return ClientBench(Document(identity=ME, wanted=frozenset("a"), epoch=1, cursor=10, settled=True, **more))
+
+
+def live(one: ClientBench) -> wire.Hello:
+    hello = one.connect()
+    one.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_NAMES | wire.KINDS_QUERIES))
+    return hello
+
+
+def says_all(hello: wire.Hello) -> bool:
+    return bool(hello.capabilities & wire.CAPABILITY_UNSETTLED)
+
+
+def told(one: ClientBench, *names: str, error: BaseException | None = None) -> None:
+    """All callbacks return, or raise this."""
+    one.save()
+    while (job := one.client.next_job(one.now)) is not None:
+        failed = dict.fromkeys(job.subscribers, error) if error is not None else {}
+        one.client.job_done(job, failed, one.now)  # type: ignore[arg-type]
+        assert not isinstance(job, Job) or not names or job.notification.object_id in names
+        one.save()
+    one.client.tick(one.now)
+
+
+def said(one: ClientBench, after_s: float) -> list[wire.Unsettled]:
+    one.now += after_s
+    frames = one.out()
+    one.now += NOT_DURABLE_S
+    return [frame.unsettled for frame in (*frames, *one.out()) if frame.HasField("unsettled")]
+
+
+def answer(one: ClientBench, name: str, version: int | None = 1) -> None:
+    one.say(notification=wire.Notification(name=name, version=version, answer=True))
+
+
+def registered(one: ClientBench, name: str) -> None:
+    """In the middle of a session, up to its answer."""
+    one.client.register(name)
+    one.client.subscribe(name, 1)
+    (frame,) = [frame.register for frame in one.out() if frame.HasField("register")]
+    one.say(registered=wire.Registered(request=frame.request))
+    answer(one, name)
+
+
+def test_an_unchanged_wake_says_nothing() -> None:
+    one = bench()
+    assert not says_all(live(one))
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    assert said(one, 60) == []
+    assert one.save() is None
+
+
+def test_a_document_of_release_0_1_0_says_all_once() -> None:
+    one = ClientBench(Document(identity=ME, wanted=frozenset("a"), epoch=1, cursor=10))
+    assert says_all(live(one))
+    saved = one.save()
+    assert saved is not None
+    assert saved.settled
+    one.client.link_down("", one.now)
+    assert not says_all(live(one))
+
+
+def test_what_was_registered_is_settled_when_its_callback_has_returned() -> None:
+    one = bench()
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    registered(one, "b")
+    assert said(one, SAID_AGAIN_S) == [], "the service holds it for unsettled since it was asked for"
+    told(one, "b")
+    assert said(one, 0) == [], "it may be said along with others"
+    (frame,) = said(one, ACK_DELAY_S)
+    assert (frame.all, list(frame.entries), list(frame.settled)) == (True, [], [])
+    assert one.client._document().settled is False
+    one.say(registered=wire.Registered(request=frame.request))
+    assert one.client._document().settled is True
+    one.client.link_down("", one.now)
+    assert not says_all(live(one))
+
+
+def test_what_is_not_answered_is_said_by_the_next_hello() -> None:
+    one = bench()
+    live(one)
+    registered(one, "b")
+    told(one, "b")
+    assert len(said(one, SAID_AGAIN_S)) == 1
+    one.client.link_down("", one.now)
+    hello = live(one)
+    assert (says_all(hello), list(hello.register)) == (True, [])
+    assert one.client._document().settled is True
+
+
+def test_what_is_not_answered_is_said_again_ever_more_rarely() -> None:
+    one = bench()
+    live(one)
+    registered(one, "b")
+    told(one, "b")
+    times: list[float] = []
+    began = one.now
+    while one.now - began < 10 * IN_VAIN_S_MAX:
+        if said(one, 1):
+            times.append(one.now - began)
+        one.say(pong=wire.Pong())
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] >= IN_VAIN_S_MAX
+
+
+def test_callbacks_that_raise_are_told_with_the_first_line_of_what_they_raised() -> None:
+    one = bench()
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    one.client.subscribe("a", 1)
+    one.say(notification=wire.Notification(name="a", version=2, offset=11))
+    told(one, error=ValueError("no\x1b lens\nand more"))
+    (frame,) = said(one, SAID_AGAIN_S)
+    (entry,) = frame.entries
+    assert (entry.name, entry.parked, entry.failures, entry.error) == ("a", False, 1, "ValueError: no  lens")
+    assert entry.since_s == SAID_AGAIN_S
+    one.say(registered=wire.Registered(request=frame.request))
+    for _ in range(4):
+        one.now += 10
+        told(one, error=ValueError("ä" * 500))
+    (frame,) = said(one, SAID_AGAIN_S)
+    (entry,) = frame.entries
+    assert (entry.parked, entry.failures, len(entry.error.encode())) == (True, 5, UNSETTLED_ERROR_BYTES_MAX)
+    assert one.client._document().settled is False, "before it leaves"
+
+
+def test_nothing_leaves_before_the_document_says_that_it_may() -> None:
+    one = bench()
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    one.client.subscribe("a", 1)
+    one.say(notification=wire.Notification(name="a", version=2, offset=11))
+    told(one, error=ValueError())
+    one.now += SAID_AGAIN_S
+    one.client.tick(one.now)
+    assert one.client.data_to_send(one.now) == b""
+    saved = one.save()
+    assert saved is not None
+    assert not saved.settled
+    assert len(said(one, 1)) == 1
+
+
+def test_before_bye_what_has_changed_is_said_at_once() -> None:
+    one = bench()
+    live(one)
+    registered(one, "b")
+    told(one, "b")
+    one.client.stop()
+    kinds = [frame.WhichOneof("frame") for frame in (*one.out(), *one.out())]
+    assert kinds[-2:] == ["unsettled", "bye"]
+
+
+def test_members_that_were_not_taken_are_named() -> None:
+    one = bench(queries={LAMPS.text: Kept(members=frozenset(["l1", "l2"]))})
+    one.client.subscribe(LAMPS, 1)
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    one.say(notification=wire.Notification(name="l1", version=2, offset=11))
+    told(one, error=ValueError("no"))
+    (frame,) = said(one, SAID_AGAIN_S)
+    (entry,) = frame.entries
+    assert (entry.hash, entry.failures, list(entry.members)) == (LAMPS.hash, 1, ["l1"])
+    one.say(registered=wire.Registered(request=frame.request))
+    one.now += 1
+    told(one)
+    (frame,) = said(one, SAID_AGAIN_S)
+    assert (frame.all, list(frame.entries)) == (True, [])
+
+
+def test_of_many_only_what_has_changed_is_said() -> None:
+    names = [f"n{i:03}" for i in range(200)]
+    one = ClientBench(Document(identity=ME, epoch=1, cursor=10, settled=True))
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    for name in names:
+        one.client.register(name)
+        one.client.subscribe(name, 1)
+    while asked := [frame.register for frame in one.out() if frame.HasField("register")]:
+        for frame in asked:
+            one.say(registered=wire.Registered(request=frame.request))
+    for name in names[:10]:
+        answer(one, name)
+    told(one)
+    (few,) = said(one, SAID_AGAIN_S)
+    assert (sorted(few.settled), few.all, list(few.entries)) == (names[:10], False, [])
+    one.say(registered=wire.Registered(request=few.request))
+    for name in names[10:]:
+        answer(one, name)
+    told(one)
+    (rest,) = said(one, SAID_AGAIN_S)
+    assert (rest.all, list(rest.settled), list(rest.entries)) == (True, [], [])

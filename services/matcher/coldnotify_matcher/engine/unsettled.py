@@ -1,0 +1,33 @@
+"""Why one registration of a client is unsettled: what `unsettled_registrations` keeps for the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+NOWHERE = -1
+"""Nothing of a channel is told."""
+NOTHING: dict[Any, Unsettled] = {}
+"""Shared by all clients without an entry, which are most; nothing is ever put into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Why one registration is unsettled."""
+
+    since_ms: int
+    """Unix time, by this matcher's clock."""
+    parked: bool = False
+    """Its callbacks failed too often. It waits for the client's next session."""
+    failures: int = 0
+    """So often its callbacks have raised."""
+    error: str = ""
+    """The first line of what they raised last."""
+    members: tuple[str, ...] = ()
+    """Of a query: these members were not taken. Empty: any may not have been."""
+    position: int = NOWHERE
+    """Of a channel: all up to this offset of its log is told."""
+
+    def concerns(self, name: str) -> bool:
+        """Whether the object of this name, a member of the query, may not have been taken."""
+        return not self.members or name in self.members

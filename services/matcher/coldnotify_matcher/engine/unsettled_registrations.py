@@ -1,0 +1,142 @@
+"""What clients' applications have not taken although the cursor may be past it: as clients say it, for the ledger.
+
+A client whose library can say so is marked unsettled for each registration from the request on that registers it, as
+its application cannot have been told by then. The client says what is settled, and what its callbacks raised. Its Hello
+may say that nothing is unsettled but what it registers there. It is stored with the registration, in the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas.matcher_state import UnsettledRecord
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, UNSETTLED_ERROR_BYTES_MAX
+
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.unsettled import NOWHERE, Unsettled
+
+if TYPE_CHECKING:
+    from coldnotify_schemas import wire_pb2
+
+    from coldnotify_matcher.engine.clients import Client, Registration
+
+OFFSET_MAX = (1 << 63) - 1
+"""Kafka's offsets are signed 64-bit integers."""
+
+
+def asked_for(client: Client, objects: Iterable[Obj], hashes: Iterable[int]) -> list[Registration]:
+    """What a request has asked for, as far as the client is registered for it now.
+
+    `objects`: those that it is registered for by name. `hashes`: of queries and channels.
+    """
+    return [*objects, *(one for hash_ in hashes if (one := _by_hash(client, hash_)) is not None)]
+
+
+def tells(client: Client, *, can: bool) -> None:
+    """Whether its library says what is unsettled. To be stored in this step, if that is new."""
+    if client.tells_unsettled is not can:
+        client.tells_unsettled = can
+        client.changed.update(range(len(client.buckets)))
+        if not can:
+            client.settle_all()
+
+
+def put(client: Client, registrations: Iterable[Registration], now_ms: int) -> None:
+    """They were asked for just now. What is unsettled already stays as it is."""
+    pending = Unsettled(now_ms)
+    for one in registrations:
+        if one not in client.unsettled:
+            client.unsettle(one, pending)
+
+
+def say_all(client: Client, registrations: Iterable[Registration], now_ms: int) -> None:
+    """Its Hello said that nothing but these is unsettled."""
+    pending = set(registrations)
+    for one in [one for one in client.unsettled if one not in pending]:
+        client.settle(one)
+    put(client, pending, now_ms)
+
+
+def on_frame(client: Client, objects: Mapping[str, Obj], frame: wire_pb2.Unsettled, now_ms: int) -> None:
+    """What it says in the middle of a session. What it is not registered for is left out.
+
+    `objects`: all that there are, by domain/group/object.
+    """
+    said = {}
+    for entry in frame.entries:
+        registration = _registration(client, objects, entry)
+        if registration is not None:
+            said[registration] = _unsettled(entry, client.unsettled.get(registration), now_ms)
+    if frame.all:
+        gone = [one for one in client.unsettled if one not in said]
+    else:
+        settled: list[Registration | None] = [_by_name(client, objects, name) for name in frame.settled]
+        settled += [_by_hash(client, hash_) for hash_ in frame.settled_hashes]
+        gone = [one for one in dict.fromkeys(settled) if one in client.unsettled and one not in said]
+    for one in gone:
+        client.settle(one)
+    for one, unsettled in said.items():
+        if client.unsettled.get(one) != unsettled:
+            client.unsettle(one, unsettled)
+
+
+def records_of(client: Client, bucket: Iterable[Registration]) -> list[UnsettledRecord] | None:
+    """Those of one bucket, as it is stored; None: the client cannot say."""
+    if not client.tells_unsettled:
+        return None
+    if not client.unsettled:
+        return []
+    found = [(one, client.unsettled[one]) for one in bucket if one in client.unsettled]
+    records = [
+        UnsettledRecord(
+            name=one.name if isinstance(one, Obj) else "",
+            hash=0 if isinstance(one, Obj) else one.hash,
+            since=unsettled.since_ms,
+            parked=unsettled.parked,
+            failures=unsettled.failures,
+            error=unsettled.error,
+            members=list(unsettled.members),
+            position=unsettled.position,
+        )
+        for one, unsettled in found
+    ]
+    return sorted(records, key=lambda record: (record.name, record.hash))
+
+
+def load(client: Client, bucket: Iterable[Registration], records: Iterable[UnsettledRecord]) -> None:
+    """What the record of one bucket says of its registrations."""
+    wanted = {(record.name, record.hash): record for record in records}
+    for one in bucket if wanted else ():
+        record = wanted.get((one.name, 0) if isinstance(one, Obj) else ("", one.hash))
+        if record is not None:
+            members = tuple(record.members)
+            entry = Unsettled(record.since, record.parked, record.failures, record.error, members, record.position)
+            client.put_unsettled(one, entry)
+
+
+def _registration(client: Client, objects: Mapping[str, Obj], entry: wire_pb2.UnsettledEntry) -> Registration | None:
+    return _by_hash(client, entry.hash) if entry.HasField("hash") else _by_name(client, objects, entry.name)
+
+
+def _by_name(client: Client, objects: Mapping[str, Obj], name: str) -> Obj | None:
+    obj = objects.get(f"{client.group_key}/{name}")
+    return obj if obj is not None and client.interested(obj) else None
+
+
+def _by_hash(client: Client, hash_: int) -> Registration | None:
+    return client.queries.get(hash_) or client.channels.get(hash_)
+
+
+def _unsettled(entry: wire_pb2.UnsettledEntry, before: Unsettled | None, now_ms: int) -> Unsettled:
+    error = entry.error.encode()[:UNSETTLED_ERROR_BYTES_MAX].decode(errors="ignore")
+    since_ms = now_ms if before is None else before.since_ms
+    if entry.since_s:
+        since_ms = max(0, now_ms - entry.since_s * 1000)
+    position = min(entry.position, OFFSET_MAX) if entry.HasField("position") else NOWHERE
+    members = tuple(entry.members[:OBJECTS_PER_FRAME_MAX])
+    said = Unsettled(since_ms, entry.parked, entry.failures, error, members, position)
+    # A second more or less is the network's: it is no reason to write a record.
+    same = before is not None and replace(said, since_ms=before.since_ms) == before
+    return before if same and before is not None else said

@@ -1,0 +1,17 @@
+"""What several of the matcher's pages show in the same way."""
+
+from typing import Any
+
+from coldnotify_matcher.engine.unsettled import Unsettled
+
+
+def show_unsettled(unsettled: Unsettled | None) -> dict[str, Any] | None:
+    """What a client said of what its application has not taken; null: it has, as far as the cursor says."""
+    if unsettled is None:
+        return None
+    return {
+        "state": "parked" if unsettled.parked else "pending",
+        "since_ms": unsettled.since_ms,
+        "failures": unsettled.failures,
+        "error": unsettled.error or None,
+    }

@@ -1,0 +1,99 @@
+"""The ledger, held against what callbacks have done: nobody has applied what no callback of his has returned from."""
+
+from collections.abc import Iterable, Iterator
+
+from coldnotify_matcher.engine.clients import Client as Known
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_streams.core.job import Phase
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.kafka import PARTITIONS
+from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.trace import Trace
+from coldnotify_simulation.truth import Version
+
+
+class LedgerLook:
+    """What applications have taken, and looks at what owners of partitions say of that."""
+
+    def __init__(self, matchers: Iterable[Matcher], trace: Trace) -> None:
+        self._matchers = list(matchers)
+        self._trace = trace
+        self._turn = 0
+        self._taken: dict[tuple[str, str], Version] = {}
+        """By client and object's name, the highest version that a callback has returned from, in all its lives."""
+        self.looks = 0
+        """So often a registration was found applied, as it was."""
+
+    def on_returned(self, client: str, name: str, version: Version) -> None:
+        """A callback has returned from this version."""
+        place = client, name
+        self._taken[place] = max(version, self._taken.get(place, version))
+
+    def look(self) -> None:
+        """Raises Broken where the ledger says more than callbacks have done. What it says of some is in the history."""
+        self._note()
+        for known, obj in self._applied():
+            version = obj.incarnation, obj.version
+            if self._taken.get((known.key, obj.name), (-1, -1)) < version:
+                raise Broken(f"P2: the ledger says that {known.key} has applied {obj.name} {version}, which it has not")
+            self.looks += 1
+
+    def wrong_at_rest(self, online: Iterable[Client]) -> list[str]:
+        """Whom the ledger holds for one that has not taken something, though all have taken everything."""
+        by_key = {client.key: client for client in online}
+        return [
+            f"P2: the ledger holds {len(known.unsettled)} registrations of {known.key} for unsettled"
+            for partition in self._owned()
+            for known in partition.engine.clients.values()
+            if known.key in by_key and known.unsettled
+        ]
+
+    def _note(self) -> None:
+        for partition in self._owned():
+            engine = partition.engine
+            wanted = sorted({obj.key for client in engine.clients.values() for obj in client.objects()})
+            if not wanted:
+                continue
+            self._turn += 1
+            obj = engine.objects[wanted[self._turn % len(wanted)]]
+            lacking = [
+                client.key
+                for client in engine.clients.values()
+                if client.interested(obj) and (client.lacks(obj) or not client.tells_unsettled)
+            ]
+            if obj.version >= 0:
+                self._trace.event(
+                    "ledger",
+                    asked=self._trace.now_us,
+                    object=obj.key,
+                    version=obj.version,
+                    incarnation=obj.incarnation,
+                    lacking=lacking,
+                )
+
+    def _applied(self) -> Iterator[tuple[Known, Obj]]:
+        for partition in self._owned():
+            for known in partition.engine.clients.values():
+                if not known.tells_unsettled:
+                    continue
+                for obj in known.objects():
+                    if obj.version >= 0 and not known.published(obj) and not known.lacks(obj):
+                        yield known, obj
+
+    def _owned(self) -> Iterator[Partition]:
+        for number in range(PARTITIONS):
+            for matcher in self._matchers:
+                run = matcher.run
+                partition = None if run is None else run.partitions.get(number)
+                if (
+                    partition is not None
+                    and partition.phase is Phase.OWNED
+                    and run is not None
+                    and run.group_has(number)
+                ):
+                    assert isinstance(partition, Partition)
+                    yield partition
+                    break
