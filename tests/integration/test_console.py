@@ -66,7 +66,7 @@ def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_p
         window.wait_for(f"{row} == 'site/tasks {sent.offset} 0 of 1 1'", "the channel, and that one is behind")
         window.run("document.querySelector('#channels button').click()")
         words = "document.querySelector('#explain-words').innerText"
-        window.wait_for(f"{words} == '1 of 1 are behind: tromso (asleep)'", "who is behind")
+        window.wait_for(f"{words} == '1 of 1 are behind: tromso (asleep, 1 message)'", "who is behind, and by how many")
         told_last = window.run("return document.querySelector('#explain-timeline').innerText")
         assert told_last.index('"south"') < told_last.index('"<b>look north</b>"'), "the newest stands first"
         assert "to camera" in told_last
