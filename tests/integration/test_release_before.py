@@ -2,11 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 import urllib.parse
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,15 +16,12 @@ from coldnotify_testkit.child import Child
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import PARTITION, MatcherProcess, records_of
+from coldnotify_testkit.release_before import python_path, started_from, unpacked
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 
-ROOT = Path(__file__).parents[2]
-RELEASE = "c66ffa5"
-SERVICES = ("common", "gateway", "matcher", "http", "cli")
-DISTRIBUTIONS = ["schemas", "clients/python", "kafka", *(f"services/{name}" for name in SERVICES)]
 DOMAIN, GROUP = "animal.observer", "region-1"
 LIMIT_S = 120
 UNIT = """
@@ -45,24 +40,7 @@ threading.Event().wait()
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its packages."""
-    directory = tmp_path_factory.mktemp("release")
-    archive = directory / "release.tar"
-    made = subprocess.run(
-        ["git", "archive", f"--output={archive}", RELEASE, *DISTRIBUTIONS], cwd=ROOT, check=False, capture_output=True
-    )
-    if made.returncode:
-        pytest.skip(f"the history is not here: {made.stderr.decode(errors='replace')}")
-    subprocess.run(["tar", "-xf", archive, "-C", directory], check=True)
-    return directory
-
-
-@contextmanager
-def started_from(monkeypatch: pytest.MonkeyPatch, release: Path | None) -> Iterator[None]:
-    """What is started in here runs that release; None: this one."""
-    with monkeypatch.context() as patch:
-        if release is not None:
-            patch.setenv("PYTHONPATH", ":".join(str(release / name) for name in DISTRIBUTIONS))
-        yield
+    return unpacked(tmp_path_factory.mktemp("release"))
 
 
 def publish(kafka: str, name: str, *versions: int) -> None:
@@ -288,7 +266,7 @@ def test_its_client_wakes_by_requests_of_frames(up: Up, release: Path, tmp_path:
     before = syncs_by_frames(up)
     many = [f"{by}/{number}" for number in range(150)]  # more than a Hello carries: the whole set is said
     publish(up.kafka, many[0], 3)
-    environ = {**os.environ, "PYTHONPATH": ":".join(str(release / name) for name in DISTRIBUTIONS)}
+    environ = {**os.environ, "PYTHONPATH": python_path(release)}
     argv = [sys.executable, "-c", UNIT, f"http://{up.report[by]}/v1/sync", str(tmp_path / "state"), *many]
     with Child(argv, tmp_path / "unit.log", environ) as unit:
         unit.wait_for(lambda: unit.output.count("told ") == len(many), "all is answered", LIMIT_S)

@@ -127,6 +127,21 @@ def test_a_version_that_never_was_the_newest_is_applied_by_nobody() -> None:
         receipt(ledger.url).applied_by(1.0, timeout_s=60)
 
 
+def test_it_says_what_was_counted() -> None:
+    answer = says(3, 1, by_query=2, told_at_least=1, version=9, wanted_version=5)
+    counted = (
+        "2 of them registered by a query; 1 of them cannot say what callbacks took: told at least; "
+        "a newer version counts, too: 9 is the newest"
+    )
+    with played_ledger(answer) as ledger:
+        applied = receipt(ledger.url).applied_by(3, timeout_s=60)
+        assert (applied, applied.counted) == ((3, 1), counted)
+        with pytest.raises(NotApplied, match=re.escape(f"1 lack it: c0 ({counted})")):
+            receipt(ledger.url).applied_by(1.0, timeout_s=0)
+    with played_ledger(says(3, 1)) as ledger:
+        assert receipt(ledger.url).applied_by(3, timeout_s=60).counted == ""
+
+
 @pytest.mark.parametrize("outcome", ["published", "repeated", "altered"])
 def test_a_version_that_was_the_newest_once_counts_as_applied_with_newer_ones(outcome: str) -> None:
     with played_ledger(says(3, 0, outcome=outcome, newest={"version": 5}, version=9)) as ledger:

@@ -22,6 +22,8 @@ class Behind(NamedTuple):
     """There may be more: older ones are not in memory, or what they are for is not known."""
     since_ms: int | None = None
     """When the oldest of them was sent (Unix time); None: there is none, or it is not known."""
+    missed: bool = False
+    """Retention has removed some of the log that the client had not reached: what was its own there, it never gets."""
 
     def __bool__(self) -> bool:
         return self.messages > 0 or self.at_least
@@ -35,10 +37,11 @@ def behind(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -
     known = _known(client, channel, log)
     if last <= known:
         return Behind()
+    missed = NO_CURSOR < known < log.oldest - 1
     messages = [message for message in log.tail.above(channel.key, known) if message.is_for(channel.attributes)]
     if log.tail.start > known + 1:
-        return Behind(max(1, len(messages)), at_least=True)
-    return Behind(len(messages), since_ms=messages[0].published_ms or None) if messages else Behind()
+        return Behind(max(1, len(messages)), at_least=True, missed=missed)
+    return Behind(len(messages), since_ms=messages[0].published_ms or None, missed=missed) if messages else Behind()
 
 
 def _known(client: Client, channel: RegisteredChannel, log: ChannelLog) -> int:
@@ -83,5 +86,6 @@ def _standing(client: Client, channel: RegisteredChannel, log: ChannelLog | None
         "behind": (found := behind(client, channel, log)).messages,
         "behind_at_least": found.at_least,
         "since_ms": found.since_ms,
+        "missed": found.missed,
         "callbacks": show_unsettled(client.unsettled.get(channel)),
     }

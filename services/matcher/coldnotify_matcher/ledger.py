@@ -148,9 +148,10 @@ class Ledger:
             clients = [client for client in engine.clients.values() if not client.looks]
         wanting = self._wanting(partition, [one for one in clients if one.key.startswith(prefix)], obj)
         rows: dict[str, dict[str, Any]] = {}
-        registered = asleep = pending = parked = unable = 0
+        registered = by_query = asleep = pending = parked = unable = 0
         for client in self._look.each(partition, wanting):
             registered += 1
+            by_query += not client.interested(obj)
             unable += not client.tells_unsettled
             if lacks(client, obj, mark):
                 unsettled = untaken(client, obj)
@@ -167,6 +168,7 @@ class Ledger:
                 }
         shown |= {
             "registered": registered,
+            "by_query": by_query,
             "applied": registered - len(rows),
             "lacking": len(rows),
             "asleep": asleep,

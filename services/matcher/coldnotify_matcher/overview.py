@@ -300,7 +300,7 @@ def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str,
         elif client.lacks(obj):
             cells.append("lacks")
         else:
-            cells.append("has")
+            cells.append("has" if client.tells_unsettled or client.published(obj) else "told")
     behind = client.unapplied()
     since_ms = min((lacking_since_ms(engine, client, obj) or 0 for obj in behind), default=None)
     return {

@@ -87,7 +87,7 @@ def test_one_channel_with_its_subscribers_and_last_messages(bench: ChannelsBench
     assert isinstance(one.pop("since_ms"), int)
     assert one == {
         "client": "one", "attributes": ["x"], "state": "live", "behind": 25, "behind_at_least": False,
-        "callbacks": None, "cursor": None,
+        "missed": False, "callbacks": None, "cursor": None,
     }  # fmt: skip
     assert shown["subscriptions"]["next"] == "one"
     (two,) = look(port, "channels/site/tasks?after=one")["subscriptions"]["items"]
@@ -118,6 +118,26 @@ def test_a_message_for_others_leaves_nobody_behind(bench: ChannelsBench, port: i
     bench.settle()
     (shown,) = look(port, "channels")["items"]
     assert shown["behind"] == 1
+
+
+def test_who_was_not_as_far_as_retention_has_missed_some(bench: ChannelsBench, port: int) -> None:
+    bench.send("tasks", b"0")
+    follow(bench, 1, "one", channel("tasks", since=START))
+    acknowledge(bench, "one", 0)
+    for _ in range(3):
+        bench.send("tasks")
+    bench.settle()
+
+    def missed() -> list[bool]:
+        return [one["missed"] for one in look(port, "channels/tasks")["subscriptions"]["items"]]
+
+    (log,) = bench.engine.state.channel_logs.values()
+    log.on_log_start(1)
+    assert missed() == [False], "what was removed it had"
+    log.on_log_start(2)
+    assert missed() == [True]
+    acknowledge(bench, "one", 3)
+    assert missed() == [False]
 
 
 def test_those_of_one_client(bench: ChannelsBench, port: int) -> None:

@@ -228,7 +228,7 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Benc
     applied = {one["object"]: one["applied"] for one in shown["registrations"]["items"]}
     assert applied == {"own": True, "others": False, "told": True}
     cells = dict(zip([one["object"] for one in get(port, "/matrix")[1]["objects"]], matrix["c1"]["cells"], strict=True))
-    assert cells == {"own": "has", "others": "lacks", "told": "has"}
+    assert cells == {"own": "has", "others": "lacks", "told": "told"}
     assert names(lacking(port, object_="own")) == ["c2"]
     assert names(lacking(port, object_="others")) == ["c1"]
 

@@ -98,7 +98,7 @@ def test_a_groups_matrix(port: int) -> None:
     body = get(port, f"{MATRIX}?limit=2")
 
     assert [(one["object"], one["version"]) for one in body["objects"]] == [("b", 2), ("a", 1)]
-    assert [(one["client"], one["cells"]) for one in body["items"]] == [("c1", ["lacks", "has"]), ("c2", ["", "has"])]
+    assert [(one["client"], one["cells"]) for one in body["items"]] == [("c1", ["lacks", "told"]), ("c2", ["", "told"])]
     (last,) = get(port, f"{MATRIX}?limit=2&after={body['next']}")["items"]
     assert (last["client"], last["cells"], last["state"], last["since_ms"]) == ("c3", ["lacks", ""], "asleep", 2000)
     assert (body["clients_count"], body["objects_count"]) == (3, 2)
@@ -119,7 +119,7 @@ def test_of_a_groups_matrix_those_that_lack_something_and_older_objects(
     assert lacking("limit=9&after=c1") == ([], "c2"), "one request looks at so many"
     body = get(port, f"{MATRIX}?objects_from=1")
     assert ([one["object"] for one in body["objects"]], body["objects_count"]) == (["a"], 2)
-    assert [one["cells"] for one in body["items"]] == [["has"], ["has"], [""]]
+    assert [one["cells"] for one in body["items"]] == [["told"], ["told"], [""]]
     for wrong in ("lacking=maybe", "objects_from=-1", "objects_from=x"):
         with pytest.raises(urllib.request.HTTPError, match="400"):
             get(port, f"{MATRIX}?{wrong}")

@@ -27,11 +27,20 @@ OFFSET_NOT_KNOWN = "Kafka did not say where the record is: its first acknowledge
 _NOT_KNOWN_YET = 404
 
 
-class Applied(NamedTuple):
-    """How many of the clients that are registered for an object have applied a version of it, or a newer one."""
-
+class _Counts(NamedTuple):
     applied: int
     lacking: int
+
+
+class Applied(_Counts):
+    """How many of the clients that are registered for an object have applied a version of it, or a newer one.
+
+    `(applied, lacking)`: a client has applied it when its callbacks have returned.
+    """
+
+    counted: str = ""
+    """What was counted, in words: who is registered by a query, whether there is a newer version, and who can only say
+    that it was told."""
 
     @property
     def registered(self) -> int:
@@ -267,12 +276,13 @@ class Receipt(Published):
         if applied is None:
             return f"{about}: the matcher has not read it within {timeout_s:g} s"
         wanted = f"{clients:.0%} were" if isinstance(clients, float) else f"{clients} were"
+        counted = f" ({applied.counted})" if applied.counted else ""
         names = [str(one["client"]) for one in answer["items"]]
         more = [f"{applied.lacking - len(names)} more"] if applied.lacking > len(names) else []
         who = f": {', '.join(names + more)}" if names else ""
         return (
             f"{about}: {applied.applied} of {applied.registered} registered clients have applied it after "
-            f"{timeout_s:g} s ({wanted} wanted); {applied.lacking} lack it{who}"
+            f"{timeout_s:g} s ({wanted} wanted); {applied.lacking} lack it{who}{counted}"
         )
 
 
@@ -297,7 +307,16 @@ def _check_wanted(clients: int | float) -> None:
 
 
 def _applied(answer: dict[str, Any]) -> Applied:
-    return Applied(answer["applied"], answer["lacking"])
+    applied = Applied(answer["applied"], answer["lacking"])
+    said = []  # a matcher of release 0.1.0 says nothing of the first two
+    if by_query := answer.get("by_query"):
+        said.append(f"{by_query} of them registered by a query")
+    if told := answer.get("told_at_least"):
+        said.append(f"{told} of them cannot say what callbacks took: told at least")
+    if answer.get("version") != answer.get("wanted_version"):
+        said.append(f"a newer version counts, too: {answer['version']} is the newest")
+    applied.counted = "; ".join(said)
+    return applied
 
 
 def _enough(applied: Applied, clients: int | float) -> bool:

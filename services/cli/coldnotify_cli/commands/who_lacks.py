@@ -61,13 +61,14 @@ def _summary(shown: dict[str, Any]) -> str:
         return f"{wanted}: is not published, the newest is {shown['version']}; {registered} registered"
     newest = "" if shown["wanted_version"] != shown["version"] else f" (published {_time(shown['published_ms'])})"
     about = "" if shown["exact"] else "at most "
+    told = f"; {unable} cannot say what callbacks took: told at least" if (unable := shown.get("told_at_least")) else ""
     if not shown["lacking"]:
-        return f"{wanted}{newest}: nobody lacks it, of {registered} registered"
+        return f"{wanted}{newest}: nobody lacks it, of {registered} registered{told}"
     words = [f"{shown['asleep']} of them asleep"]
     for state, meaning in _STATES.items():
         if shown.get(state):
             words.append(f"{shown[state]} {meaning}")
-    return f"{wanted}{newest}: {about}{shown['lacking']} of {registered} lack it, {', '.join(words)}"
+    return f"{wanted}{newest}: {about}{shown['lacking']} of {registered} lack it, {', '.join(words)}{told}"
 
 
 def _callbacks(shown: dict[str, Any] | None) -> str:

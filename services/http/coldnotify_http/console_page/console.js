@@ -244,7 +244,7 @@ async function channel(domain, group, name) {
   try {
     const shown = await askJson(`${groupPath(domain, group)}/channels/${segment(name)}?limit=${SUBSCRIBERS_ASKED}`);
     const behind = shown.subscriptions.items.filter((one) => one.behind).map((one) =>
-      `${one.client} (${one.callbacks?.state ?? one.state}, ${one.behind_at_least ? "at least " : ""}${count(one.behind)} ${one.behind === 1 ? "message" : "messages"})`);
+      `${one.client} (${one.callbacks?.state ?? one.state}, ${one.behind_at_least ? "at least " : ""}${count(one.behind)} ${one.behind === 1 ? "message" : "messages"}${one.missed ? ", some removed by retention" : ""})`);
     const named = behind.slice(0, BEHIND_NAMED).join(", ") + (shown.behind > BEHIND_NAMED ? ", …" : "");
     byId("explain-words").textContent = `${count(shown.behind)} of ${count(shown.subscribers)} are behind${named ? `: ${named}` : ""}`;
     byId("explain-timeline").replaceChildren(...[...shown.messages].reverse().map((one) => element("li", {},

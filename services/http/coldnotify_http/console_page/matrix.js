@@ -12,7 +12,7 @@ const ROW_PX = 33;
 const ROWS_BEYOND = 8;
 const COLUMN_PX = 36;
 const COLUMNS_BEYOND = 4;
-const SIGNS = { has: ["✓", "up to date"], lacks: ["●", "lacks the newest"], pending: ["◔", "was told, its callbacks have not returned"], parked: ["✕", "was told, its callbacks raise"], "": ["·", "not registered"] };
+const SIGNS = { has: ["✓", "up to date"], told: ["✓", "was told, at least: its library cannot say whether callbacks returned"], lacks: ["●", "lacks the newest"], pending: ["◔", "was told, its callbacks have not returned"], parked: ["✕", "was told, its callbacks raise"], "": ["·", "not registered"] };
 
 let shown = null;
 let asking = null;
