@@ -102,7 +102,9 @@ def _verdict(
             # A matcher of the release before does not say what callbacks have taken, either.
             return "applied" if obj.get("client_tells_callbacks") or obj["client_is_source"] else "told"
         if (callbacks := obj.get("client_callbacks")) is not None:
-            was_told = client["cursor"] is not None and client["cursor"] >= obj["offset"]
+            was_told = _reaches(client["cursor"], obj["offset"]) or (
+                current is not None and _reaches(current.session["complete"], obj["offset"])
+            )
             if callbacks["state"] == "parked" or callbacks["failures"] or was_told:
                 return _verdict_of_callbacks(callbacks)
         offset = obj["offset"]
@@ -125,6 +127,10 @@ def _verdict(
     complete = current.session["complete"]
     sent = complete is not None and (complete >= offset if offset is not None else complete > (client["cursor"] or -1))
     return "sent" if sent else "on_its_way"
+
+
+def _reaches(complete: int | None, offset: int) -> bool:
+    return complete is not None and complete >= offset
 
 
 def _verdict_of_callbacks(callbacks: Row) -> str:

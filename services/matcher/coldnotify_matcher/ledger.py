@@ -1,8 +1,8 @@
 """The delivery ledger: who has not applied what, since when, and why not, of the partitions that this matcher serves.
 
 A client has applied what lies at or below its cursor. The cursor here is the one that the client acknowledged: gateways
-merge acknowledgements for about a second, and after a takeover it may be the stored one (30 s old) until the client is
-heard of. So the ledger may be late; it names clients that have applied a version just now. What a client says to be
+merge acknowledgements for about a second, and say them again to a new matcher after a takeover. So the ledger may be
+late; it names clients that have applied a version just now. What a client says to be
 unsettled, as its callbacks have not returned or raise, it has not applied, whatever its cursor says
 (`engine.unsettled`). A client of release 0.1.0 cannot say that: it was told at least. The client that caused a version
 (`source`) is spared its notification and counts as having it. Who is registered by a query is asked of it at each look,
@@ -300,7 +300,7 @@ def _record(request: web.Request) -> tuple[int, int] | None:
 
 
 def _state(client: Client) -> str:
-    return "asleep" if client.session is None else client.session.state.value
+    return "asleep" if client.session is None else client.session.shown_state
 
 
 def _last_seen_ms(client: Client) -> int | None:

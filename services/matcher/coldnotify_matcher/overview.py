@@ -265,7 +265,7 @@ def _show_slow(since_ms: int, lacking: int, client: Client) -> dict[str, Any]:
         "client": name,
         "since_ms": since_ms,
         "lacking": lacking,
-        "state": "asleep" if client.session is None else client.session.state.value,
+        "state": "asleep" if client.session is None else client.session.shown_state,
         "last_seen_ms": client.last_seen_ms or None,
     }
 
@@ -305,7 +305,7 @@ def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str,
     since_ms = min((lacking_since_ms(engine, client, obj) or 0 for obj in behind), default=None)
     return {
         "client": client.name,
-        "state": "asleep" if client.session is None else client.session.state.value,
+        "state": "asleep" if client.session is None else client.session.shown_state,
         "last_seen_ms": client.last_seen_ms or None,
         "registered": client.registered,
         "lacking": len(behind),

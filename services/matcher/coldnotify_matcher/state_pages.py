@@ -261,7 +261,7 @@ def client_summary(client: Client) -> dict[str, Any]:
         "online": session is not None,
         "gateway": f"{session.gateway.id:016x}" if session is not None else None,
         "session": session.number if session is not None else None,
-        "session_state": session.state.value if session is not None else None,
+        "session_state": session.shown_state if session is not None else None,
         "registered": client.registered,
         "digest": f"{client.digest:016x}",
         "cursor": client.cursor if client.cursor >= 0 else None,

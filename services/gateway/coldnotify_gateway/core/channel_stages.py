@@ -71,6 +71,8 @@ class Channels:
     """What the client may believe while they are not live."""
     acked: int = NONE
     """What the client has applied."""
+    _ack_lost: bool = False
+    """The matcher may not know that."""
     retention: int = RETENTION_UNSAID
     """Which log they are in, as the matcher says."""
     stage: Stage = Stage.DUE
@@ -108,6 +110,15 @@ class Channels:
             return False
         self.acked = complete
         return True
+
+    def other_matcher(self) -> None:
+        """Another one serves the session. Of which epoch the log is now, it says before they are live."""
+        self._ack_lost = True
+
+    def take_lost_ack(self) -> int | None:
+        """What the client has applied, if the matcher may not know that; once."""
+        lost, self._ack_lost = self._ack_lost, False
+        return self.acked if lost and self.acked != NONE else None
 
     def said(self, register: int = 0) -> None:
         """The client registers for channels, or says where they are: in a Register of this number, or otherwise."""

@@ -152,6 +152,7 @@ class FromMatcher:
         for session in list(view.sessions.values()):
             session.question.other_matcher()
             session.claim.other_matcher()
+            session.other_matcher()
             if session.question.waits_since_s(now_s) > self._limits.wait_after_s:
                 outputs += self.again(session, now_s)
             elif session.opened and session.channels is not None and not session.channels.live:

@@ -381,7 +381,7 @@ class Gateway:
 
     def flush_acks(self) -> list[Output]:
         """What clients acknowledged, now."""
-        return [self._requests.acks(view) for view in self._connections.views if view.acks or view.channels_acks]
+        return [output for view in self._connections.views for output in self._requests.acks(view)]
 
     def go_away(self, count: int, now_s: float) -> list[Output]:
         """Sends away up to `count` of the connections, and every new one: until none is left."""

@@ -209,6 +209,13 @@ class Identified:
             self.acked = complete
             self.view.acks[self.number] = complete
 
+    def other_matcher(self) -> None:
+        """Another matcher serves it, which may not have stored what the client had acknowledged: that is said again."""
+        if self.opened and self.acked != NONE:
+            self.view.acks[self.number] = self.acked
+        if self.channels is not None:
+            self.channels.other_matcher()
+
     def hear_channels(self, complete: int) -> None:
         """The client has applied all of its channels up to `complete`."""
         if self.channels is not None and self.opened and self.channels.applied(complete):
@@ -245,6 +252,8 @@ class Identified:
         channels.arrived(complete, paging, last=last, blocked=self.blocked)
         if channels.live:
             self.view.channels_live[self.number] = self
+            if (acked := channels.take_lost_ack()) is not None:
+                self.view.channels_acks[self.number] = acked
 
     def use_names(self) -> None:
         """From here on this session gets names instead of CRC-32s."""

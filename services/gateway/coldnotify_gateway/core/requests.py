@@ -29,6 +29,9 @@ from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
+ACKS_MAX = 4096
+"""Sessions of one request: some 60 KiB, and some milliseconds of a matcher's turn."""
+
 
 class Requests:
     """Makes requests. Every Open, CatchUp from anew and CheckDigest has a new `ask`: `session.question.number`."""
@@ -223,17 +226,23 @@ class Requests:
             said.channels_complete = session.channels.acked
         return self._request(session, leave=said)
 
-    def acks(self, view: PartitionView[Identified]) -> Output:
+    def acks(self, view: PartitionView[Identified]) -> list[Output]:
         """What the clients of this partition acknowledged since the last time."""
-        acks = Acks(
-            sessions=view.acks.keys(),
-            completes=view.acks.values(),
-            channels_sessions=view.channels_acks.keys(),
-            channels_completes=view.channels_acks.values(),
-        )
+        objects, channels = list(view.acks.items()), list(view.channels_acks.items())
         view.acks.clear()
         view.channels_acks.clear()
-        return self._of_gateway(view, acks=acks)
+        outputs: list[Output] = []
+        # After a takeover these are all that there are.
+        for start in range(0, max(len(objects), len(channels)), ACKS_MAX):
+            some, others = objects[start : start + ACKS_MAX], channels[start : start + ACKS_MAX]
+            acks = Acks(
+                sessions=[number for number, _ in some],
+                completes=[complete for _, complete in some],
+                channels_sessions=[number for number, _ in others],
+                channels_completes=[complete for _, complete in others],
+            )
+            outputs.append(self._of_gateway(view, acks=acks))
+        return outputs
 
     def beat(self, view: PartitionView[Identified]) -> Output:
         """The gateway lives, and has these sessions."""

@@ -226,6 +226,28 @@ def test_acks_and_the_leave_say_what_is_applied() -> None:
     assert leave.channels_complete == 41
 
 
+def test_a_new_matcher_is_told_what_was_acknowledged_once_the_channels_are_live() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.say(wire, encode(ClientFrame(ack=Ack(channels_complete=41))))
+    bench.later(2)
+    bench.take_requests()
+    bench.new_matcher()
+    bench.inbox(Item(opened=Opened(session=1, in_sync=False, digest=digest_of([TASKS]))))
+    bench.later(4)
+    asked = bench.take_requests()
+    assert not any(request.acks.channels_sessions for request in asked), "of which epoch the log is now is not known"
+    (said,) = [request.open for request in asked if request.HasField("open")]
+    page = Page(session=1, ask=said.ask, page=1, last=True, channels_complete=42, channels_ask=said.channels_ask)
+    bench.inbox(
+        Item(opened=Opened(session=1, ask=said.ask, in_sync=True, digest=digest_of([TASKS]), retention=RETENTION_1D)),
+        Item(page=page),
+    )
+    bench.later(6)
+    acks = [request.acks for request in bench.take_requests() if request.HasField("acks")]
+    assert [(list(said.channels_sessions), list(said.channels_completes)) for said in acks] == [([1], [41])]
+
+
 def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
     bench = Bench()
     wire = live(bench)

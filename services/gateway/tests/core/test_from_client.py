@@ -1,7 +1,7 @@
 """What identified clients say."""
 
 import pytest
-from coldnotify_gateway.core import Limits, State
+from coldnotify_gateway.core import Limits, State, requests
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
@@ -90,6 +90,29 @@ def test_acks_are_merged_into_one_record_a_second(bench):
     assert (request.session, request.client) == (0, "")
     bench.later(2)
     assert bench.take_requests() == []
+
+
+def test_a_new_matcher_is_told_again_what_was_acknowledged(bench):
+    """The one before may not have stored it: the ledger would name who has applied all."""
+    first, second = bench.live(hello("a"), complete=3), bench.live(hello("b"), complete=3)
+    bench.live(hello("c"), complete=3)
+    bench.say(first, ack(2))
+    bench.say(second, ack(3))
+    bench.later(1.5)
+    bench.take_requests()
+    bench.new_matcher()
+    bench.later(3)
+    (acks,) = [request.acks for request in bench.take_requests() if request.HasField("acks")]
+    assert dict(zip(acks.sessions, acks.completes, strict=True)) == {1: 2, 2: 3}
+
+
+def test_many_acknowledgements_are_several_requests(bench, monkeypatch):
+    monkeypatch.setattr(requests, "ACKS_MAX", 2)
+    for name in "abc":
+        bench.say(bench.live(hello(name), complete=3), ack(3))
+    bench.later(1.5)
+    acks = [request.acks for request in bench.take_requests() if request.HasField("acks")]
+    assert [list(said.sessions) for said in acks][-2:] == [[1, 2], [3]]
 
 
 def test_what_looks_like_an_ack_within_another_frame_is_a_part_of_it(bench):

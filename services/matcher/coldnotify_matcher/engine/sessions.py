@@ -91,6 +91,11 @@ class Session:
     """None of them is told before others, whatever the priority."""
 
     @property
+    def shown_state(self) -> str:
+        """For those who look in. One that a predecessor left is live, though it has had no pages of this matcher."""
+        return SessionState.LIVE.value if self.indexed else self.state.value
+
+    @property
     def in_an_index(self) -> bool:
         """Whether its number stands in an index, so that it must not come back."""
         return self.indexed or (self.channels is not None and bool(self.channels.joined))
