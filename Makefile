@@ -46,6 +46,10 @@ drill: $(INSTALLED) ## make faults and see a real Prometheus' alerts fire and cl
 simulate: $(INSTALLED) ## thousands of random schedules of the pure cores: make simulate ARGS="--seeds 1-5000"
 	@$(BIN)/python -m coldnotify_simulation $(ARGS)
 
+.PHONY: golden
+golden: $(INSTALLED) ## every byte of 2,000 simulated seeds, before and after a rebuilding: ARGS="record", then ARGS="compare"
+	@$(BIN)/python -m coldnotify_simulation.golden $(ARGS)
+
 .PHONY: tools
 tools: ## install what some tests use and are skipped without, as Debian packages (root, apt-get)
 	@missing=""; for package in $(TOOLS); do dpkg -s $$package > /dev/null 2>&1 || missing="$$missing $$package"; done; \
