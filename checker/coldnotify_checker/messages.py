@@ -347,14 +347,18 @@ class Messages:
         period = self._told_in[id(event)]
         if period == subscription.period:
             return
-        confirmed = subscription.confirmed
-        knew = confirmed is not None and confirmed < self._periods.begun(event.channel, period)
+        knew = self._knew_before(subscription, period)
         if subscription.told or knew or (subscription.began_anew and period < subscription.period):
             self._add(f"{event.client} was told of another log of {event.channel}, and not that one was lost", event)
             subscription.position, subscription.told, subscription.missed = None, {}, []
             subscription.ids.clear()
         # Else it began there: the service had not heard of it before.
         subscription.period = period
+
+    def _knew_before(self, subscription: Subscription, period: int) -> bool:
+        """Whether the service had confirmed it before that log began."""
+        confirmed = subscription.confirmed
+        return confirmed is not None and confirmed < self._periods.begun(subscription.begun.channel, period)
 
     def _sent(self, channel: str, message: str, period: int) -> Sent | None:
         """Also one that was sent before the log was lost, and came to be in the next one, as far as anybody knows."""
@@ -509,7 +513,9 @@ class Messages:
         channel, now = subscription.begun.channel, self._periods.at(subscription.begun.channel, until)
         if subscription.period == now:
             return False
-        if isinstance(event, End) and (subscription.told or subscription.confirmed is not None):
+        # One that was confirmed later may have begun in the next log: the service had not heard of it before.
+        knew = self._knew_before(subscription, subscription.period + 1)
+        if isinstance(event, End) and (subscription.told or knew):
             messages = self._logs.get((channel, now), Log()).by_id.values()
             lacking = [one for one in messages if one.placed is not None and one.is_for(subscription.begun.attributes)]
             if lacking:
