@@ -141,7 +141,7 @@ screenshots: $(INSTALLED) ## take the console's pictures in the documentation an
 
 .PHONY: pins
 pins: $(INSTALLED) ## after KAFKA_VERSION was changed: fetch Kafka's jars and name each with its SHA-256
-	$(BIN)/python -m coldnotify_kafka.broker.pins
+	$(BIN)/python -m coldnotify_kafka.broker.pinning
 
 .PHONY: wheels
 wheels: $(INSTALLED) ## what an observation unit installs, as wheels in dist/

@@ -263,7 +263,8 @@ def test_who_subscribed_before_a_loss_may_begin_in_the_next_log() -> None:
     )
     story.missed(1, 3, "retention").sent(3, "n3").told(3, message="n3", payload="n3")
     assert story.end() == []
-    story = Story(since="now").say(lost()).wake().sent(2, "n2").say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=3))
+    story = Story(since="now").say(lost()).wake().sent(2, "n2")
+    story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=3))
     assert story.missed(1, 3, "retention").end() == [], "it was confirmed when the next log was there"
     (words,) = Story(since="now").wake().say(lost()).wake().sent(0, "n0").end()
     assert "not told that a log" in words, "it was confirmed before"

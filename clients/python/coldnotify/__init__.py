@@ -19,9 +19,9 @@ to test against.
 """
 
 from coldnotify._core.client import Status
+from coldnotify._effect import Newest, Outcome
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication
-from coldnotify._publishing.effect import Newest, Outcome
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
 from coldnotify._threaded_notify import Notify
 from coldnotify.connection import Connection

@@ -64,6 +64,7 @@ from coldnotify_schemas.flow.controllers import DEFAULT, NAMES
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
 
+from coldnotify._effect import Newest, Outcome
 from coldnotify._outbox.outbox_base import Pending, Rejected
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
@@ -88,7 +89,6 @@ from coldnotify._publishing.checks import (
     outgoing_message,
     outgoing_version,
 )
-from coldnotify._publishing.effect import Newest, Outcome
 from coldnotify._publishing.outbox_by_kafka import KafkaCarrier
 from coldnotify._publishing.patient_sender import PatientSender, left_s
 from coldnotify._publishing.published import (

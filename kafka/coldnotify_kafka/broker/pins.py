@@ -1,15 +1,11 @@
 """Which jars Kafka is made of, by name and SHA-256: what is fetched, or found in a cache, is these or is not run.
 
 `jars.sha256` beside this module says them, a line `SHA256  NAME` each, as sha256sum writes it. After KAFKA_VERSION was
-changed, `make pins` (python -m coldnotify_kafka.broker.pins) fetches all jars anew and writes the file, and with them
-`bootstrap.checkpoint` (see `formatting`): look at the difference before you trust it.
+changed, `make pins` fetches all jars anew and writes the file (see `pinning`).
 """
 
 import hashlib
-import os
 import re
-import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -62,26 +58,3 @@ def sha256(path: Path) -> str:
 def text_of(jars: Iterable[Path]) -> str:
     """What the file says of these jars."""
     return "".join(f"{sha256(jar)}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))
-
-
-def main() -> int:
-    """Fetches all jars anew, and writes the files."""
-    from coldnotify_kafka.broker.formatting import CHECKPOINT, checkpoint_by_tool
-    from coldnotify_kafka.broker.jars import fetch_anew
-    from coldnotify_kafka.broker.java import find_java
-
-    with tempfile.TemporaryDirectory(prefix="coldnotify-pins-") as directory:
-        jars = fetch_anew(Path(directory))
-        text = text_of(jars)
-        java = [str(find_java().path), "-cp", os.pathsep.join(map(str, jars))]
-        CHECKPOINT.write_bytes(checkpoint_by_tool(java, Path(directory)))
-    before = read(FILE) if FILE.exists() else {}
-    FILE.write_text(text)
-    after = read(FILE)
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    sys.stdout.write(f"{FILE}: {len(after)} jars, {len(changed)} changed {' '.join(changed)}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -31,7 +31,7 @@ SECTIONS = (
     Section("coldnotify topics", "coldnotify_cli.settings", "TopicsSettings"),
     Section("coldnotify topics acls", "coldnotify_cli.settings", "AclsSettings"),
     Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),
-    Section("coldnotify gateway", "coldnotify_gateway.settings", "EveryGatewaySetting"),
+    Section("coldnotify gateway", "coldnotify_gateway.every_setting", "EveryGatewaySetting"),
     Section("coldnotify http", "coldnotify_http.settings", "HttpSettings"),
     Section("coldnotify usage", "coldnotify_usage.settings", "UsageSettings"),
     *(Section(f"coldnotify job {row.name}", row.settings.__module__, row.settings.__name__) for row in JOBS),

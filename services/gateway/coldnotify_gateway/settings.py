@@ -21,7 +21,6 @@ from coldnotify_schemas.protocol import (
 )
 
 from coldnotify_gateway.core import Limits
-from coldnotify_gateway.listeners.registry import with_added
 from coldnotify_gateway.listeners.tcp.settings import TcpSettings
 from coldnotify_gateway.listeners.web.settings import WebSettings
 
@@ -173,7 +172,3 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
             ask_again_s=self.gateway_ask_again_s,
             wait_after_s=self.gateway_wait_after_s,
         )
-
-
-EveryGatewaySetting = with_added(GatewaySettings)
-"""What the command takes: GatewaySettings, and what listeners that do not ship can be told."""

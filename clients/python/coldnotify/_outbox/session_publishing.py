@@ -18,6 +18,7 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._core.publications import Answer, Publications
+from coldnotify._effect import ALTERED, PUBLISHED, REJECTED, REPEATED, STALE, Outcome
 from coldnotify._outbox import outbox_delivery
 from coldnotify._outbox.outbox_base import Outbox, Pending, Rejected
 from coldnotify._outbox.outbox_delivery import (
@@ -30,7 +31,6 @@ from coldnotify._outbox.outbox_delivery import (
 )
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 from coldnotify._outbox.outbox_memory import OutboxMemory
-from coldnotify._publishing.effect import ALTERED, PUBLISHED, REJECTED, REPEATED, STALE, Outcome
 from coldnotify.errors import OutboxDamaged, OutboxError, PublishRefused
 
 _OUTCOMES = {

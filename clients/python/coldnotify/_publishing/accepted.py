@@ -3,9 +3,9 @@
 from typing import cast
 
 from coldnotify._core.outbox_log import Kept
+from coldnotify._effect import Outcome
 from coldnotify._outbox.outbox_delivery import Delivered, Delivery, NotYet, RejectedForEver
 from coldnotify._publishing.applied import Applied, Ledger, Receipt
-from coldnotify._publishing.effect import Outcome
 from coldnotify._publishing.published import Published, PublishRejected, PublishTimeout, Sent
 from coldnotify._publishing.settling import settled
 

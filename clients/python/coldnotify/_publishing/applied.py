@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from coldnotify._publishing.effect import REJECTED, STALE, UNKNOWN, Newest, Outcome
+from coldnotify._effect import REJECTED, STALE, UNKNOWN, Newest, Outcome
 from coldnotify._publishing.published import Published
 
 POLL_FIRST_S = 0.1

@@ -1,59 +1,24 @@
 """`docs/protocol.md`'s other side, without I/O: `Service` is matcher and gateway in one."""
 
 import json
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 
-from coldnotify.testing.channels import BEGINNING, Log, Registrations, Sent
+from coldnotify.testing.channels import BEGINNING, Log, Sent
 from coldnotify.testing.service_partition import Newest, Partition
-from coldnotify.testing.service_session import Session
-from coldnotify.testing.session_client import Name
+from coldnotify.testing.service_session import Host, Session
 
 
-class Service:
+class Service(Host):
     """Matcher and gateway in one, without I/O: sessions take bytes and give bytes."""
 
     def __init__(self, *, page_objects: int = 100, registrations_max: int = REGISTRATIONS_MAX) -> None:
-        self.page_objects = page_objects
-        """Notifications, or messages, in a page."""
-        self.registrations_max = registrations_max
-        self.epoch = 1
-        self.loses_answers = 0
-        """So many answers to registrations get lost on their way."""
-        self.away = False
-        """The matcher is away: clients that say Hello are told Wait."""
-        self.knows_queries = True
-        """False: it is an older one."""
-        self.knows_descriptions = True
-        """False: it is an older one, which tells no descriptions."""
-        self.knows_channels = True
-        self.channels_epoch = 1
-        self.refused_channels: dict[str, str] = {}
-        """By name: why it is refused."""
-        self.repeats_messages = False
-        """Each message is said twice."""
-        self.refused_queries: dict[str, str] = {}
-        """By text: why it is refused."""
-        self.refused_publishes: dict[str, tuple[str, int]] = {}
-        """By name: why clients' publishes are refused; after how many ms they may come again, 0: never."""
-        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-        """Its clock: what clients number by theirs is held against it."""
-        self.registered: dict[Name, set[str]] = {}
-        self.queries: dict[Name, set[str]] = {}
-        """The texts of the queries that each client is registered for."""
-        self.channels: dict[Name, Registrations] = {}
-        """The channels that each client is registered for."""
-        self.acknowledged_channels: dict[Name, int] = {}
-        """The highest cursor of channels each client has acknowledged."""
-        self.acknowledged: dict[Name, int] = {}
-        """The highest cursor each client has acknowledged."""
+        super().__init__(page_objects, registrations_max)
         self.sessions: list[Session] = []
-        self._partitions: dict[tuple[str, str], Partition] = {}
 
     def publish(
         self,
@@ -181,14 +146,6 @@ class Service:
             if partition.held.pop(name, None) is not None:
                 for session in self.sessions:
                     session.fan_out(domain, group, name, partition.objects[name])
-
-    def newest(self, domain: str, group: str, object_: str) -> Newest | None:
-        """The newest version; None: nothing was ever published."""
-        return self.partition(domain, group).objects.get(object_)
-
-    def partition(self, domain: str, group: str) -> Partition:
-        """All of a domain and group."""
-        return self._partitions.setdefault((domain, group), Partition())
 
     def open(self) -> Session:
         """A client has connected."""

@@ -1,8 +1,8 @@
 """One connection to the service of tests, as the service sees it: bytes in, bytes out."""
 
 import json
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
@@ -13,18 +13,50 @@ from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify.testing.channels import Feeds, Sent
 from coldnotify.testing.service_partition import Newest
-from coldnotify.testing.session_client import Name, SessionClient
+from coldnotify.testing.service_state import Name, ServiceState
+from coldnotify.testing.session_client import SessionClient
 from coldnotify.testing.session_feeds import SessionFeeds
 from coldnotify.testing.session_telling import SessionTelling
 
-if TYPE_CHECKING:
-    from coldnotify.testing.service import Service
+
+class Host(ServiceState, ABC):
+    """The service whose sessions these are."""
+
+    sessions: "list[Session]"
+    """Those that are open."""
+
+    @abstractmethod
+    def publish(
+        self,
+        domain: str,
+        group: str,
+        object_: str,
+        payload: object = None,
+        *,
+        version: int | None = None,
+        deleted: bool = False,
+    ) -> int:
+        """A client publishes a version, which is returned."""
+
+    @abstractmethod
+    def send(
+        self,
+        domain: str,
+        group: str,
+        channel: str,
+        *,
+        data: bytes,
+        id: str,  # noqa: A002 - as a message calls it
+        source: str,
+        to: Collection[str],
+    ) -> int:
+        """A client sends a message to a channel; its offset is returned."""
 
 
 class Session:
     """One connection, seen from the service. Over when `closed`: what is in `take` then is the last."""
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(self, service: Host) -> None:
         self._service = service
         self._frames = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
         self._out = bytearray()

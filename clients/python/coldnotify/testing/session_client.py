@@ -1,25 +1,19 @@
 """Whose session it is, in the service for tests: what its Hello said, and what it is registered for."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify.testing.channels import Registrations
 from coldnotify.testing.members import digest_of, hashes
 from coldnotify.testing.service_partition import Partition
-
-if TYPE_CHECKING:
-    from coldnotify.testing.service import Service
-
-Name = tuple[str, str, str]
-"""A client's: domain, group, client."""
+from coldnotify.testing.service_state import Name, ServiceState
 
 
 class SessionClient:
     """The client of a session, as the service knows it."""
 
-    def __init__(self, service: "Service") -> None:
+    def __init__(self, service: ServiceState) -> None:
         self.service = service
         self.hello: wire.Hello | None = None
         self.names = False

@@ -15,8 +15,6 @@ that is there and cannot be published.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
@@ -48,7 +46,7 @@ from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from msgspec import UNSET
 
 from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send
-from coldnotify_gateway.core.quota import Quota
+from coldnotify_gateway.core.publishes import Waiting
 from coldnotify_gateway.core.timers import NEVER_S
 
 if TYPE_CHECKING:
@@ -57,9 +55,6 @@ if TYPE_CHECKING:
     from coldnotify_gateway.core.limits import Limits
     from coldnotify_gateway.core.requests import Requests
 
-REFUSED_PER_S_MAX = PUBLISHES_UNANSWERED_MAX
-"""Of one session: all that a client may have under way, once in RETRY_MS. Above it the gateway stops reading for a
-while: a refusal costs it as much as a publish, and costs the client nothing."""
 PAUSE_S = 0.25
 RETRY_MS = 1000
 """When a client may try again what Kafka did not take, or what there was no room for."""
@@ -97,52 +92,6 @@ class WithoutLimits:
         return None
 
     refuse_object = full
-
-
-class _Waiting(NamedTuple):
-    publish: Publish
-    admitted: bool
-    """False: it is asked first whether its object is there."""
-
-
-@dataclass(slots=True)
-class Publishes:
-    """The publishes of one session."""
-
-    waiting: deque[_Waiting] = field(default_factory=deque)
-    """In the order in which they were said; the first one is under way to Kafka, or its object is asked for."""
-    refused: int = 0
-    """The request that was refused, and is to come again before any other; 0: none was."""
-    asked: int = 0
-    """Number of the last asking for an object; 0: there was none."""
-    asking: Quota = field(default_factory=lambda: Quota(0.0))
-    """What may be asked of outcomes."""
-    due_s: float = NEVER_S
-    """When the answer to that is not waited for any more; NEVER_S: none is."""
-    refusals: float = 0.0
-    """So many were refused lately."""
-    refused_s: float = 0.0
-    """When the last one was."""
-
-    def refuse(self, request: int) -> None:
-        """This one is to come again before any other; 0: whichever comes is taken."""
-        self.refused = request
-
-    def refuses_too_often(self, now_s: float) -> bool:
-        """One more is refused as it is said. Whether the client does not stop."""
-        self.refusals = max(0.0, self.refusals - (now_s - self.refused_s) * REFUSED_PER_S_MAX) + 1
-        self.refused_s = now_s
-        return self.refusals > PUBLISHES_UNANSWERED_MAX
-
-    def ask(self, due_s: float) -> int:
-        """The object of the first one is asked for. Returns the number of the asking."""
-        self.asked += 1
-        self.due_s = due_s
-        return self.asked
-
-    def answered(self) -> None:
-        """Whether by the matcher or by nobody in time."""
-        self.due_s = NEVER_S
 
 
 class Publishing:
@@ -189,7 +138,7 @@ class Publishing:
         if too_much is not None:
             own.refuse(publish.request)
             return self._refuse_at_once(session, publish, *too_much, now_s)
-        own.waiting.append(_Waiting(publish, admitted))
+        own.waiting.append(Waiting(publish, admitted))
         return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
 
     def _by_our_clock(self, session: Identified, publish: Publish, now_s: float) -> list[Output] | None:
@@ -288,7 +237,7 @@ class Publishing:
         too_much = self._ask(session, publish)
         if too_much is not None:
             return self._refuse_all(session, *too_much)
-        own.waiting[0] = _Waiting(publish, admitted=True)
+        own.waiting[0] = Waiting(publish, admitted=True)
         return self._begin_first(session, now_s)
 
     def _is_full(self, session: Identified, publish: Publish) -> bool:

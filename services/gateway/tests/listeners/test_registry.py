@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from coldnotify_common.settings import load
 from coldnotify_gateway import listeners
+from coldnotify_gateway.every_setting import EveryGatewaySetting
 from coldnotify_gateway.listeners import registry
 from coldnotify_gateway.listeners.listener import Listener
 from coldnotify_gateway.listeners.registry import LISTENERS, SHIPPED, TCP, _added, listeners_of, with_added
-from coldnotify_gateway.settings import EveryGatewaySetting, GatewaySettings
+from coldnotify_gateway.settings import GatewaySettings
 
 WHAT_IT_DOES = [name for name in vars(Listener) if not name.startswith("_")]
 

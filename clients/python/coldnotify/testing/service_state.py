@@ -1,0 +1,58 @@
+"""What the service for tests holds of all clients, and how it is to behave: its sessions read and change it."""
+
+import time
+from collections.abc import Callable
+
+from coldnotify.testing.channels import Registrations
+from coldnotify.testing.service_partition import Newest, Partition
+
+Name = tuple[str, str, str]
+"""A client's: domain, group, client."""
+
+
+class ServiceState:
+    """Of one service."""
+
+    def __init__(self, page_objects: int, registrations_max: int) -> None:
+        self.page_objects = page_objects
+        """Notifications, or messages, in a page."""
+        self.registrations_max = registrations_max
+        self.epoch = 1
+        self.loses_answers = 0
+        """So many answers to registrations get lost on their way."""
+        self.away = False
+        """The matcher is away: clients that say Hello are told Wait."""
+        self.knows_queries = True
+        """False: it is an older one."""
+        self.knows_descriptions = True
+        """False: it is an older one, which tells no descriptions."""
+        self.knows_channels = True
+        self.channels_epoch = 1
+        self.refused_channels: dict[str, str] = {}
+        """By name: why it is refused."""
+        self.repeats_messages = False
+        """Each message is said twice."""
+        self.refused_queries: dict[str, str] = {}
+        """By text: why it is refused."""
+        self.refused_publishes: dict[str, tuple[str, int]] = {}
+        """By name: why clients' publishes are refused; after how many ms they may come again, 0: never."""
+        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        """Its clock: what clients number by theirs is held against it."""
+        self.registered: dict[Name, set[str]] = {}
+        self.queries: dict[Name, set[str]] = {}
+        """The texts of the queries that each client is registered for."""
+        self.channels: dict[Name, Registrations] = {}
+        """The channels that each client is registered for."""
+        self.acknowledged_channels: dict[Name, int] = {}
+        """The highest cursor of channels each client has acknowledged."""
+        self.acknowledged: dict[Name, int] = {}
+        """The highest cursor each client has acknowledged."""
+        self._partitions: dict[tuple[str, str], Partition] = {}
+
+    def newest(self, domain: str, group: str, object_: str) -> Newest | None:
+        """The newest version; None: nothing was ever published."""
+        return self.partition(domain, group).objects.get(object_)
+
+    def partition(self, domain: str, group: str) -> Partition:
+        """All of a domain and group."""
+        return self._partitions.setdefault((domain, group), Partition())
