@@ -265,8 +265,11 @@ class RecordConsumer(Consumer):
             place.moved_s, place.stall_s = now_s, STALL_S
             return True
         if error.code() in BEYOND:
-            # One that was not to be read next, the client has made of damaged bytes.
-            return not place.damaged and (place.next is None or offset == place.next)
+            if not place.damaged and place.next is not None and offset != place.next:
+                # The client made it of damaged bytes, and has been sent elsewhere since. With the answer that came too
+                # late it has ended fetching all the same, and forgets where the partition ends.
+                self._suspect((str(message.topic()), int(message.partition() or 0)), place, place.next)
+            return not place.damaged
         if not is_of_offset(error):
             return True
         if not place.damaged:
@@ -333,8 +336,13 @@ class RecordConsumer(Consumer):
         where, place, start, gap = looked
         was_damaged, place.damaged, place.looked_at = place.damaged, False, False
         place.moved_s = now_s
-        if self._places.get(where) is not place or (place.next is not None and place.next > start):
-            return None  # it was read meanwhile, or is read from elsewhere
+        if self._places.get(where) is not place:
+            return None  # it is read from elsewhere
+        if place.next is not None and place.next > start:
+            # It was read meanwhile, and maybe to what is to be looked at now.
+            if was_damaged:
+                self._suspect(where, place, place.next)
+            return None
         if gap is None and not was_damaged:
             return None
         if not self._go_to(TopicPartition(*where, start if gap is None else gap.next), place) or gap is None:

@@ -150,6 +150,32 @@ class GapSearch:
         return look
 
     def _look_once(self, where: tuple[str, int], offset: int) -> _Look:
+        first = self._first(where, offset)
+        if isinstance(first, _Answer):
+            return first
+        error = first.error()
+        if error is not None and is_of_offset(error):
+            return _Damaged(first.offset() or 0, error.str())
+        if error is None and (first.offset() or 0) > offset:
+            # Compaction leaves holes. What stands behind one is found by its own offset, too.
+            return self._is_there(where, first)
+        return _Answer.READABLE
+
+    def _is_there(self, where: tuple[str, int], message: Message) -> _Look:
+        """Whether a record stands at the offset that it says."""
+        said = message.offset() or 0
+        found = self._first(where, said)
+        if found is _Answer.UNKNOWN:
+            return found
+        if isinstance(found, Message) and found.error() is None and _same(found, message):
+            return _Answer.READABLE
+        return _Damaged(said, f"the record says the offset {said}, which is not its own")
+
+    def _first(self, where: tuple[str, int], offset: int) -> Message | _Answer:
+        """What the client says first from here on: a record, the end, that there is no such offset, or an error of one.
+
+        Else SILENT or UNKNOWN.
+        """
         self._consumer.assign([TopicPartition(*where, offset)])
         partial = self._partial
         while not self._stopped() and time.monotonic() < self._until_s:
@@ -160,40 +186,13 @@ class GapSearch:
                     return _Answer.SILENT
                 continue
             error = message.error()
-            if error is None and (message.offset() or 0) > offset:
-                # Compaction leaves holes. What stands behind one is found by its own offset, too.
-                return self._is_there(where, message)
-            if error is None or error.code() == KafkaError._PARTITION_EOF:
-                return _Answer.READABLE
-            # Another offset was made of the damaged bytes in a look before.
-            if error.code() in BEYOND and message.offset() == offset:
-                return _Answer.READABLE
-            if is_of_offset(error):
-                return _Damaged(message.offset() or 0, error.str())
-        return _Answer.UNKNOWN
-
-    def _is_there(self, where: tuple[str, int], message: Message) -> _Look:
-        """Whether a record stands at the offset that it says."""
-        said = message.offset() or 0
-        elsewhere = _Damaged(said, f"the record says the offset {said}, which is not its own")
-        self._consumer.assign([TopicPartition(*where, said)])
-        partial = self._partial
-        while not self._stopped() and time.monotonic() < self._until_s:
-            found = self._consumer.poll(_POLL_S)
-            if found is None:
-                if self._partial - partial > BAD_TIMES:
-                    return elsewhere
-                continue
-            error = found.error()
-            if error is None and _same(found, message):
-                return _Answer.READABLE
-            if (
-                error is None
-                or error.code() == KafkaError._PARTITION_EOF
-                or error.code() in BEYOND
-                or is_of_offset(error)
-            ):
-                return elsewhere
+            if error is None or error.code() == KafkaError._PARTITION_EOF or is_of_offset(error):
+                return message
+            if error.code() in BEYOND:
+                if message.offset() == offset:
+                    return message
+                # It answers the look before, at an offset made of damaged bytes; with it the client has ended fetching.
+                self._consumer.assign([TopicPartition(*where, offset)])
         return _Answer.UNKNOWN
 
     def _on_statistics(self, text: str) -> None:

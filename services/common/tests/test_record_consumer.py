@@ -1,18 +1,19 @@
 """A consumer that no record stops: gaps come in their place, all other partitions are read on, nothing is lost."""
 
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 from coldnotify_common.kafka import consumer_config
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.record_consumer import Gap, RecordConsumer, _Place
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.record_batches import Batch
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from coldnotify_testkit.waiting import WAIT_S
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka
 TOPIC = topics.CHANNELS_1D
@@ -143,3 +144,48 @@ def test_what_is_paused_or_given_up_is_not_looked_at(
     assert read(consumer, {1: 2}) == ([(1, 1, 2)], [(1, 0, 1)])
     consumer.incremental_unassign(where)
     assert consumer.read(0.05, 10) == []
+
+
+def test_an_answer_that_comes_late_does_not_end_reading(fresh_kafka: EmbeddedBroker, consumer: RecordConsumer) -> None:
+    """Kafka says that an offset of damaged bytes does not exist when the client has been sent elsewhere already."""
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    assert read(consumer, {1: 1}) == ([(1, 0, 1)], [])
+    Consumer.seek(consumer, TopicPartition(TOPIC, 1, 1000))
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    assert read(consumer, {1: 2}) == ([(1, 1, 2)], [])
+
+
+def test_what_is_found_damaged_during_another_look_is_looked_at_behind_it(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldnotify_common.record_consumer.STALL_S", 0.1)
+    begun, go_on = threading.Event(), threading.Event()
+    search = RecordConsumer._run_search
+
+    def held(self: RecordConsumer, where: tuple[str, int], place: _Place, start: int) -> None:
+        begun.set()
+        go_on.wait(WAIT_S)
+        search(self, where, place, start)
+
+    monkeypatch.setattr(RecordConsumer, "_run_search", held)
+    producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap, "transactional.id": "a-back-end"})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"x", b"d/g/c", partition=1)
+    assert producer.flush(WAIT_S) == 0
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    deadline_s = time.monotonic() + WAIT_S
+    while not begun.is_set():
+        assert time.monotonic() < deadline_s, "it is looked at"
+        assert not [one for one in consumer.read(0.05, 10) if isinstance(one, Gap) or one.error() is None]
+    producer.commit_transaction(WAIT_S)
+    assert read(consumer, {1: 2}) == ([(1, 0, 1)], []), "its marker is the second offset"
+    write(fresh_kafka.bootstrap, TOPIC, 1, [misplaced(100)])
+    where = (TOPIC, 1)
+    while not consumer._places[where].damaged or consumer._watermarks(where)[1] is not None:
+        assert time.monotonic() < deadline_s, "the client asks for an offset that there is not"
+        assert consumer.read(0.05, 10) == []
+    go_on.set()
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    assert read(consumer, {1: 4}) == ([(1, 3, 4)], [(1, 2, 3)])

@@ -1,6 +1,7 @@
 """What cannot be read is found to the very offset: nothing that can be read is skipped, and nothing else stops it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from coldnotify_common.kafka import consumer_config
@@ -10,7 +11,8 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
-from confluent_kafka import KafkaError
+from coldnotify_testkit.waiting import WAIT_S, wait_for
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 TOPIC = topics.CHANNELS_1D
 GOOD = Batch()
@@ -65,6 +67,53 @@ def test_a_gap_ends_with_the_last_record_that_cannot_be_read(
     if gap is not None:
         assert gap == Gap(TOPIC, 1, gap.start, gap.next, gap.reason)
         assert gap.reason.startswith("cannot be read: ")
+
+
+class AnsweredLate(Consumer):
+    """Of two assignments one hears first what Kafka says of an offset that was asked for before: there is none."""
+
+    late = True
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        super().assign(partitions)
+        if self.late:
+            (where,) = partitions
+            wait_for(lambda: is_sent_to(self, TopicPartition(where.topic, where.partition, 1000)), "it is fetched from")
+        self.late = not self.late
+
+
+def is_sent_to(consumer: Consumer, place: TopicPartition) -> bool:
+    """Not before it is assigned."""
+    with suppress(KafkaException):
+        consumer.seek(place)
+        return True
+    return False
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("first", [True, False], ids=["first", "second"])
+def test_an_answer_that_comes_late_says_nothing_of_where_is_looked_now(
+    fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """The client ends fetching with it, and an offset that is there has not become another record's."""
+    monkeypatch.setattr("coldnotify_common.unreadable_offsets.Consumer", AnsweredLate)
+    monkeypatch.setattr(AnsweredLate, "late", first)
+    producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap, "transactional.id": "a-back-end"})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"x", partition=1)
+    producer.commit_transaction(WAIT_S)
+    search = GapSearch(consumer_config(ServiceSettings(kafka=fresh_kafka.bootstrap), "search"), lambda: False)
+    try:
+        marker = TopicPartition(TOPIC, 1)
+        wait_for(lambda: search._consumer.get_watermark_offsets(marker, WAIT_S)[1] == 2, "it is a hole for who reads")
+        write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD, loud(), GOOD])
+        assert search.find(TOPIC, 1, 1) is None
+        gap = search.find(TOPIC, 1, 3)
+        assert gap is not None
+        assert (gap.start, gap.next) == (3, 4)
+    finally:
+        search.close()
 
 
 @pytest.mark.kafka
