@@ -6,8 +6,9 @@ import { test } from "node:test";
 import { Client, type Save } from "../src/core/client.js";
 import type { ValueJob } from "../src/core/delivery.js";
 import { decodeDocument, emptyDocument } from "../src/core/document.js";
+import { FrameBuffer } from "../src/core/frames.js";
 import type { Random } from "../src/core/reconnect.js";
-import { encodeFrame, GATEWAY_FRAME } from "../src/core/wire.js";
+import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateError } from "../src/errors.js";
 import { Service, ServiceSession } from "./service.js";
@@ -394,3 +395,25 @@ test("stopping waits for the callback that runs, stores, acknowledges and says B
   assert.equal(session?.acknowledged, 2n);
   assert(world.client.finished);
 });
+
+for (const stands of [false, true]) {
+  test(`a connection from before a standstill is asked behind its Hello, and given up within the grace: ${stands}`, () => {
+    const world = new World(1);
+    const { client } = world;
+    world.register("a");
+    assert(client.connectDue(world.now));
+    if (stands) client.linkUp(world.now);
+    world.now += 200;
+    client.doubt(world.now, 200);
+    if (!stands) client.linkUp(world.now);
+    world.beginSave();
+    world.endSave();
+    const bodies = [...new FrameBuffer(32 * 1024).feed(client.dataToSend(world.now))];
+    const said = bodies.map((body) => parseFrame(CLIENT_FRAME, body));
+    assert.deepEqual(said.map(({ hello, ping }) => [!!hello, !!ping]), [[true, false], [false, true]]);
+    client.tick((world.now += SETTINGS.silenceGraceS - 0.1));
+    assert(client.linkWanted);
+    client.tick((world.now += 0.1));
+    assert(!client.linkWanted);
+  });
+}

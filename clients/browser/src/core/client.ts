@@ -82,6 +82,8 @@ export class Client {
   #link = false;
   #connecting = false;
   #greeting = false;
+  /** The connection that is made or greeted: it may be from before a standstill. */
+  #doubted = false;
   #session: Session | null = null;
   #token = "";
   #lastProblem: string | null = null;
@@ -252,6 +254,7 @@ export class Client {
     if (this.#link || this.#connecting || this.#connectAt === null || this.#connectAt > now) return null;
     this.#connectAt = null;
     this.#connecting = true;
+    this.#doubted = false;
     this.#address = this.#addresses.next(now);
     return this.#address;
   }
@@ -271,6 +274,7 @@ export class Client {
     if (!this.#greeting || !journal.isDurable(journal.urgent)) return;
     this.#greeting = false;
     this.#session = new Session(this.#parts, now, this.#token);
+    if (this.#doubted) this.#session.doubt(now, 0);
   }
 
   /**
@@ -289,6 +293,7 @@ export class Client {
   doubt(now: number, stoodStillS: number): void {
     this.#backoff.beginAnew();
     this.connectNow(now);
+    this.#doubted = this.#connecting || this.#greeting;
     this.#session?.doubt(now, stoodStillS);
   }
 

@@ -125,6 +125,8 @@ class Client:
         self._link = False
         self._connecting = False
         self._greeting = False
+        self._doubted = False
+        """The connection that is made or greeted: it may be from before a standstill."""
         self._session: Session | None = None
         self._token = ""
         self._last_problem: str | None = None
@@ -265,6 +267,7 @@ class Client:
             return None
         self._connect_at = None
         self._connecting = True
+        self._doubted = False
         self._address = self._addresses.next(now)
         return self._address
 
@@ -292,6 +295,8 @@ class Client:
                 self._publications,
                 self._unsettled,
             )
+            if self._doubted:
+                self._session.doubt(now, 0.0)
 
     def connect_now(self, now: float) -> None:
         """The application asks for a connection while the next try is awaited: it comes now, but not within
@@ -304,6 +309,7 @@ class Client:
         of the connection may be over, and what kept the last tries from connecting, too."""
         self._backoff.begin_anew()
         self.connect_now(now)
+        self._doubted = self._connecting or self._greeting
         if self._session is not None:
             self._session.doubt(now, stood_still_s)
 

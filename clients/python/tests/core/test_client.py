@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from coldnotify._core.document import decode
 from coldnotify._core.registrations import Kind
 from coldnotify._core.settings import TRIES_APART_S, Settings
 from coldnotify.errors import ObjectParked, RegistrationRefused, ServiceRefused
 from coldnotify.testing import Service
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
 from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, World, publish
 
 
@@ -247,3 +250,42 @@ def test_a_client_that_stood_still_is_not_caught_up_before_a_pong():
     assert not world.client.caught_up
     world.run()
     assert world.client.caught_up
+
+
+@pytest.mark.parametrize("stands", [False, True], ids=["it connects", "its Hello waits for the disk"])
+def test_a_connection_from_before_a_standstill_is_asked_behind_its_hello_and_given_up_within_the_grace(stands):
+    world = World()
+    client = world.client
+    client.register("a")
+    assert client.connect_due(world.now) is not None
+    if stands:
+        client.link_up(world.now)
+    world.now += 200
+    client.doubt(world.now, 200)
+    if not stands:
+        client.link_up(world.now)
+    world.begin_save()
+    world.end_save()
+    frames = FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(client.data_to_send(world.now))
+    assert [parse_client_frame(one).WhichOneof("frame") for one in frames] == ["hello", "ping"]
+    world.now += world.settings.silence_grace_s - 0.1
+    client.tick(world.now)
+    assert client.link_wanted
+    world.now += 0.1
+    client.tick(world.now)
+    assert not client.link_wanted
+
+
+def test_the_next_connection_is_not_doubted():
+    world = World()
+    client = world.client
+    assert client.connect_due(world.now) is not None
+    client.doubt(world.now, 200)
+    client.link_down("unreachable", world.now)
+    world.now = client.deadline()
+    assert client.connect_due(world.now) is not None
+    client.link_up(world.now)
+    world.begin_save()
+    world.end_save()
+    frames = FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(client.data_to_send(world.now))
+    assert [parse_client_frame(one).WhichOneof("frame") for one in frames] == ["hello"]
