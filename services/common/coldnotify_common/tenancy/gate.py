@@ -132,8 +132,8 @@ class Gate:
             self._standings.pop(tenant, None)
         elif self._table.get(tenant) is not None:
             self._standings[tenant] = _Standing(verdict, now_s + VERDICT_S - max(0.0, age_s))
-        if verdict is None or age_s < -NODE_SEEN_S:
-            return
+        if verdict is None or age_s < -NODE_SEEN_S or self._table.get(tenant) is None:
+            return  # of who is no tenant, nobody's share is to become smaller
         made_s = now_s - max(0.0, age_s)
         self._doors.on_verdict(verdict.shares, made_s)
         self._tellers.on_verdict(verdict.out_shares, made_s)

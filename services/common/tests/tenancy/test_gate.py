@@ -48,6 +48,12 @@ def test_above_the_rate_it_is_refused_and_told_which_limit_and_when() -> None:
     assert node.counts.of("acme") == Counters(admitted=21, admitted_bytes=21, refused=1)
 
 
+def test_a_verdict_of_no_tenant_makes_nobodys_share_smaller() -> None:
+    node = Node(in_per_s=10)
+    node.gate.on_verdict("made up", Verdict(at_ms=0, until_ms=0, shares={"no": 0.5, "such": 0.5}), 0.0, 0.0)
+    assert node.gate.nodes == 1
+
+
 @pytest.mark.parametrize("in_per_s", [5e-324, 1e-300, 1e-9])
 def test_of_next_to_nothing_one_is_told_to_come_back_in_an_hour(in_per_s: float) -> None:
     node = Node(in_per_s=in_per_s)
