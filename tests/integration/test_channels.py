@@ -15,6 +15,7 @@ from coldnotify import Connection, Message, Missed, Notify, State
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
@@ -236,17 +237,7 @@ def events(up: Up, channel: str, last: str | None = None) -> Iterator[Iterator[t
         f"{up.http_url}/v1/events?{asked}", headers={"Last-Event-ID": last} if last else {}
     )
     with urllib.request.urlopen(request, timeout=WAIT_S) as response:
-
-        def told() -> Iterator[tuple[str | None, Any]]:
-            id_ = None
-            for line in response:
-                if line.startswith(b"id: "):
-                    id_ = line[4:].decode().strip()
-                elif line.startswith(b"data: "):
-                    yield id_, json.loads(line[6:])
-                    id_ = None
-
-        yield told()
+        yield ((event.id, event.data) for event in events_of(response))
 
 
 def test_a_page_goes_on_behind_the_last_event(up: Up, sender: Sender) -> None:

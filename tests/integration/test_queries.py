@@ -17,6 +17,7 @@ from coldnotify.errors import RegistrationRefused
 from coldnotify_kafka.broker import console_tool
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import QUERIES_MAX, REGISTRATIONS_MAX
+from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer
@@ -196,7 +197,7 @@ def events(up: Up, *queries: str, **more: str) -> Iterator[Iterator[dict[str, An
     wanted = [*(("query", text) for text in queries), *more.items()]
     asked = urllib.parse.urlencode([("domain", DOMAIN), ("group", GROUP), *wanted])
     with urllib.request.urlopen(f"{up.http_url}/v1/events?{asked}", timeout=WAIT_S) as response:
-        yield (json.loads(line[6:]) for line in response if line.startswith(b"data: "))
+        yield (event.data for event in events_of(response))
 
 
 def test_a_page_is_told_at_once(up: Up, backend: Backend) -> None:

@@ -6,6 +6,7 @@ python -m coldnotify_cli.http_api_doc > docs/http-api.md
 from collections.abc import Iterator
 from typing import Any
 
+from coldnotify_common.json_answers import is_text
 from coldnotify_common.openapi import PORTS, document
 
 _Json = dict[str, Any]
@@ -19,6 +20,10 @@ this page is made from the same descriptions. [protocol.md](protocol.md) says ho
 descriptions are used, [security.md](security.md) who may ask what. Wherever a GET is, a HEAD is, too. Every answer has
 the header `X-Request-Id`: the request's own, or a new one. An error inside is a 500 with `error`, a method that a path
 does not have is a 405. Answers may get more fields. Requests with fields that are not known are refused.
+
+A page's `JSON.parse` reads whole numbers above 2^53 wrong, and versions, offsets and times may be that large. Where one
+is, a text stands beside it: `"version":1700000000000000001,"version_text":"1700000000000000001"`. The tables below
+leave these texts out. What publishers have written, payloads and descriptions, is as they wrote it.
 
 Operations that say *known* may also answer 401 (no trusted certificate or token says who asks), 403 (who asks may not
 do this, or is a page of another origin) and 421 (the port does not answer to this host name).
@@ -118,6 +123,7 @@ def _schema(name: str, schema: _Json) -> str:
     rows = [
         f"| `{field}`{'' if field in schema['required'] else '?'} | {_type(one)} | {_cell(one['description'])} |\n"
         for field, one in schema["properties"].items()
+        if not is_text(field, schema["properties"])
     ]
     return f"{text}\n| field | type | |\n|---|---|---|\n{''.join(rows)}"
 

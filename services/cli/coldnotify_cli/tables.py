@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
+from coldnotify_common.json_answers import is_text
 from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.printing import echo
@@ -30,17 +31,19 @@ def print_one(shown: Row) -> None:
     """Names and values, a line each."""
     width = max(len(title(name)) for name in shown)
     for name, value in shown.items():
+        if is_text(name, shown):
+            continue
         echo(f"{title(name):<{width}}  {cell(name, value)}")
 
 
 def print_table(rows: Iterable[Row]) -> None:
-    """Columns named by the first row's names."""
+    """Columns named by the first row's names, but for those that say the same once more, as texts."""
     rest = iter(rows)
     first = list(islice(rest, _WIDTH_ROWS))
     if not first:
         echo("(none)")
         return
-    names = list(first[0])
+    names = [name for name in first[0] if not is_text(name, first[0])]
     widths = [max(len(title(name)), *(len(cell(name, row.get(name))) for row in first)) for name in names]
     echo("  ".join(f"{title(name):<{width}}" for name, width in zip(names, widths, strict=True)).rstrip())
     for row in chain(first, rest):

@@ -7,6 +7,8 @@ The descriptions are YAML in a short form, since nobody reads the long one. Path
   of server-sent events, of which each one's data is JSON of that schema;
 - `open` says that nobody is asked who they are: other operations may answer 401, 403 and 421, too.
 
+A field of an answer that may be above 2^53, as `version` may, has a text beside it where it is: `version_text`.
+
 A schema's `fields` are `name: TYPE - words`, where `name?` may be absent. A TYPE is one of `_TYPES`, a schema's name,
 or words in brackets, `(one|another)`; behind it `[]` is a list, `[9]` one of at most nine, `{}` a map from texts to
 these, `?` says that it may be null. A schema that is `closed` has no other fields.
@@ -23,6 +25,8 @@ from aiohttp import web
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.protocol import MESSAGE_ID_BYTES_MAX, NAME_LENGTH_MAX, QUERY_BYTES_MAX, SYNC_WAIT_S_MAX
 from coldnotify_schemas.records import VERSION_MAX
+
+from coldnotify_common.json_answers import EXACT_MAX, text_of
 
 PATH = "/v1/openapi.json"
 _SERVICE = ("probes", "about")
@@ -46,7 +50,8 @@ _TYPES: Mapping[str, _Json] = {
     "text": {"type": "string"},
     "bool": {"type": "boolean"},
     "number": {"type": "number"},
-    "int": {"type": "integer", "format": "int64"},
+    "int": {"type": "integer", "format": "int64", "maximum": EXACT_MAX},
+    "long": {"type": "integer", "format": "int64"},
     "ms": {"type": "integer", "format": "int64"},
     "whole": {"type": "integer", "minimum": 0, "maximum": VERSION_MAX},
     "name": {"type": "string", "pattern": rf"^[A-Za-z0-9._-]{{1,{NAME_LENGTH_MAX}}}$"},
@@ -61,10 +66,11 @@ _TYPES: Mapping[str, _Json] = {
     "share": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.1},
     "most": {"type": "integer", "minimum": 1, "maximum": _NUMBER_MAX},
 }
-"""The words for simple types. `ms`: Unix time."""
+"""The words for simple types. `ms`: Unix time. What is no `int` may be above 2^53: an answer has a text of it then."""
 _FIELD = re.compile(r"(?P<type>\w+|\([^)]*\))(?P<more>(?:\[\d*\]|\{\}|\?)*) - (?P<words>.*)", re.DOTALL)
 _MORE = re.compile(r"\[\d*\]|\{\}|\?")
 _REF = "#/components/"
+_TEXT: _Json = {"type": "string", "pattern": "^-?[0-9]{16,19}$"}
 _RETRY_AFTER = {"description": "Seconds after which to come back.", "schema": {"type": "integer", "minimum": 1}}
 _SECURITY = {
     "token": {"type": "http", "scheme": "bearer", "description": "A signed token, where the service takes them."},
@@ -73,7 +79,8 @@ _SECURITY = {
 _FOR_KNOWN = ("NotAuthenticated", "NotAllowed", "OtherHost")
 _WORDS = (
     "What this port answers. Wherever a GET is, a HEAD is, too. Every answer has `X-Request-Id`: the request's own, or "
-    "a new one. Which of the securities are taken, if any, is the operator's choice. Answers may get more fields."
+    "a new one. Which of the securities are taken, if any, is the operator's choice. Answers may get more fields. A "
+    "whole number of an answer that is above 2^53, as a version may be, has a text of it beside it: `version_text`."
 )
 
 
@@ -85,7 +92,7 @@ def route(what: str, kind: str, routes: Iterable[web.AbstractRouteDef]) -> web.R
     asked = {(one.method, one.path) for one in routes if isinstance(one, web.RouteDef)} | {("GET", PATH), ("GET", "/")}
 
     async def openapi(_request: web.Request) -> web.Response:
-        return web.json_response(document(what, kind, frozenset(asked)))
+        return web.json_response(document(what, kind, frozenset(asked)))  # noqa: TID251  it is a schema
 
     return web.get(PATH, openapi)
 
@@ -213,8 +220,9 @@ def _answer(said: _Json) -> _Json:
 def _event(schema: str) -> _Json:
     """One event of a stream, as those tools have it that know streams: OpenAPI 3.1 itself does not say how."""
     data = {"contentMediaType": "application/json", "contentSchema": {"$ref": f"{_REF}schemas/{schema}"}}
-    fields = {"data": {"type": "string", **data}, "event": {"type": "string"}, "id": {"type": "string"}}
-    return {"type": "object", "properties": {**fields, "retry": {"type": "integer"}}, "required": ["data"]}
+    fields: _Json = {"data": {"type": "string", **data}, "event": {"type": "string"}, "id": {"type": "string"}}
+    fields |= {"retry": {"type": "integer", "maximum": EXACT_MAX}}
+    return {"type": "object", "properties": fields, "required": ["data"]}
 
 
 def _schema(said: _Json) -> _Json:
@@ -228,16 +236,31 @@ def _schema(said: _Json) -> _Json:
         made |= {"type": "object", "additionalProperties": {"$ref": f"{_REF}schemas/{said['map']}"}}
         return made | {"propertyNames": {"pattern": said["keys"]}, "maxProperties": said["most"]}
     fields = said["fields"]
+    properties = {name.removesuffix("?"): _field(words) for name, words in fields.items()}
     made |= {
         "type": "object",
-        "properties": {name.removesuffix("?"): _field(words) for name, words in fields.items()},
+        "properties": properties,
         "required": [name for name in fields if not name.endswith("?")],
     }
     if said.get("closed"):
         made["additionalProperties"] = False
+    else:
+        made["properties"] = properties | {
+            text_of(name): _TEXT | {"description": f"`{name}` as a text, where it is above 2^53."}
+            for name, schema in properties.items()
+            if may_be_long(schema)
+        }
     if names := said.get("one_field_of"):
         made["oneOf"] = [{"required": [name]} for name in names]
     return made
+
+
+def may_be_long(schema: _Json) -> bool:
+    """Whether a field holds whole numbers that may be above 2^53."""
+    kinds = schema.get("type", ())
+    return (
+        "integer" in ([kinds] if isinstance(kinds, str) else kinds) and schema.get("maximum", VERSION_MAX) > EXACT_MAX
+    )
 
 
 def _field(text: str) -> _Json:

@@ -10,6 +10,7 @@ import structlog
 from aiohttp import web, web_response
 from coldnotify_schemas.names import InvalidName
 
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.paced import Paced
 
 log = structlog.get_logger()
@@ -51,7 +52,7 @@ class NotNow(web.HTTPServiceUnavailable):
 
 def error_response(status: int, error: str, **more: object) -> web.Response:
     """`{"error": ...}` with what else there is to say."""
-    return web.json_response({"error": error, **more}, status=status)
+    return json_answer({"error": error, **more}, status=status)
 
 
 def field_of(error: ValueError) -> str:
@@ -96,7 +97,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             raise
         headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
         more = error.more if isinstance(error, NotNow) else {}
-        return web.json_response({"error": error.text or error.reason, **more}, status=error.status, headers=headers)
+        return json_answer({"error": error.text or error.reason, **more}, status=error.status, headers=headers)
     except Exception as error:
         begun = request.writer.output_size > 0
         if begun and request.transport is not None:

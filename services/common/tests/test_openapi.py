@@ -49,7 +49,8 @@ def test_only_what_the_port_has_is_described() -> None:
 @pytest.mark.parametrize(
     ("text", "schema"),
     [
-        ("int - W.", {"type": "integer", "format": "int64"}),
+        ("int - W.", {"type": "integer", "format": "int64", "maximum": 2**53 - 1}),
+        ("long - W.", {"type": "integer", "format": "int64"}),
         ("text? - W.", {"type": ["string", "null"]}),
         ("bool{} - W.", {"type": "object", "additionalProperties": {"type": "boolean"}}),
         ("bool[3] - W.", {"type": "array", "items": {"type": "boolean"}, "maxItems": 3}),

@@ -3,6 +3,7 @@
 from typing import cast
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name
@@ -22,13 +23,13 @@ def routes(running: Running) -> list[web.AbstractRouteDef]:
 
     async def gateway(_request: web.Request) -> web.Response:
         service, core = _present(running)
-        return web.json_response(_show_gateway(service, core))
+        return json_answer(_show_gateway(service, core))
 
     async def sessions(request: web.Request) -> web.Response:
         limit, after = page_request(request.query)
         service, core = _present(running)
         by_key = {f"{session.number:0{_KEY_DIGITS}d}": session for session in core.sessions()}
-        return web.json_response(page(list(by_key), limit, after, lambda key: _show_session(service, by_key[key])))
+        return json_answer(page(list(by_key), limit, after, lambda key: _show_session(service, by_key[key])))
 
     async def client(request: web.Request) -> web.Response:
         wanted = tuple(check_name(field, request.match_info[field]) for field in ("domain", "group", "client"))
@@ -36,7 +37,7 @@ def routes(running: Running) -> list[web.AbstractRouteDef]:
         found = [one for one in core.sessions() if (one.domain, one.group, one.client) == wanted]
         if not found:
             return error_response(404, f"{'/'.join(wanted)} has no session at this gateway")
-        return web.json_response({"sessions": [_show_session(service, session) for session in found]})
+        return json_answer({"sessions": [_show_session(service, session) for session in found]})
 
     return [
         web.get("/v1/gateway", gateway),

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 from coldnotify_common.fair_turns import Turns
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.settings import ServiceSettings
@@ -79,7 +80,7 @@ class HistoryPages:
             return _unavailable(str(error) if sees_addresses(request) else NOT_READ)
         items = [show_record(one) for one in history.records]
         about = {"domain": domain, "group": group, "object": name, "partition": history.partition}
-        return web.json_response({**about, "items": items, **show_extent(history, limit)})
+        return json_answer({**about, "items": items, **show_extent(history, limit)})
 
 
 def show_extent(history: History, limit: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import asyncio
 
 from aiohttp import web
 from coldnotify_common.fair_turns import Turns
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import page_request
 from coldnotify_common.shared import Who
 from coldnotify_common.web import Handler, error_response
@@ -84,7 +85,7 @@ class _Ledger:
         asked = {"domain": domain, "group": group, "client": client, "object": object_name}
         known = {name: matcher.body[name] for name in ("partition", "generation", "position", "now_ms")}
         details = {"client_state": matcher.body["client"], "object_state": matcher.body["object"]}
-        return web.json_response({**asked, **explanation, **known, **details, "gateways_silent": silent})
+        return json_answer({**asked, **explanation, **known, **details, "gateways_silent": silent})
 
     async def objects(self, request: web.Request) -> web.Response:
         """GET .../objects?query&limit&after: all, or those that fit a query."""
@@ -141,4 +142,4 @@ def _without_address(session: Row) -> Row:
 
 def as_it_is(answer: Answer) -> web.Response:
     """What a matcher has said, to who asked here."""
-    return web.json_response(answer.body, status=answer.status)
+    return json_answer(answer.body, status=answer.status)

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 from coldnotify.publisher import OFFSET_NOT_KNOWN, Newest, Outcome, Published
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.query_numbers import seconds
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOMES_PER_REQUEST_MAX
@@ -66,7 +67,7 @@ class Outcomes:
         answer = await self._asking.matcher(
             path("domains", domain, "groups", group, "outcomes", **query, wait_s=f"{wait_s:.3f}"), who=domain
         )
-        return web.json_response(answer.body, status=answer.status)
+        return json_answer(answer.body, status=answer.status)
 
     async def of(self, domain: str, group: str, published: Sequence[_One]) -> list[Outcome]:
         """What each has changed, in order."""

@@ -1,7 +1,6 @@
 """How delivery goes, added up over all matchers and gateways: asked when somebody looks, once for all who look."""
 
 import asyncio
-import json
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import Any
 
 from aiohttp import web
 from coldnotify_common.identity import Identity
+from coldnotify_common.json_answers import encoded, json_answer
 from coldnotify_common.shared import Full, Shared
 from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
@@ -64,7 +64,7 @@ class Overview:
     async def overview(self, request: web.Request) -> web.Response:
         """GET /v1/overview, without the history."""
         shown = _allowed(await self._now(), request.get(IDENTITY))
-        return web.json_response({name: value for name, value in shown.items() if name != "history"})
+        return json_answer({name: value for name, value in shown.items() if name != "history"})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         """GET /v1/console/events: the history with the first event, then only its newest point.
@@ -92,7 +92,7 @@ class Overview:
                     shown = {**shown, "history": shown["history"][-1:]}
                 first = False
                 async with asyncio.timeout(_WRITE_TIMEOUT_S):
-                    await response.write(b"data: " + json.dumps(shown).encode() + b"\n\n")
+                    await response.write(b"data: " + encoded(shown).encode() + b"\n\n")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(REFRESH_S):
                         await self._stopping.wait()

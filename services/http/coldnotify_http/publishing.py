@@ -6,6 +6,7 @@ from typing import Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Outcome, Published, PublishError
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_common.web import BadRequest, error_response
@@ -96,7 +97,7 @@ class Publishing:
             return entered
         outcomes = await self._publish(request, domain, group, [named], entered)
         (result,) = await self._results(domain, group, [named], outcomes, wanted=wanted)
-        return web.json_response({"domain": domain, "group": group, **result}, status=status_of(outcomes))
+        return json_answer({"domain": domain, "group": group, **result}, status=status_of(outcomes))
 
     async def post_many(self, request: web.Request) -> web.Response:
         """POST .../objects?outcome=yes: {"objects": {name: record}} or [{"object": name, ...record}]; a result for
@@ -122,7 +123,7 @@ class Publishing:
         answer: dict[str, object] = {"domain": domain, "group": group, "results": results}
         if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
             answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"
-        return web.json_response(answer, status=status_of(outcomes))
+        return json_answer(answer, status=status_of(outcomes))
 
     def _wrong_clock(self, clock_ms: int | None) -> web.Response | None:
         """The answer where a version comes from a clock that was wrong: it is to be numbered anew."""

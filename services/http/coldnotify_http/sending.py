@@ -7,6 +7,7 @@ from typing import Protocol
 
 from aiohttp import web
 from coldnotify.publisher import PublishError, Sent
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName
@@ -68,7 +69,7 @@ class Sending:
         if isinstance(outcomes, web.Response):
             return outcomes
         answer = {"domain": domain, "group": group, **result_of("channel", channel, outcomes[0])}
-        return web.json_response(answer, status=status_of(outcomes))
+        return json_answer(answer, status=status_of(outcomes))
 
     async def post_many(self, request: web.Request) -> web.Response:
         """POST .../channels?in_order=no: {"messages": [{"channel": name, "payload": ...}, ...]}; a result for each, in
@@ -92,7 +93,7 @@ class Sending:
         answer: dict[str, object] = {"domain": domain, "group": group, "results": results}
         if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
             answer["error"] = f"{failed} of {len(outcomes)} messages were not acknowledged, see results"
-        return web.json_response(answer, status=status_of(outcomes))
+        return json_answer(answer, status=status_of(outcomes))
 
     async def _send(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from coldnotify_common.identity import Identity
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
@@ -74,12 +75,12 @@ class TenantPages:
             tenants = {tenant.name: tenant for tenant in self._tenancy.table.all()}
             damaged, conflicts = dict(self._tenancy.damaged), self._tenancy.table.conflicts()
         listed = page(sorted(tenants), wanted.limit, wanted.after, lambda name: _shown(tenants[name]))
-        return web.json_response({**listed, "damaged": damaged, "conflicts": conflicts})
+        return json_answer({**listed, "damaged": damaged, "conflicts": conflicts})
 
     async def shown(self, request: web.Request) -> web.Response:
         """GET /v1/tenants/{tenant}: what was agreed, and what is used now."""
         tenant = self._of(request)
-        return web.json_response({**_shown(tenant), "now": _now(self._tenancy.verdict_of(tenant.name))})
+        return json_answer({**_shown(tenant), "now": _now(self._tenancy.verdict_of(tenant.name))})
 
     async def put(self, request: web.Request) -> web.Response:
         """PUT /v1/tenants/{tenant}: domains and agreement; what is left out has no limit. For operators."""
@@ -99,7 +100,7 @@ class TenantPages:
                 return error_response(_CONFLICT, clash, field=clash.partition(":")[0])
             await asyncio.to_thread(write_tenant, self._settings, tenant, _KAFKA_S)
             await self._until_known(tenant.name, tenant)
-        return web.json_response(_shown(tenant))
+        return json_answer(_shown(tenant))
 
     async def removed(self, request: web.Request) -> web.Response:
         """DELETE /v1/tenants/{tenant}: its domains belong to `default` from now on. For operators."""
@@ -116,7 +117,7 @@ class TenantPages:
                 return error_response(_CONFLICT, words, field="principal")
             await asyncio.to_thread(remove_tenant, self._settings, name, _KAFKA_S)
             await self._until_known(name, None)
-        return web.json_response({"tenant": name, "removed": True})
+        return json_answer({"tenant": name, "removed": True})
 
     async def usage(self, request: web.Request) -> web.Response:
         """GET /v1/tenants/{tenant}/usage?by=hour&last=24: what it used, the hours or days that were counted."""
@@ -136,7 +137,7 @@ class TenantPages:
             found = await asyncio.to_thread(read_history, self._settings, tenant.name, by, since_s, _KAFKA_S)
         items = [{by: key.when, **_counted(counters)} for key, counters in found[-last:]]
         now = _now(self._tenancy.verdict_of(tenant.name))
-        return web.json_response({"tenant": tenant.name, "by": by, "now": now, "items": items})
+        return json_answer({"tenant": tenant.name, "by": by, "now": now, "items": items})
 
     def _of(self, request: web.Request) -> Tenant:
         """The tenant that is asked for: operators ask for any, others for one that has a domain of theirs."""

@@ -105,7 +105,7 @@ async def test_what_was_changed_is_said_and_never_makes_an_acknowledged_publish_
     }
     more: dict[str, dict[str, object]] = {
         "altered": {"newest": {"version": 7, "published_ms": 1000}},
-        "stale": {"newest": {"version": 1 << 62, "incarnation": 3, "published_ms": 2000}},
+        "stale": {"newest": {"version": 1 << 62, "version_text": str(1 << 62), "incarnation": 3, "published_ms": 2000}},
         "rejected": {"reason": "record: is null"},
         "unknown": {"reason": "matcher h:1: no answer within 2 s"},
     }

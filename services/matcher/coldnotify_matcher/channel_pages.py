@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_object
@@ -50,7 +51,7 @@ class Channels:
         subscribers = self._subscribers(partition, prefix)
         part, next_ = first_of((key.removeprefix(prefix) for key in {*keys, *subscribers}), asked)
         items = [self._show(partition, prefix, name, subscribers.get(prefix + name, []), log) for name in part]
-        return web.json_response({"items": items, "next": next_})
+        return json_answer({"items": items, "next": next_})
 
     def channel(self, request: web.Request) -> web.Response:
         """GET .../channels/{channel}?limit&after: its subscribers paged, and its last messages."""
@@ -72,7 +73,7 @@ class Channels:
             ),
             "messages": messages,
         }
-        return web.json_response(shown)
+        return json_answer(shown)
 
     def _subscribers(self, partition: Partition, prefix: str, only: str | None = None) -> _Subscribers:
         """By the channels' keys; `only`: of this one."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.shared import Full, Shared
 from coldnotify_common.shares import SHARE_PERCENT, share_of
@@ -152,7 +153,7 @@ class Descriptions:
             if described is None and prefix + name not in engine.objects:
                 return error_response(404, f"object: {prefix}{name} is not known")
             shown = _Known.of(described).shown(engine.state.epoch)
-        return web.json_response({"object": name, **shown})
+        return json_answer({"object": name, **shown})
 
     async def put(self, request: web.Request) -> web.Response:
         """PUT .../objects/{object}/description?if_revision: the whole map."""
@@ -181,7 +182,7 @@ class Descriptions:
         tried = _Tried()
         try:
             async with asyncio.timeout(self._change_s), self._turns.setdefault(key, asyncio.Lock()):
-                return web.json_response(await self._change(change, tried))
+                return json_answer(await self._change(change, tried))
         except _Conflict as conflict:
             words = f"if_revision: the description has another revision than {change.if_revision}"
             return error_response(409, words, field="if_revision", **conflict.shown)

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import PageRequest, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.descriptions import Description
@@ -71,7 +72,7 @@ class Found:
                 described = list(partition.engine.state.descriptions.of_group(prefix[:-1]))
             names = {key[len(prefix) :] for key in keys if key.startswith(prefix)}
             names.update(name for name in described if name not in names)
-            return web.json_response(self._page(query, asked, partition, prefix, _in_order(names, asked.after)))
+            return json_answer(self._page(query, asked, partition, prefix, _in_order(names, asked.after)))
 
     def _page(
         self, query: Query, asked: PageRequest, partition: Partition, prefix: str, names: Iterator[str]

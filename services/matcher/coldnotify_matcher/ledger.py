@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.web import error_response
@@ -177,7 +178,7 @@ class Ledger:
             "told_at_least": unable,
             "now_ms": time.time_ns() // 1_000_000,
         }
-        return web.json_response({**shown, **page(sorted(rows), limit, after, rows.__getitem__)})
+        return json_answer({**shown, **page(sorted(rows), limit, after, rows.__getitem__)})
 
     def explanation(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}/explanation?object: what this matcher knows of why it has, or has not, applied it.
@@ -226,7 +227,7 @@ class Ledger:
             about["client_registered"] |= by_query
         if shown["object"] is not None:
             del shown["object"]["client_has"]
-        return web.json_response({**shown, "now_ms": time.time_ns() // 1_000_000})
+        return json_answer({**shown, "now_ms": time.time_ns() // 1_000_000})
 
     def _lacked(self, engine: Engine, client: Client) -> list[dict[str, Any]]:
         shown = sorted(client.unapplied()[:LACKING_SHOWN_MAX], key=lambda obj: obj.offset)

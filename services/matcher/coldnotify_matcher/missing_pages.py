@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
@@ -45,7 +46,7 @@ class Missing:
             raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
         objects = partition.engine.objects
         missing = [name for name in names if not objects.is_published(f"{domain}/{group}/{name}")]
-        return web.json_response({"missing": missing})
+        return json_answer({"missing": missing})
 
 
 def _names(body: bytes) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.shared import Full, Shared
 from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.web import BadRequest, error_response
@@ -125,7 +126,7 @@ class Operating:
             return error_response(404, f"client: {domain}/{group}/{client} is not known any more")
         said = FORGOTTEN if "forget" in body else DISCONNECTED if done.online else NOT_CONNECTED
         about = {"domain": domain, "group": group, "client": client, "outcome": said}
-        return web.json_response({**about, "was_online": done.online, "was_registered": done.registered})
+        return json_answer({**about, "was_online": done.online, "was_registered": done.registered})
 
     def _served(self, request: web.Request, client: str) -> tuple[Partition, bool]:
         """The partition, and whether it knows the client. Raises HTTPServiceUnavailable."""

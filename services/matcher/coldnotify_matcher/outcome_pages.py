@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.query_numbers import seconds, whole_number
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
@@ -67,7 +68,7 @@ class Outcomes:
             items = [_unknown(offset, why) for offset in offsets]
         else:
             items = [_item(partition, prefix, offset, position) for offset in offsets]
-        return web.json_response({"partition": partition.number, "position": position, "items": items})
+        return json_answer({"partition": partition.number, "position": position, "items": items})
 
     async def _read(self, domain: str, group: str, offsets: Sequence[int], wait_s: float) -> Partition:
         """The group's partition, in which the offsets have been read unless the time is over. Raises HTTPException."""

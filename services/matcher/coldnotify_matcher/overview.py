@@ -15,6 +15,7 @@ from heapq import nlargest, nsmallest
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import PageRequest, page_request
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.web import BadRequest
@@ -109,7 +110,7 @@ class Overview:
             of_domain = domains.setdefault(group["domain"], Counter(dict.fromkeys((*_SUMS, "groups_count"), 0)))
             of_domain.update({name: group[name] for name in _SUMS} | {"groups_count": 1})
         totals = {name: sum(group[name] for group in groups) for name in _SUMS}
-        return web.json_response(
+        return json_answer(
             {
                 "now_ms": now_ms,
                 "recent_s": RECENT_MS / 1000,
@@ -170,7 +171,7 @@ class Overview:
             "clients_count": len(by_name),
             **clients,
         }
-        return web.json_response(shown | {"now_ms": time.time_ns() // 1_000_000})
+        return json_answer(shown | {"now_ms": time.time_ns() // 1_000_000})
 
     def _pass(self, partition: Partition, overdue_before_ms: int, deadline_s: float) -> _Pass:
         found = _Pass()

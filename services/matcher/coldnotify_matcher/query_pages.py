@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import page_request
 
 from coldnotify_matcher.engine.clients import Client
@@ -37,7 +38,7 @@ class Queries:
         for client in self._look.each(partition, [one for key, one in clients if key.startswith(prefix)]):
             for query in client.queries.values():
                 by_text.setdefault(query.text, []).append((client, query))
-        return web.json_response(self._look.page(partition, by_text, asked, lambda text: _show(text, by_text[text])))
+        return json_answer(self._look.page(partition, by_text, asked, lambda text: _show(text, by_text[text])))
 
 
 def _show(text: str, registered: Iterable[tuple[Client, RegisteredQuery]]) -> dict[str, Any]:

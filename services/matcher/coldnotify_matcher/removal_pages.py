@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 from aiohttp import web
 from coldnotify_common.clocks import Clocks
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_streams.core.job import Phase
 
@@ -34,7 +35,7 @@ class Removals:
 
     def show(self, _request: web.Request) -> web.Response:
         """GET /v1/removals."""
-        return web.json_response(self._shown(confirm=False))
+        return json_answer(self._shown(confirm=False))
 
     async def confirm(self, request: web.Request) -> web.Response:
         """PATCH /v1/removals, {"confirmed": true}: for an hour any number may go. 409 while clocks are apart."""
@@ -50,7 +51,7 @@ class Removals:
         apart = ", ".join(self._clocks().apart)
         if apart:
             return error_response(409, f"clocks are apart, and nothing is removed until they agree: {apart}")
-        return web.json_response(self._shown(confirm=True))
+        return json_answer(self._shown(confirm=True))
 
     def _clocks(self) -> Clocks:
         worker = self._current.worker

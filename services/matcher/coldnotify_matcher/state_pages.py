@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
+from coldnotify_common.json_answers import json_answer
 from coldnotify_common.list_pages import Page, PageRequest, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.descriptions import Description, encode_description
@@ -161,7 +162,7 @@ class Look:
             worker = self._current.worker
             all_ = [] if worker is None else [*worker.partitions.values(), *worker.followed.values()]
             items = [_partition(partition) for partition in sorted(all_, key=lambda p: p.number)]
-        return web.json_response({"items": items})
+        return json_answer({"items": items})
 
     def clients(self, request: web.Request) -> web.Response:
         """GET .../clients, paged."""
@@ -184,7 +185,7 @@ class Look:
         )
         channels.sort(key=lambda channel: channel.key)
         shown["channels"] = [show_channel(client, channel, log) for channel in self.each(partition, channels)]
-        return web.json_response(shown)
+        return json_answer(shown)
 
     def objects(self, request: web.Request) -> web.Response:
         """GET .../objects, paged."""
@@ -199,7 +200,7 @@ class Look:
             if obj is None and described is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
             shown = show_object(Obj(prefix + name) if obj is None else obj) | show_described(described)
-        return web.json_response(shown)
+        return json_answer(shown)
 
     def _of_group(
         self, request: web.Request, all_of: Callable[[Engine], Mapping[str, T]], show: Callable[[T], dict[str, Any]]
@@ -214,7 +215,7 @@ class Look:
             return show(by_key[prefix + name]) if prefix + name in by_key else None
 
         names = (key.removeprefix(prefix) for key in keys if key.startswith(prefix))
-        return web.json_response(self.page(partition, names, asked, show_it))
+        return json_answer(self.page(partition, names, asked, show_it))
 
     @contextmanager
     def served(self, request: web.Request) -> Iterator[tuple[str, Partition]]:

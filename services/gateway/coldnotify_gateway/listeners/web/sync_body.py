@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from coldnotify_common.json_answers import with_texts
 from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.digest import object_digest
@@ -209,13 +210,16 @@ def show(found: Found, agent: Agent) -> bytes:
 
     "version" is null where nothing was ever published, and is not there where nothing is said of it.
     """
-    if isinstance(found, Registered):
-        return msgspec.json.encode(_ends(found, agent))
-    if isinstance(found, Message):
-        return msgspec.json.encode(_message(found, agent))
-    if isinstance(found, Missed):
-        return msgspec.json.encode(_missed(found, agent))
-    return msgspec.json.encode(_newest(found, agent))
+    match found:
+        case Registered():
+            shown = _ends(found, agent)
+        case Message():
+            shown = _message(found, agent)
+        case Missed():
+            shown = _missed(found, agent)
+        case _:
+            shown = _newest(found, agent)
+    return msgspec.json.encode(with_texts(shown))
 
 
 def _message(message: Message, agent: Agent) -> dict[str, Any]:

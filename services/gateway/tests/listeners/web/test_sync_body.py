@@ -86,6 +86,7 @@ def test_what_was_found_as_json():
     assert json.loads(show(Notification(name="a/b", version=2**62, payload=b'{"fps": 5}', offset=7), AGENT)) == {
         "object": "a/b",
         "version": 2**62,
+        "version_text": str(2**62),
         "payload": {"fps": 5},
     }
     assert json.loads(show(Notification(name="a", version=0, incarnation=2, deleted=True), AGENT)) == {
