@@ -13,6 +13,7 @@ from coldnotify_common.addresses import Among
 from coldnotify_common.admin import standard_routes
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.event_streams import come_back
 from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
@@ -38,7 +39,7 @@ from coldnotify_http import console, ledger_pages
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.describing import Describing
 from coldnotify_http.entrance import BEYOND_MAX
-from coldnotify_http.gateway_proxy import GatewayProxy
+from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.history_pages import HistoryPages
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
@@ -56,7 +57,7 @@ log = structlog.get_logger()
 _KAFKA_LOOK_INTERVAL_S = 2
 """How old /readyz's knowledge may be: one small question to Kafka each time."""
 _KAFKA_LOOK_TIMEOUT_S = 5
-_PASSED_ON = ("/v1/connect", "/v1/sync", "/v1/events")
+_PASSED_ON = ("/v1/connect", "/v1/sync", EVENTS)
 """What a gateway answers asks for identities itself, at the Hello, and knows which pages are welcome."""
 _OPEN_PATHS = (*PROBES, openapi.PATH, *console.OPEN_PATHS, *_PASSED_ON)
 _NAVIGABLE = (*PROBES, console.PAGE)
@@ -121,6 +122,7 @@ class HttpService:
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
             middlewares=[
+                come_back([EVENTS]),
                 json_errors,
                 asked_by_name(self._names(), HTTP_HOSTS_SETTING, passed_on=_PASSED_ON),
                 own_pages(_PASSED_ON, navigable=_NAVIGABLE),

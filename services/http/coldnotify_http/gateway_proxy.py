@@ -20,6 +20,7 @@ from aiohttp import (
     WSMsgType,
     web,
 )
+from coldnotify_common import event_streams
 from coldnotify_common.errors import SettingError
 from coldnotify_common.paced import Paced
 from coldnotify_common.shared import Full, Shared
@@ -55,7 +56,8 @@ _REQUEST_HEADERS = (
 )
 _RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Deprecation", "Retry-After", "Vary", "WWW-Authenticate")
 _CORS = "Access-Control-"
-_EVENTS = "text/event-stream"
+EVENTS = "/v1/events"
+_REFUSAL_BYTES_MAX = 4096
 
 T = TypeVar("T")
 
@@ -93,8 +95,8 @@ class GatewayProxy:
             web.get("/v1/connect", self.connect),
             web.post("/v1/sync", self.request),
             web.options("/v1/sync", self.request),
-            web.options("/v1/events", self.request),
-            web.get("/v1/events", self.request, allow_head=False),
+            web.options(EVENTS, self.request),
+            web.get(EVENTS, self.request, allow_head=False),
         ]
 
     def stop(self) -> None:
@@ -157,12 +159,18 @@ class GatewayProxy:
                 if answer is None:
                     raise _stopping()
                 async with answer:
-                    response = web.StreamResponse(status=answer.status, headers=_answer_headers(answer))
-                    if answer.content_type == _EVENTS:
+                    headers = _answer_headers(answer)
+                    if request.path == EVENTS and event_streams.passes(answer.status):
+                        refusal = await self._unless_stopping(answer.content.read(_REFUSAL_BYTES_MAX))
+                        return web.Response(status=answer.status, headers=headers, body=refusal)
+                    endless = answer.content_type == event_streams.TYPE
+                    if endless:
+                        headers.update(event_streams.HEADERS)
                         has_no_end(request)
+                    response = web.StreamResponse(status=answer.status, headers=headers)
                     await response.prepare(request)
                     try:
-                        await self._pass_on(answer, response)
+                        await self._pass_on(answer, response, endless=endless)
                     except (ClientError, TimeoutError):
                         # The client must see that the answer has no end.
                         response.force_close()
@@ -171,12 +179,19 @@ class GatewayProxy:
                     return response
         return _no_gateway()
 
-    async def _pass_on(self, answer: ClientResponse, response: web.StreamResponse) -> None:
-        """All of it. Events end when the service stops: whoever looks asks again. Raises ClientError, TimeoutError."""
-        endless = answer.content_type == _EVENTS
+    async def _pass_on(self, answer: ClientResponse, response: web.StreamResponse, *, endless: bool) -> None:
+        """All of it. Events end when the service stops, or the gateway: whoever looks asks again.
+
+        Raises ClientError, TimeoutError.
+        """
         while not (endless and self._stopping.is_set()):
             reading = answer.content.readany()
-            data = await (self._unless_stopping(reading) if endless else reading)
+            try:
+                data = await (self._unless_stopping(reading) if endless else reading)
+            except (ClientError, TimeoutError):
+                if not endless:
+                    raise
+                return  # an event that is not whole is none to whoever looks
             if not data:
                 return
             async with asyncio.timeout(_WRITE_TIMEOUT_S):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.event_streams import event_stream
 from coldnotify_common.identity import Identity
 from coldnotify_common.json_answers import encoded, json_answer
 from coldnotify_common.shared import Full, Shared
@@ -79,9 +80,7 @@ class Overview:
         if full is not None:
             return error_response(503, f"{VIEWERS_MAX} are looking already")
         try:
-            response = web.StreamResponse(
-                headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-            )
+            response = event_stream()
             has_no_end(request)
             await response.prepare(request)
             first = True

@@ -8,9 +8,10 @@ import pytest
 from aiohttp import ClientPayloadError, ClientSession, ClientTimeout, WSMsgType, web
 from aiohttp.test_utils import TestServer
 from coldnotify_common.errors import SettingError
+from coldnotify_common.event_streams import come_back
 from coldnotify_common.web import json_errors
 from coldnotify_common.web_bodies import SMALL_BYTES
-from coldnotify_http.gateway_proxy import GatewayProxy
+from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port
 from coldnotify_testkit.waiting import until
@@ -22,6 +23,9 @@ UPGRADE = {
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 }
+
+
+DIES = web.AppKey("DIES", asyncio.Event)
 
 
 async def sync(request):
@@ -64,8 +68,15 @@ async def connect(request):
 
 
 async def events(request):
+    if status := request.query.get("status"):
+        return web.json_response({"error": "not now"}, status=int(status), headers={"Retry-After": "1"})
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
+    if request.query.get("dies"):
+        await response.write(b'data: {}\n\ndata: {"half')
+        await request.app[DIES].wait()
+        request.transport.abort()
+        return response
     if request.query.get("quiet"):
         await response.write(b"data: {}\n\n")
         await asyncio.sleep(LIMIT_S)
@@ -76,7 +87,7 @@ async def events(request):
 @asynccontextmanager
 async def passing(*gateways, **settings):
     passing_on = GatewayProxy(HttpSettings(http_gateways=",".join(gateways), **settings))
-    app = web.Application(middlewares=[json_errors])
+    app = web.Application(middlewares=[come_back([EVENTS]), json_errors])
     app.add_routes(passing_on.routes())
     async with TestServer(app) as front, client_of(front) as client:
         yield client, front, passing_on
@@ -89,8 +100,9 @@ def client_of(front):
 
 
 @asynccontextmanager
-async def gateway():
+async def gateway(dies=None):
     app = web.Application()
+    app[DIES] = dies or asyncio.Event()
     app.add_routes([web.post("/v1/sync", sync), web.get("/v1/connect", connect), web.get("/v1/events", events)])
     async with TestServer(app) as running:
         yield f"127.0.0.1:{running.port}"
@@ -130,11 +142,22 @@ async def test_messages_go_both_ways_and_the_end_too():
             assert "X-Inner" not in refused.headers
 
 
+async def comes_back(client, words, path="/v1/events"):
+    """A browser's EventSource would, and be told these words."""
+    async with client.get(path, headers={"Origin": "https://a.test"}) as answer:
+        said = (await answer.text()).splitlines()
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/event-stream")
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://a.test"
+    assert 1000 <= int(said[0].removeprefix("retry: ")) <= 2000
+    assert (said[1], json.loads(said[2].removeprefix("data: "))["error"]) == ("event: unavailable", words)
+
+
 async def test_without_a_gateway_it_says_so():
     async with passing(f"127.0.0.1:{free_port()}") as (client, _, _):
-        for method, path in (("POST", "/v1/sync"), ("GET", "/v1/connect"), ("GET", "/v1/events")):
+        for method, path in (("POST", "/v1/sync"), ("GET", "/v1/connect")):
             async with client.request(method, path, headers=UPGRADE if "connect" in path else {}) as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        await comes_back(client, "no gateway can be reached, see COLDNOTIFY_HTTP_GATEWAYS / --http-gateways")
     with pytest.raises(SettingError, match="HTTP_GATEWAYS"):
         GatewayProxy(HttpSettings(http_gateways=" "))
     with pytest.raises(SettingError, match="HTTP_GATEWAYS_CA"):
@@ -180,6 +203,28 @@ async def test_what_has_no_end_ends_when_it_stops():
             assert await answer.json() == {"error": "the service is stopping"}
 
 
+@pytest.mark.parametrize("status", [409, 429, 500, 503])
+async def test_what_passes_at_a_gateway_is_no_end_for_a_page(status):
+    """A gateway of the release before answers so."""
+    async with gateway() as up, passing(up) as (client, _, _):
+        await comes_back(client, "not now", f"/v1/events?status={status}")
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_what_will_never_work_is_passed_on_as_it_is(status):
+    async with gateway() as up, passing(up) as (client, _, _), client.get(f"/v1/events?status={status}") as answer:
+        assert (answer.status, await answer.json()) == (status, {"error": "not now"})
+
+
+async def test_events_end_with_their_gateway_and_are_not_held_back_on_the_way():
+    dies = asyncio.Event()
+    async with gateway(dies) as up, passing(up) as (client, _, _), client.get("/v1/events?dies=1") as answer:
+        assert answer.headers["X-Accel-Buffering"] == "no"
+        assert await answer.content.readuntil(b"half") == b'data: {}\n\ndata: {"half'
+        dies.set()
+        assert await answer.read() == b"", "an end, and no break"
+
+
 async def test_what_comes_while_it_stops_is_sent_away():
     async with gateway() as up, passing(up) as (client, _, passing_on):
         for before in (True, False):
@@ -188,6 +233,7 @@ async def test_what_comes_while_it_stops_is_sent_away():
             passing_on.stop()
         async with client.get("/v1/connect", headers=UPGRADE) as answer:
             assert (answer.status, await answer.json()) == (503, {"error": "the service is stopping"})
+        await comes_back(client, "the service is stopping")
 
 
 async def test_what_wants_no_websocket_is_sent_away_without_asking_a_gateway():
@@ -257,6 +303,8 @@ async def test_one_address_has_a_share_of_what_is_passed_on(monkeypatch):
             await until(lambda: passing_on._under_way.taken == 2, "they are passed on")
             words = "2 requests of this address are passed on to gateways already"
             assert await ask("one") == (503, {"error": words}, "1")
+            client.headers["X-Who"] = "one"
+            await comes_back(client, words)
             under_way += [asyncio.create_task(ask("other")) for _ in range(2)]
             await until(lambda: passing_on._under_way.taken == 4, "they are passed on")
             words = "4 requests are passed on to gateways already"

@@ -1,13 +1,15 @@
 """GET /v1/events: server-sent events for a page that only looks. A session under a name drawn for it.
 
 It is registered like any other client, caught up, and told what is published; when the page goes, it is unregistered,
-and forgotten a few minutes later. Where the gateway dies first, the matcher forgets it as soon.
+and forgotten a few minutes later. Where the gateway dies first, the matcher forgets it as soon. The stream begins also
+where nothing can be said yet, and has heartbeats until there is something.
 """
 
 import asyncio
 import secrets
 
 from aiohttp import web
+from coldnotify_common.event_streams import HEARTBEAT, HEARTBEAT_S, event_stream, retry, unavailable
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object, looking_name
@@ -21,10 +23,8 @@ from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.sync import identified, not_answered, session_of
 from coldnotify_gateway.settings import GatewaySettings
 
-_QUIET_S = 15.0
-"""After so long without an event a comment is sent: so that a page that is gone is noticed."""
-_RETRY_MS = 1000
-_TYPE = "text/event-stream"
+_JUDGED_S = 1.0
+"""What is refused for good is refused within this time, with a status. Then the stream begins, whoever is away."""
 
 _PARAMETERS = ("domain", "group", "object", "query", "descriptions", "channel", "since")
 
@@ -43,43 +43,49 @@ class Events:
             return refused
         agent = Agent(_device(request))
         loop = asyncio.get_running_loop()
-        due_s = loop.time() + self._settings.gateway_sync_s
+        stream: web.StreamResponse | None = None
+        due_s = loop.time() + _JUDGED_S
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, agent.begin())
+            heard_s = loop.time()
             try:
-                response: web.StreamResponse | None = None
                 while True:
-                    try:
-                        async with asyncio.timeout_at(due_s if response is None else loop.time() + _QUIET_S):
-                            data = await connection.take()
-                    except TimeoutError:
-                        if response is None:
-                            return not_answered(None)
-                        self._events.on_bytes(connection, agent.ping())
-                        await self._write(response, b":\n\n")
-                        continue
                     was_caught_up = agent.caught_up
-                    said = agent.receive(data)
-                    if said:
-                        self._events.on_bytes(connection, said)
-                    if response is None and not agent.found and not agent.caught_up:
-                        if agent.closed is not None or not data:
-                            return not_answered(agent.closed)
-                        continue
-                    if response is None:
-                        response = web.StreamResponse(headers={"Content-Type": _TYPE, "Cache-Control": "no-store"})
-                        await response.prepare(request)
-                        await self._write(response, f"retry: {_RETRY_MS}\n\n".encode())
+                    try:
+                        async with asyncio.timeout_at(due_s):
+                            data: bytes | None = await connection.take()
+                    except TimeoutError:
+                        data = None
+                    if data:
+                        heard_s = loop.time()
+                        if answer := agent.receive(data):
+                            self._events.on_bytes(connection, answer)
+                    # Where nothing at all was heard since the Hello, another session may do better, elsewhere perhaps.
+                    silent = agent.was_in_sync is None and loop.time() - heard_s >= self._settings.gateway_sync_s
+                    over = data == b"" or agent.closed is not None or agent.stuck or silent
                     shown = b"".join(_event(one, agent) for one in agent.found)
                     agent.found.clear()
                     if agent.caught_up and not was_caught_up:
                         shown += b"event: caught-up\ndata: {}\n\n"
+                    if stream is None:
+                        if over:
+                            return not_answered(agent.closed)
+                        stream = event_stream()
+                        await stream.prepare(request)
+                        shown = retry() + shown
+                    elif data is None and not over:
+                        self._events.on_bytes(connection, agent.ping())
+                        shown += HEARTBEAT
+                    if over:
+                        # Is it to be refused for good, that is what it hears when it comes back.
+                        shown += unavailable(not_answered(agent.closed))
                     if shown:
-                        await self._write(response, shown)
+                        await self._write(stream, shown)
+                        due_s = loop.time() + HEARTBEAT_S
+                    if over:
+                        return stream
                     if agent.page_ended:
                         self._events.on_bytes(connection, agent.acknowledge())
-                    if agent.closed is not None or agent.stuck or not data:
-                        return response  # the page comes back by itself
             finally:
                 if not connection.finished:
                     self._events.on_bytes(connection, agent.forget())

@@ -8,6 +8,7 @@ from aiohttp import web
 from coldnotify_common import openapi
 from coldnotify_common.about import about
 from coldnotify_common.addresses import Among
+from coldnotify_common.event_streams import come_back
 from coldnotify_common.paced import Paced
 from coldnotify_common.web import Handler, error_response, json_errors
 from coldnotify_common.web_pages import foreign, is_known, names_of
@@ -41,7 +42,10 @@ class WebSite:
         if settings.auth == "none" and tls is None:
             hosts = (urlsplit(origin).hostname or "" for origin in self._origins)
             self._names = names_of("", settings.gateway_host, *hosts)
-        app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
+        app = web.Application(
+            middlewares=[come_back([_FOR_PAGES]), self._admit, json_errors],
+            client_max_size=settings.gateway_sync_bytes_max,
+        )
         routes = self.routes()
         what = "a gateway's port for devices that come by WebSocket or HTTP"
         routes.append(openapi.route(what, "devices", routes))
@@ -80,8 +84,8 @@ class WebSite:
             web.get(_SESSION, self._connect),
             web.post("/v1/sync", Sync(shell, settings, shell.on_sync_by_frames).post),
             web.options("/v1/sync", _preflight),
-            web.options("/v1/events", _preflight),
-            web.get("/v1/events", Events(shell, settings).get, allow_head=False),
+            web.options(_FOR_PAGES, _preflight),
+            web.get(_FOR_PAGES, Events(shell, settings).get, allow_head=False),
         ]
 
     async def start(self) -> None:

@@ -19,6 +19,7 @@ from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.raw_client import RawClient
+from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
@@ -145,6 +146,7 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
     base = f"http://127.0.0.1:{gateway.web_port}/v1/events?domain=animal.observer&group=region-1"
     with urllib.request.urlopen(f"{base}&object=look/a&object=look/b", timeout=WAIT_S) as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
+        assert stream.headers["X-Accel-Buffering"] == "no"
 
         def event():
             lines = []
@@ -232,6 +234,17 @@ def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_g
     three.join(WAIT_S)
     assert (answers[-1][0], answers[-1][1]["notifications"]) == (200, [])
     assert gateway.process.wait(WAIT_S) == 0
+
+
+def test_a_page_hears_that_its_gateway_goes_and_comes_back(matcher, gateway_of_its_own):
+    gateway = gateway_of_its_own
+    address = f"http://127.0.0.1:{gateway.web_port}/v1/events?domain=animal.observer&group=region-1&object=goes"
+    with urllib.request.urlopen(address, timeout=WAIT_S) as stream:
+        told = events_of(stream)
+        assert [next(told).data, next(told).name] == [{"object": "goes", "version": None}, "caught-up"]
+        gateway.process.send_signal(signal.SIGTERM)
+        (last,) = told
+    assert (last.name, last.data["close"]) == ("unavailable", "GOING_AWAY")
 
 
 def test_who_is_one_client_too_many_is_told_when_to_ask_again() -> None:

@@ -6,13 +6,16 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.test_utils import TestServer
+from coldnotify_common.event_streams import come_back
 from coldnotify_common.identity import ANYBODY
 from coldnotify_common.web import json_errors
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
+from coldnotify_gateway.listeners.web import event_stream
 from coldnotify_gateway.listeners.web.event_stream import Events
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, Sync
 from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.device_frames import hello
 
 ASKED = {"domain": "d", "group": "g", "client": "c", "registrations": ["a"]}
@@ -43,11 +46,26 @@ class WaitingCore(ConnectionEvents):
         self._sessions.pop(connection).cancel()
 
 
+class SilentCore(WaitingCore):
+    """Says nothing at all."""
+
+    async def _say(self, connection):
+        await asyncio.Event().wait()
+
+
+class RefusingCore(WaitingCore):
+    """Closes the session, for good, as soon as it begins."""
+
+    async def _say(self, connection):
+        connection.send(encoding.close(CloseCode.NOT_ALLOWED, "not for you"))
+        connection.finish()
+
+
 @asynccontextmanager
-async def site():
+async def site(core_type=WaitingCore):
     settings = GatewaySettings(gateway_sync_s=1)
-    core = WaitingCore()
-    app = web.Application(middlewares=[json_errors])
+    core = core_type()
+    app = web.Application(middlewares=[come_back(["/v1/events"]), json_errors])
     app.add_routes([web.post("/v1/sync", Sync(core, settings).post), web.get("/v1/events", Events(core, settings).get)])
     async with TestServer(app) as server, ClientSession(server.make_url("/"), timeout=ClientTimeout(20)) as client:
         yield client
@@ -58,10 +76,33 @@ async def site():
     [
         {"method": "POST", "url": "/v1/sync", "json": ASKED},
         {"method": "POST", "url": "/v1/sync", "data": hello(), "headers": {"Content-Type": FRAMES_TYPE}},
-        {"method": "GET", "url": "/v1/events", "params": LOOK},
     ],
-    ids=["json", "frames", "events"],
+    ids=["json", "frames"],
 )
 async def test_a_wait_is_no_part_of_an_answer(asked):
     async with site() as client, client.request(**asked) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1"), await answer.text()
+
+
+async def test_a_stream_begins_and_goes_on_while_nothing_can_be_said(monkeypatch):
+    monkeypatch.setattr(event_stream, "HEARTBEAT_S", 0.05)
+    async with site() as client, client.get("/v1/events", params=LOOK) as answer:
+        assert (answer.status, answer.headers["X-Accel-Buffering"]) == (200, "no")
+        assert await answer.content.readuntil(b"\n\n") == b"retry: 1000\n\n"
+        for _ in range(3):
+            assert await answer.content.readuntil(b"\n\n") == b"event: heartbeat\ndata: {}\n\n"
+
+
+async def test_a_session_that_hears_nothing_ends_so_that_the_page_comes_back(monkeypatch):
+    monkeypatch.setattr(event_stream, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(event_stream, "_JUDGED_S", 0.05)
+    async with site(SilentCore) as client, client.get("/v1/events", params=LOOK) as answer:
+        said = await answer.text()
+    assert answer.status == 200
+    assert said.startswith("retry: 1000\n\nevent: heartbeat\n")
+    assert said.endswith('event: unavailable\ndata: {"error": "the service did not answer in time, ask again"}\n\n')
+
+
+async def test_what_is_refused_for_good_has_a_status():
+    async with site(RefusingCore) as client, client.get("/v1/events", params=LOOK) as answer:
+        assert (answer.status, await answer.json()) == (403, {"error": "not for you", "close": "NOT_ALLOWED"})
