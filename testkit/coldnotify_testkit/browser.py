@@ -48,11 +48,30 @@ class Browser:
         _call("POST", f"{self._session_url}/url", {"url": url})
 
     def start_over(self) -> None:
-        """As a new window: nothing of the page before is there, neither its session's storage nor its size and log."""
-        new = _call("POST", f"{self._session_url}/window/new", {"type": "tab"})["handle"]
-        _call("DELETE", f"{self._session_url}/window")
-        _call("POST", f"{self._session_url}/window", {"handle": new})
+        """As a new window: nothing of the pages before is there, neither their storage nor their size and log."""
+        before = _call("GET", f"{self._session_url}/window/handles")
+        new = self.new_tab()
+        for one in before:
+            _call("POST", f"{self._session_url}/window", {"handle": one})
+            _call("DELETE", f"{self._session_url}/window")
+        self.turn_to(new)
         self.log()
+
+    @property
+    def tab(self) -> str:
+        """The tab in front."""
+        return str(_call("GET", f"{self._session_url}/window"))
+
+    def new_tab(self) -> str:
+        """Opens another tab, in front of the others, which are hidden then."""
+        handle = str(_call("POST", f"{self._session_url}/window/new", {"type": "tab"})["handle"])
+        self.turn_to(handle)
+        return handle
+
+    def turn_to(self, tab: str) -> None:
+        """Brings a tab to the front."""
+        _call("POST", f"{self._session_url}/window", {"handle": tab})
+        self._devtools("Page.bringToFront", {})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a function with this body returns in the page."""

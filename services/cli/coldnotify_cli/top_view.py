@@ -8,6 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from coldnotify_cli.counted import nothing_counted, uncounted
+
 Overview = dict[str, Any]
 
 ROWS_MAX = 10
@@ -23,15 +25,26 @@ class Section(NamedTuple):
 
 
 def headline(shown: Overview) -> list[str]:
-    """Traffic, latency, lag, and who is there: a few short lines."""
+    """Traffic, latency, lag, and who is there: a few short lines. What nobody has said is "-"."""
+    nothing = nothing_counted(shown)
+    clients, online, lacking, overdue = (
+        "-" if nothing else str(shown[name]) for name in ("clients", "online", "lacking", "overdue")
+    )
+    by_matchers, by_gateways = (any(one["error"] is None for one in shown[name]) for name in ("matchers", "gateways"))
     traffic, latency, lag = shown["traffic"], shown["latency"], shown["lag"]
+
+    def said(known: bool, value: float, words: str) -> str:
+        return format(value, words) if known else "-"
+
     lines = [
-        f"clients {shown['clients']}  online {shown['online']}  lacking something {shown['lacking']}  "
-        f"overdue {shown['overdue']} (longer than {duration(shown['overdue_s'])})",
-        f"publishes {traffic['publishes_per_s']:.1f}/s  deliveries {traffic['deliveries_per_s']:.1f}/s  "
-        f"sent {traffic['sent_bytes_per_s'] / 1024:.1f} KiB/s  over {shown['window_s']:.0f} s",
+        f"clients {clients}  online {online}  lacking something {lacking}  "
+        f"overdue {overdue} (longer than {duration(shown['overdue_s'])})",
+        f"publishes {said(by_matchers, traffic['publishes_per_s'], '.1f')}/s  "
+        f"deliveries {said(by_gateways, traffic['deliveries_per_s'], '.1f')}/s  "
+        f"sent {said(by_gateways, traffic['sent_bytes_per_s'] / 1024, '.1f')} KiB/s  over {shown['window_s']:.0f} s",
         f"publish to socket: half within {seconds(latency['p50_s'])}, 99% within {seconds(latency['p99_s'])}  "
-        f"lag: objects {lag['objects']:.0f}, requests {lag['requests']:.0f}",
+        f"lag: objects {said(by_matchers, lag['objects'], '.0f')}, "
+        f"requests {said(by_matchers, lag['requests'], '.0f')}",
     ]
     lines += [
         visible(f"{kind} {one['address']} cannot be asked: {one['error']}")
@@ -39,6 +52,8 @@ def headline(shown: Overview) -> list[str]:
         for one in all_
         if one["error"] is not None
     ]
+    if words := uncounted(shown):
+        lines.append(words + ("" if nothing else ": counts are too low"))
     if shown["partial"]:
         lines.append("there are too many clients to look at all of them at once: sums are too low")
     return lines
@@ -84,7 +99,8 @@ def plain(shown: Overview) -> list[str]:
     lines = headline(shown)
     for section in sections(shown):
         lines += ["", section.title]
-        lines += _columns([section.head, *section.rows]) if section.rows else ["(none)"]
+        nothing = "(not known)" if uncounted(shown) else "(none)"
+        lines += _columns([section.head, *section.rows]) if section.rows else [nothing]
     return lines
 
 

@@ -24,7 +24,8 @@ ANSWER: dict[str, Any] = {
     "gateways_silent": [NAME], "window_s": 60.0, "now_ms": 1, "overdue_s": 1, "partial": False, "clients": 1,
     "online": 1, "overdue": 1, "traffic": {"publishes_per_s": 1, "deliveries_per_s": 1, "sent_bytes_per_s": 1},
     "latency": {"p50_s": 1, "p99_s": 1}, "lag": {"objects": 0, "requests": 0}, "gateways": [], "groups": [],
-    "matchers": [{"address": "m:1", "error": NAME}], "slowest": [], "outcome": "forgotten", "was_online": True,
+    "matchers": [{"address": "m:1", "error": NAME}, {"address": "m:2", "error": None}],
+    "slowest": [], "outcome": "forgotten", "was_online": True,
     "oldest": [{**ITEM, "domain": "d", "group": "g", "since_ms": 1, "lacking": 1, "asleep": 0, "registered": 1}],
 }  # fmt: skip
 ABOUT = ("d", "g", "o")

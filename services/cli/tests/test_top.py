@@ -1,6 +1,6 @@
 """`coldnotify top`: what it makes of an overview, in a pipe and on a terminal.
 
-Stands for: top_view
+Stands for: top_view, counted
 """
 
 import json
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ NOW_MS = 1_700_000_000_000
 OVERVIEW: dict[str, Any] = {
     "now_ms": NOW_MS, "overdue_s": 3600, "partial": False, "clients": 3, "online": 2, "lacking": 1, "overdue": 1,
     "objects": 2, "groups_count": 1, "window_s": 60.0, "connections": 2,
+    "partitions": {"counted": 4, "missing": []},
     "traffic": {"publishes_per_s": 1.5, "deliveries_per_s": 3.0, "sent_bytes_per_s": 2048},
     "latency": {"p50_s": 0.0123, "p99_s": 1.5, "deliveries": 180}, "lag": {"objects": 0, "requests": 2},
     "matchers": [{"address": "m:1", "error": None}, {"address": "m:2", "error": "no answer within 3 s"}],
@@ -35,16 +37,22 @@ OVERVIEW: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def node() -> Iterator[str]:
+@contextmanager
+def answering(shown: dict[str, Any]) -> Iterator[str]:
     async def overview(_request: web.Request) -> web.Response:
-        return web.json_response(OVERVIEW)
+        return web.json_response(shown)
 
     routes = [web.get("/v1/overview", overview)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
     admin.start()
     yield f"127.0.0.1:{admin.port}"
     admin.stop()
+
+
+@pytest.fixture
+def node() -> Iterator[str]:
+    with answering(OVERVIEW) as address:
+        yield address
 
 
 def test_once_is_plain_lines(node: str) -> None:
@@ -86,6 +94,42 @@ def test_on_a_terminal_it_is_refreshed_until_it_is_interrupted(node: str) -> Non
         process.kill()
         process.wait(60)
         os.close(reading)
+
+
+@pytest.mark.parametrize("partitions", [{"counted": 0, "missing": None}, {"counted": 0, "missing": [0, 1]}, None])
+def test_where_no_matcher_answers_nothing_is_counted(partitions: dict[str, Any] | None) -> None:
+    silent = [{"address": "m:1", "error": "no answer within 3 s"}]
+    shown = OVERVIEW | dict.fromkeys(("clients", "online", "lacking", "overdue"), 0) | {"groups": [], "slowest": []}
+    shown |= {"matchers": silent, "partitions": partitions}
+    with answering(shown) as address:
+        done = coldnotify("top", "--once", http=address)
+        assert coldnotify("top", "--once", "--json", http=address).returncode == 1
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("clients -  online -  lacking something -  overdue - (longer than 1 h)")
+    assert lines[1].startswith("publishes -/s  deliveries 3.0/s")
+    assert lines[2].endswith("lag: objects -, requests -")
+    assert lines[3] == "matcher m:1 cannot be asked: no answer within 3 s"
+    assert lines[4].startswith("no matcher answers for ")
+    assert lines.count("(not known)") == 3
+    assert done.stderr == f"Error: {lines[4]}\n"
+
+
+def test_where_some_partitions_are_not_counted_that_is_said() -> None:
+    shown = OVERVIEW | {"partitions": {"counted": 6, "missing": [1, 3]}}
+    with answering(shown) as address:
+        done = coldnotify("top", "--once", http=address)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("clients 3 ")
+    assert "no matcher answers for partitions 1, 3 (of 8): counts are too low" in lines
+    assert "(not known)" in lines, "whether anything is undelivered there"
+    many = OVERVIEW | {"partitions": {"counted": 1, "missing": list(range(1, 12))}}
+    assert "no matcher answers for partitions 1, 2, 3, 4, 5, 6, 7, 8, ... (of 12): counts are too low" in plain(many)
+    one = OVERVIEW | {"partitions": {"counted": 3, "missing": [2]}}
+    assert "no matcher answers for partition 2 (of 4): counts are too low" in plain(one)
+    former = {name: value for name, value in OVERVIEW.items() if name != "partitions"}
+    assert "not all matchers answer: counts are too low" in plain(former), "of an HTTP service of the release before"
 
 
 def test_what_cannot_be_summed_up_whole_is_said() -> None:

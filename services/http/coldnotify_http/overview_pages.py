@@ -28,6 +28,8 @@ VIEWERS_PER_IDENTITY_MAX = 5
 """Of these: a few tabs and machines of one back-end. So it takes twenty of them to keep others from looking."""
 _WRITE_TIMEOUT_S = 60.0
 """Of who looks and does not read: then the place is another one's."""
+_BEAT_S = 5.0
+"""The longest silence of a stream, however long matchers may take to answer: the page gives it up after 10 s."""
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
 _ROWS = ("groups", "slowest", "oldest")
@@ -86,12 +88,11 @@ class Overview:
             first = True
             end_s = float("inf") if identity is None else identity.expires_at_s
             while not self._stopping.is_set() and time.time() < end_s and (identity is None or self._holds(identity)):
-                shown = _allowed(await self._now(), identity)
+                shown = _allowed(await self._now_beating(response), identity)
                 if not first:
                     shown = {**shown, "history": shown["history"][-1:]}
                 first = False
-                async with asyncio.timeout(_WRITE_TIMEOUT_S):
-                    await response.write(b"data: " + encoded(shown).encode() + b"\n\n")
+                await _write(response, b"data: " + encoded(shown).encode())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(REFRESH_S):
                         await self._stopping.wait()
@@ -100,6 +101,15 @@ class Overview:
         finally:
             self._viewers.give_back(who)
         return response
+
+    async def _now_beating(self, response: web.StreamResponse) -> dict[str, Any]:
+        looking = asyncio.ensure_future(self._now())
+        try:
+            while not (await asyncio.wait([looking], timeout=_BEAT_S))[0]:
+                await _write(response, b": looking")
+            return looking.result()
+        finally:
+            looking.cancel()
 
     async def _now(self) -> dict[str, Any]:
         async with self._lock:
@@ -126,14 +136,21 @@ class Overview:
                 domains.setdefault(domain, Counter()).update(of_domain)
         now_ms = time.time_ns() // 1_000_000
         lag = {"objects": figures["gauges"]["lag_objects"], "requests": figures["gauges"]["lag_requests"]}
+        partitions = _counted(matchers)
+        # What nobody has said is no 0.
+        by_matchers, by_gateways = (any(one.status == 200 for one in of) for of in (of_matchers, of_gateways))
+        whole = partitions["missing"] == []
         self._history.append(
-            [now_ms, figures["publishes_per_s"], figures["deliveries_per_s"], figures["p50_s"], figures["p99_s"],
-             lag["objects"] + lag["requests"], sums["online"], sums["overdue"]]
+            [now_ms, figures["publishes_per_s"] if by_matchers else None,
+             figures["deliveries_per_s"] if by_gateways else None, figures["p50_s"], figures["p99_s"],
+             lag["objects"] + lag["requests"] if by_matchers else None,
+             *(sums[name] if whole else None for name in ("online", "overdue"))]
         )  # fmt: skip
         return {
             "now_ms": now_ms,
             "overdue_s": self._overdue_s,
             "partial": any(body["partial"] for body in bodies),
+            "partitions": partitions,
             **sums,
             "domains": domains,
             "domains_whole": bool(bodies) and all("domains" in body for body in bodies),
@@ -171,6 +188,22 @@ class Overview:
             "deliveries": grown.counters["deliveries"],
             "gauges": grown.gauges,
         }
+
+
+async def _write(response: web.StreamResponse, event: bytes) -> None:
+    async with asyncio.timeout(_WRITE_TIMEOUT_S):
+        await response.write(event + b"\n\n")
+
+
+def _counted(matchers: list[Answer]) -> dict[str, Any]:
+    """How many partitions were counted, and the numbers of those that were not: None where nobody says how many."""
+    bodies = [body for _, body in good(matchers)]
+    if any("partitions" not in body for body in bodies):
+        # A matcher of the release before says neither: what it serves is counted if each has answered.
+        return {"counted": None, "missing": [] if len(bodies) == len(matchers) else None}
+    counted = {number for body in bodies for number in body["partitions"]}
+    count = max((body["partitions_count"] or 0 for body in bodies), default=0)
+    return {"counted": len(counted), "missing": sorted(set(range(count)) - counted) if count else None}
 
 
 def _process(answer: Answer, fields: dict[str, Any]) -> dict[str, Any]:

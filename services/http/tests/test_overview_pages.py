@@ -94,6 +94,40 @@ async def test_it_is_added_up_and_who_cannot_be_asked_is_named() -> None:
     assert "history" not in body
 
 
+def serving(*partitions: int, of: int | None = 4) -> dict[str, Any]:
+    return OF_MATCHER | {"partitions": list(partitions), "partitions_count": of}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "counted", "missing"),
+    [
+        (serving(0, 2), serving(1, 3), 4, []),
+        (serving(0, 2), serving(), 2, [1, 3]),
+        (serving(0), serving(1, of=None), 2, [2, 3]),
+        (serving(of=None), serving(of=None), 0, None),
+        # Of the release before: one of the three matchers is gone, and what it served is not known.
+        (OF_MATCHER, serving(0), None, None),
+    ],
+)
+async def test_which_partitions_are_counted(
+    first: dict[str, Any], second: dict[str, Any], counted: int | None, missing: list[int] | None
+) -> None:
+    async with node(None, first, second) as (url, _, _), ClientSession() as client:
+        async with client.get(f"{url}/v1/overview") as response:
+            assert (await response.json())["partitions"] == {"counted": counted, "missing": missing}
+        async with client.get(f"{url}/v1/console/events") as stream:
+            online, overdue = (await read_event(stream))["history"][0][-2:]
+    assert (online, overdue) == ((4, 2) if missing == [] else (None, None)), "a sum over a part is no point of a line"
+
+
+async def test_where_nobody_answers_a_point_has_no_numbers() -> None:
+    asking = NodeClient(HttpSettings(matcher="127.0.0.1:1", gateway_http="127.0.0.1:1"))
+    shown = await Overview(asking, overdue_s=77)._now()
+    await asking.close()
+    assert shown["partitions"] == {"counted": 0, "missing": None}
+    assert shown["history"][0][1:] == [None] * 7
+
+
 async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops() -> None:
     async with node() as (url, asked, overview), ClientSession() as client:
         streams = [await client.get(f"{url}/v1/console/events") for _ in range(5)]
@@ -108,6 +142,23 @@ async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops()
         for stream in streams:
             await asyncio.wait_for(stream.content.read(), LIMIT_S)
             stream.close()
+
+
+async def test_a_stream_is_not_silent_for_as_long_as_matchers_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.overview_pages._BEAT_S", 0.01)
+    async with node() as (url, _, overview), ClientSession() as client:
+        answer, now = asyncio.Event(), overview._now
+
+        async def late() -> dict[str, Any]:
+            await answer.wait()
+            return await now()
+
+        monkeypatch.setattr(overview, "_now", late)
+        async with asyncio.timeout(LIMIT_S), client.get(f"{url}/v1/console/events") as stream:
+            assert await stream.content.readuntil(b"\n\n") == b": looking\n\n"
+            answer.set()
+            while not (event := await stream.content.readuntil(b"\n\n")).startswith(b"data: "):
+                assert event == b": looking\n\n"
 
 
 async def test_the_rows_and_sums_of_others_domains_are_left_out() -> None:

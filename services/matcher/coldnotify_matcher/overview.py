@@ -96,7 +96,8 @@ class Overview:
         clients: list[dict[str, Any]] = []
         objects: list[dict[str, Any]] = []
         partial = False
-        for partition in self._look.served_partitions():
+        served = self._look.served_partitions()
+        for partition in served:
             found = self._pass(partition, now_ms - int(overdue_s * 1000), deadline_s)
             partial |= found.partial
             with self._look.lock():
@@ -116,6 +117,8 @@ class Overview:
                 "recent_s": RECENT_MS / 1000,
                 "overdue_s": overdue_s,
                 "partial": partial,
+                "partitions": sorted(one.number for one in served),
+                "partitions_count": self._look.partitions_count(),
                 "groups_count": len(groups),
                 **totals,
                 "domains": domains,

@@ -156,6 +156,10 @@ class Look:
         with self.lock():
             return [one for one in self._partitions().values() if one.phase is Phase.OWNED]
 
+    def partitions_count(self) -> int | None:
+        """How many partitions there are; None where this matcher has none, and does not know."""
+        return next((one.engine.partitions for one in list(self._partitions().values())), None)
+
     def partitions(self, _request: web.Request) -> web.Response:
         """GET /v1/partitions."""
         with self.lock():

@@ -10,6 +10,7 @@ from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import StopFlag, stop_flag
 from coldnotify_schemas.visible import visible_lines
 
+from coldnotify_cli.counted import nothing_counted, uncounted
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
@@ -27,7 +28,8 @@ _Text = Callable[[Any], list[str]]
 def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSettings) -> int:
     """Show the busiest groups, the slowest clients and the oldest undelivered versions of all matchers and gateways.
 
-    On a terminal the display is refreshed until Ctrl-C; a pipe gets plain lines.
+    On a terminal the display is refreshed until Ctrl-C; a pipe gets plain lines. With --once, exit code 1 if no matcher
+    answers for any partition.
     """
     node = HttpNode(settings)
     with stop_flag() as stop:
@@ -40,6 +42,8 @@ def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSet
             _print_again(node, first, stop, every_s, once=once, text=lambda shown: [*plain(shown), ""])
         else:
             _refresh(node, first, stop, every_s)
+    if once and nothing_counted(first):
+        raise click.ClickException(uncounted(first))
     return 0
 
 

@@ -1,15 +1,32 @@
-// Asking the service: with the tab's token, and whole numbers as they came.
+// Asking the service: with the tab's token, within a time limit, and whole numbers as they came.
+
+const LOOK_MS = 15_000; // an object's history may wait for 5 s, and is read for 4 s
+const CHANGE_MS = 30_000;
 
 const byId = (id) => document.getElementById(id);
 const token = { get: () => sessionStorage.getItem("token") ?? "", set: (value) => sessionStorage.setItem("token", value) };
 
-export async function ask(path, options = {}) {
+// What `promise` comes to; once it has taken too long, `stop` ends what it waits for.
+export async function within(limitMs, stop, promise) {
+  const timer = setTimeout(() => stop.abort(new Error(`no answer within ${limitMs / 1000} s`)), limitMs);
+  try {
+    return await promise;
+  } catch (error) {
+    if (stop.signal.aborted) throw stop.signal.reason;
+    throw error instanceof TypeError ? new Error("the service cannot be reached") : error; // all that fetch says
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+// The limit is until the answer's head: how long the body may take is the caller's to say.
+export async function ask(path, stop, limitMs, options = {}) {
   const headers = token.get() ? { Authorization: `Bearer ${token.get()}` } : {};
-  const response = await fetch(path, { ...options, headers });
+  const response = await within(limitMs, stop, fetch(path, { ...options, headers, signal: stop.signal }));
   if (response.status === 401) {
-    const { error } = await response.json().catch(() => ({}));
+    const { error } = await within(limitMs, stop, response.json()).catch(() => ({}));
     await signIn(token.get() ? error : "");
-    return ask(path, options);
+    return ask(path, stop, limitMs, options);
   }
   return response;
 }
@@ -18,9 +35,23 @@ export async function ask(path, options = {}) {
 export const parse = (text) => JSON.parse(text, (_key, value, context) =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && context?.source ? context.source : value);
 
-export async function askJson(path, options) {
-  const response = await ask(path, options);
-  const body = parse(await response.text());
+export async function askJson(path, options = {}) {
+  const limitMs = options.method === undefined ? LOOK_MS : CHANGE_MS;
+  const stop = new AbortController();
+  let response, text;
+  try {
+    response = await ask(path, stop, limitMs, options);
+    text = await within(limitMs, stop, response.text());
+  } catch (error) {
+    // It may have been done: that is for the service to say, and it has not.
+    throw options.method === undefined ? error : Object.assign(error, { outcome: "unknown" });
+  }
+  let body;
+  try {
+    body = parse(text);
+  } catch {
+    throw new Error(`HTTP status ${response.status}, and no answer of the service's: something between answers for it`);
+  }
   if (!response.ok) {
     // With the field at fault, and with what became of a change, where the service says them.
     const { field, outcome } = body;

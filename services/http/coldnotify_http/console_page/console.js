@@ -1,7 +1,7 @@
 // The console: shows what /v1/console/events tells, and what the place in the address asks for: a group, a client, an
 // object, the tenants, what was searched for.
 
-import { ask, askJson, groupPath, parse, segment, signIn } from "./ask.js";
+import { ask, askJson, groupPath, parse, segment, signIn, within } from "./ask.js";
 import { about as aboutClient, followClients } from "./clients.js";
 import { byId, cell, element, keyed, link, linkCell, table, update } from "./dom.js";
 import { showHistory } from "./history.js";
@@ -24,40 +24,62 @@ const CHANNELS_SHOWN = 50;
 const SUBSCRIBERS_ASKED = 1000;
 const BEHIND_NAMED = 20;
 const CHART_POINTS = 450;
+const PARTITIONS_NAMED = 8;
+const NOT_KNOWN = "Not known: not all partitions are counted.";
+const SILENCE_MS = 10_000; // something comes every 5 s, mostly every 2 s
 const RECONNECT_MS = [500, 1000, 2000, 5000, 10000];
 
 // -- the overview ------------------------------------------------------------------------------------------------------
 
 let history = [];
-let last = null;
+let known = null; // the newest overview with anything counted
 
+// Returns what the stream is worth: [class, words].
 function show(shown) {
-  const isFirst = last === null;
-  last = shown;
-  if (isFirst && place().view === "search") go(false); // it looks through these groups
+  const { counted, missing } = shown.partitions;
+  const isFirst = known === null;
+  if (counted !== 0) known = shown;
+  if (isFirst && known !== null && place().view === "search") go(false); // it looks through these groups
   history = [...history, ...shown.history].slice(-CHART_POINTS);
   const problems = [...shown.matchers.map((one) => ["matcher", one]), ...shown.gateways.map((one) => ["gateway", one])]
     .filter(([, one]) => one.error !== null)
     .map(([kind, one]) => `${kind} ${one.address} cannot be asked: ${one.error}`);
   if (shown.partial) problems.push("There are too many clients to look at all of them at once: sums are too low.");
+  const lacking = uncounted(counted, missing);
+  if (lacking) {
+    const shownAs = known === shown ? "are too low" : known === null ? "are not known" : `are of ${time(known.now_ms)}`;
+    problems.push(`${lacking[0].toUpperCase()}${lacking.slice(1)}: counts of clients and objects ${shownAs}.`);
+  }
   update(byId("problems"), ...problems.map((words) => element("li", {}, words)));
   byId("problems").hidden = problems.length === 0;
 
-  const overdue = `overdue (lacking for over ${duration(shown.overdue_s * 1000)})`;
+  // Of the window: null where nobody answers.
+  const [, publishes, deliveries, , p99, lag] = shown.history.at(-1);
+  const of = (value, words) => (value === null || value === undefined ? "–" : words(value));
   tiles([
-    [`${count(shown.online)} of ${count(shown.clients)}`, "clients online"],
-    [seen(shown), "seen within 1 h / 1 d / 7 d / longer"],
-    [count(shown.overdue), overdue, shown.overdue > 0],
-    [count(shown.lacking), "lack something"],
-    [`${rate(shown.traffic.publishes_per_s)}/s`, "publishes"],
-    [`${rate(shown.traffic.deliveries_per_s)}/s`, "deliveries"],
-    [latency(shown.latency.p99_s), "publish to socket, 99%"],
-    [count(shown.lag.objects + shown.lag.requests), "records of lag"],
+    [known ? `${count(known.online)} of ${count(known.clients)}` : "–", "clients online"],
+    [known ? seen(known) : "–", "seen within 1 h / 1 d / 7 d / longer"],
+    [of(known?.overdue, count), `overdue (lacking for over ${duration(shown.overdue_s * 1000)})`, known?.overdue > 0],
+    [of(known?.lacking, count), "lack something"],
+    [of(publishes, (value) => `${rate(value)}/s`), "publishes"],
+    [of(deliveries, (value) => `${rate(value)}/s`), "deliveries"],
+    [latency(p99), "publish to socket, 99%"],
+    [of(lag, count), "records of lag"],
   ]);
   charts();
-  groups(shown);
-  slowest(shown);
-  oldest(shown);
+  for (const id of ["tiles", "groups", "slowest", "oldest"]) byId(id).classList.toggle("old", lacking !== "");
+  groups(known ?? shown, lacking);
+  slowest(known ?? shown, lacking);
+  oldest(known ?? shown, lacking);
+  return lacking ? ["partial", `live, but ${lacking}`] : ["live", "live"];
+}
+
+// Which partitions are not counted, in words; "" where all are.
+function uncounted(counted, missing) {
+  if (missing === null) return counted === 0 ? "no matcher answers for any partition" : "not all matchers answer";
+  if (missing.length === 0) return "";
+  const named = `${missing.slice(0, PARTITIONS_NAMED).join(", ")}${missing.length > PARTITIONS_NAMED ? ", …" : ""}`;
+  return `no matcher answers for ${missing.length === 1 ? "partition" : "partitions"} ${named} (of ${counted + missing.length})`;
 }
 
 function tiles(all) {
@@ -119,7 +141,7 @@ function seen({ seen_1h: hour, seen_1d: day, seen_7d: week, clients }) {
   return hour === undefined ? "–" : [hour, day - hour, week - day, clients - week].map(count).join(" / ");
 }
 
-function groups(shown) {
+function groups(shown, lacking) {
   const head = [["group"], ["publishes / min", "optional"], ["online"], ["seen 1 h / 1 d / 7 d / longer", "optional"], ["objects", "optional"], ["lack some"], ["overdue"], ["oldest", "optional"]];
   table("groups", head, shown.groups.slice(0, 20).map((one) => [
     linkCell(`${one.domain} / ${one.group}`, groupHref(one.domain, one.group)),
@@ -127,23 +149,23 @@ function groups(shown) {
     cell(count(one.objects), "optional"),
     cell(count(one.lacking)), cell(count(one.overdue), one.overdue ? "bad" : ""),
     cell(ago(one.oldest_since_ms, shown.now_ms), "optional"),
-  ]), "Nobody is registered, and nothing was published.");
+  ]), lacking ? NOT_KNOWN : "Nobody is registered, and nothing was published.");
 }
 
-function slowest(shown) {
+function slowest(shown, lacking) {
   table("slowest", [["client"], ["state"], ["lacks"], ["since"], ["last seen", "optional"]], shown.slowest.slice(0, 10).map((one) => [
     linkCell(`${one.client} (${one.domain} / ${one.group})`, clientHref(one.domain, one.group, one.client)),
     cell(one.state), cell(count(one.lacking)), cell(ago(one.since_ms, shown.now_ms)),
     cell(ago(one.last_seen_ms, shown.now_ms), "optional"),
-  ]), "Nobody lacks anything.");
+  ]), lacking ? NOT_KNOWN : "Nobody lacks anything.");
 }
 
-function oldest(shown) {
+function oldest(shown, lacking) {
   table("oldest", [["object"], ["version", "optional"], ["since"], ["lacking"], ["asleep"]], shown.oldest.slice(0, 10).map((one) => [
     linkCell(`${one.object} (${one.domain} / ${one.group})`, objectHref(one.domain, one.group, one.object)),
     cell(one.version, "optional"), cell(ago(one.since_ms, shown.now_ms)),
     cell(`${count(one.lacking)} of ${count(one.registered)}`), cell(count(one.asleep)),
-  ]), "Everything is delivered.");
+  ]), lacking ? NOT_KNOWN : "Everything is delivered.");
 }
 
 // -- places: what the address asks for ---------------------------------------------------------------------------------
@@ -172,6 +194,7 @@ function place() {
 }
 
 let turn = 0;
+let underWay = 0;
 async function go(isNew) {
   const mine = ++turn;
   const { view, fill, names } = place();
@@ -186,12 +209,22 @@ async function go(isNew) {
     byId("place-problem").textContent = "";
     window.scrollTo(0, 0);
   }
+  underWay += 1;
+  let problem = "";
   try {
     await fill(...names, isNew);
-    if (mine === turn) byId("place-problem").textContent = "";
   } catch (error) {
-    if (mine === turn) byId("place-problem").textContent = error.message;
+    problem = error.message;
   }
+  underWay -= 1;
+  if (mine !== turn) return;
+  byId("place-problem").textContent = problem;
+  document.body.classList.toggle("unanswered", problem !== "");
+}
+
+// Again, unless nobody looks, or it waits for an answer as it is. Searching costs too much to be done again.
+function refresh() {
+  if (!document.hidden && underWay === 0 && place().view !== "search") go(false);
 }
 
 function crumbs(view, [domain, group, name]) {
@@ -303,10 +336,10 @@ function facts(id, all) {
 async function search(text) {
   const form = byId("search");
   if (document.activeElement !== form.text) form.text.value = text;
-  if (last === null) return; // it is called again once there is something
+  if (known === null) return; // it is called again once there is something
   const wanted = text.toLowerCase();
   const has = (name) => name.toLowerCase().includes(wanted);
-  const all = last.groups;
+  const all = known.groups;
   const found = all.filter((one) => has(`${one.domain} / ${one.group}`)).map((one) => ["group", `${one.domain} / ${one.group}`, groupHref(one.domain, one.group), ""]);
   let cut = all.length > SEARCHED_GROUPS;
   const unasked = [];
@@ -353,22 +386,25 @@ async function explain(domain, group, client, object) {
 
 // -- live --------------------------------------------------------------------------------------------------------------
 
+let heardMs = null;
+
 function live(className, words) {
   byId("live").className = className;
   byId("live-words").textContent = words;
   // What is old is not shown as if it were new.
-  document.body.classList.toggle("stale", className === "lost" && heardMs !== null);
+  document.body.classList.toggle("stale", ["lost", "paused"].includes(className) && heardMs !== null);
   byId("stale").hidden = className !== "lost" || heardMs === null;
   if (heardMs !== null) byId("stale").textContent = `What is shown is of ${time(heardMs)}: the service does not answer since.`;
 }
 
-let heardMs = null;
+let stream = null; // what stops it
 
 async function follow() {
+  const stop = stream = new AbortController();
   // Not an EventSource: that cannot show a token.
-  const response = await ask("v1/console/events");
+  const response = await ask("v1/console/events", stop, SILENCE_MS);
   if (!response.ok) {
-    const { error } = await response.json();
+    const { error } = await within(SILENCE_MS, stop, response.json());
     // A client's token, say: another one would do.
     if (response.status === 403) await signIn(error);
     throw new Error(error);
@@ -377,7 +413,7 @@ async function follow() {
   history = [];
   let text = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await within(SILENCE_MS, stop, reader.read());
     if (done) return;
     text += value;
     const events = text.split("\n\n");
@@ -385,25 +421,44 @@ async function follow() {
     for (const one of events) {
       if (!one.startsWith("data: ")) continue;
       heardMs = Date.now();
-      show(parse(one.slice(6)));
-      live("live", "live");
+      live(...show(parse(one.slice(6))));
       failures = 0;
     }
   }
 }
 
 let failures = 0;
+// Browsers allow six connections to a host, for all tabs together: so one that nobody sees holds none.
 async function forever() {
   for (;;) {
+    if (document.hidden) {
+      live("paused", "paused: the tab is hidden");
+      await turned(Infinity);
+      live("paused", "connecting");
+      failures = 0;
+      continue;
+    }
     try {
       await follow();
       live("lost", "the service has ended the stream");
     } catch (error) {
-      live("lost", `not connected: ${error.message}`);
+      if (document.hidden) continue;
+      live("lost", `not live: ${error.message}`);
     }
-    await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS[Math.min(failures++, RECONNECT_MS.length - 1)]));
+    await turned(RECONNECT_MS[Math.min(failures++, RECONNECT_MS.length - 1)]);
   }
 }
+
+// Until the page is hidden, or visible again; `most` ms.
+const turned = (most) => new Promise((resolve) => {
+  const timer = most === Infinity ? 0 : setTimeout(done, most);
+  function done() {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", done);
+    resolve();
+  }
+  document.addEventListener("visibilitychange", done);
+});
 
 followPublishing(() => go(false));
 followSending(() => go(false));
@@ -419,7 +474,8 @@ byId("skip").addEventListener("click", (event) => {
   byId("main").focus();
 });
 addEventListener("hashchange", () => go(true));
-setInterval(() => !document.hidden && place().view !== "search" && go(false), REFRESH_MS);
+document.addEventListener("visibilitychange", () => (document.hidden ? stream?.abort(new Error("the tab is hidden")) : refresh()));
+setInterval(refresh, REFRESH_MS);
 followScrolling();
 go(true);
 forever();

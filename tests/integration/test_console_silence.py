@@ -1,0 +1,123 @@
+"""The console where nobody answers: a stream that is silent, a service or a matcher that stands still, eight tabs."""
+
+import json
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+from coldnotify.publisher import Publisher
+from coldnotify_fault.proxy import Network
+from coldnotify_kafka.broker.free_ports import free_port
+from coldnotify_kafka.broker.freezing import frozen
+from coldnotify_testkit.browser import MISSING, Browser
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.stack import Up
+from coldnotify_testkit.waiting import wait_for
+
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+WAIT_S = 120
+DOMAIN = "animal.observer"
+LIVE = "document.querySelector('#live').innerText"
+STALE = "document.body.classList.contains('stale')"
+PROBLEM = "document.querySelector('#place-problem').innerText"
+PROBLEMS = "document.querySelector('#problems').innerText"
+ONLINE = "document.querySelector('#tiles b').innerText"
+
+
+def register(up: Up, group: str) -> None:
+    """A client that has woken once, and an object that it has not been told."""
+    body = {"domain": DOMAIN, "group": group, "client": "oslo", "registrations": ["camera"], "cursor": None}
+    data = json.dumps(body | {"wait_s": 0}).encode()
+    urlopen(Request(f"{up.http_url}/v1/sync", data, {"Content-Type": "application/json"}), timeout=WAIT_S).close()
+    with Publisher(up.kafka) as publisher:
+        publisher.publish(DOMAIN, group, "camera", version=1)
+
+
+def said_from_now(window: Browser) -> str:
+    """An expression: all that the page has said of its stream since."""
+    window.run(
+        "window.said = []; const live = document.querySelector('#live-words');"
+        "new MutationObserver(() => said.push(live.innerText)).observe(live, {childList: true})"
+    )
+    return "window.said"
+
+
+def test_a_silent_stream_is_not_live_and_is_opened_anew(up: Up, window: Browser) -> None:
+    port, service = free_port("127.0.0.1"), urlsplit(up.http_url)
+    assert service.hostname is not None
+    assert service.port is not None
+    with Network() as network:
+        proxy = network.proxy(("127.0.0.1", port), (service.hostname, service.port))
+        window.open(f"http://127.0.0.1:{port}/")
+        window.wait_for(f"{LIVE} == 'live'", "it is live")
+        said = said_from_now(window)
+        proxy.swallow()
+        wait_for(lambda: proxy.swallowed_bytes > 0, "the stream is silent from here on")
+        proxy.heal()  # for connections that begin now
+        window.wait_for(f"{said}.includes('not live: no answer within 10 s')", "it says so")
+        window.wait_for(f"{LIVE} == 'live' && !{STALE}", "a new stream")
+
+
+def test_a_service_that_stands_still_is_said_to(up: Up, window: Browser) -> None:
+    group = "still"
+    register(up, group)
+    window.open(f"{up.http_url}/#/groups/{DOMAIN}/{group}")
+    window.wait_for(f"{LIVE} == 'live' && document.querySelector('#matrix td.cell')", "it is live")
+    with frozen(up.report["pids"]["http"]):
+        window.run("document.querySelector('#publish').object.value = 'camera'")
+        window.run("document.querySelector('#publish button').click()")
+        window.wait_for(f"{LIVE} == 'not live: no answer within 10 s' && {STALE}", "what is old is dimmed")
+        window.wait_for(f"{PROBLEM} == 'no answer within 15 s'", "the group cannot be asked")
+        published = "document.querySelector('#published').innerText"
+        window.wait_for(f"{published} == 'unknown: no answer within 30 s'", "what came of a publish")
+        assert window.run("return document.querySelector('#publish button').disabled") is False
+    window.wait_for(f"{LIVE} == 'live' && !{STALE} && {PROBLEM} == ''", "all is well again")
+
+
+def test_eight_tabs_are_live_when_they_are_looked_at(up: Up, window: Browser) -> None:
+    opened = [window.tab]
+    window.open(f"{up.http_url}/#/tenants")
+    window.wait_for(f"{LIVE} == 'live'", "the first")
+    for number in range(2, 9):
+        opened.append(window.new_tab())
+        window.open(f"{up.http_url}/#/tenants")
+        window.wait_for(f"{LIVE} == 'live' && document.querySelector('#tenants tbody')", f"tab {number}")
+    for tab in (opened[0], opened[5], opened[7]):
+        window.turn_to(tab)
+        window.wait_for(f"{LIVE} == 'live' && !{STALE}", "it goes on when it is looked at again")
+
+
+def test_where_no_matcher_answers_the_last_counts_stay_and_are_dimmed(up: Up, window: Browser) -> None:
+    group = "silent-matcher"
+    register(up, group)
+    window.open(up.http_url + "/")
+    window.wait_for(f"{LIVE} == 'live' && document.querySelector('#oldest').innerText.includes('{group}')", "it lacks")
+    online = window.run(f"return {ONLINE}")
+    is_old = "document.querySelector('#tiles').classList.contains('old')"
+    assert window.run(f"return {is_old}") is False
+    with frozen(up.report["pids"]["matcher"]):
+        window.wait_for(f"{LIVE} == 'live, but no matcher answers for any partition'", "it is said beside the light")
+        address = up.report["matcher"]
+        window.wait_for(f"{PROBLEMS}.includes('matcher {address} cannot be asked: no answer within 3 s')", "which one")
+        shown = "No matcher answers for any partition: counts of clients and objects are of 20"
+        assert shown in window.run(f"return {PROBLEMS}")
+        assert window.run(f"return [{ONLINE}, {is_old}]") == [online, True]
+        assert group in window.run("return document.querySelector('#oldest').innerText")
+
+        window.open("about:blank")
+        window.open(up.http_url + "/")
+        window.wait_for(f"{PROBLEMS}.includes('counts of clients and objects are not known')", "it never knew them")
+        tiles = window.run("return [...document.querySelectorAll('#tiles b')].map((one) => one.innerText)")
+        assert [tiles[place] for place in (0, 1, 2, 3, 4, 7)] == ["–"] * 6
+        for table in ("groups", "slowest", "oldest"):
+            words = window.run(f"return document.querySelector('#{table} tbody').innerText")
+            assert words == "Not known: not all partitions are counted."
+
+        window.run(f"location.hash = '#/groups/{DOMAIN}/{group}'")
+        window.wait_for(f"{PROBLEM} == 'matcher {address}: no answer within 3 s'", "a group cannot be asked")
+        done = coldnotify("top", "--once", http=up.report["http"])
+        assert done.returncode == 1
+        assert "clients -  online -" in done.stdout
+        assert done.stderr == "Error: no matcher answers for any partition\n"
+    window.wait_for(f"{LIVE} == 'live' && {PROBLEM} == ''", "all partitions are counted again")
