@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 from coldnotify_common.errors import SettingError
 from coldnotify_common.inside_tls import InsideTls
+from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.kafka_options import read_options
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan
@@ -30,6 +31,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from coldnotify_cli import job_parts
+from coldnotify_cli.open_transactions import held_up
 from coldnotify_cli.settings import DoctorSettings
 
 OK, WARNING, BAD = "ok", "warning", "BAD"
@@ -67,6 +69,7 @@ def all_checks(settings: DoctorSettings) -> Iterator[Finding]:
     yield from kafka
     if all(one.state != BAD for one in kafka):
         yield from _topics(settings)
+        yield from _transactions(settings)
         yield from _clock(settings)
     for check in (_disk, _certificates, _secrets, _open_files, _services):
         yield from check(settings)
@@ -105,6 +108,31 @@ def _topics(settings: DoctorSettings) -> Iterable[Finding]:
         yield Finding(BAD, "topics", str(refusal), "`apply` does not do that; are --partitions, --replication right?")
     if not plan.changes and not plan.refusals:
         yield Finding(OK, "topics", f"{len(specs)}, as topics.yaml wants them")
+
+
+def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
+    """Open transactions of others on our topics: behind one, a partition is read by nobody until it ends."""
+    admin = _admin(settings)
+    ours = {one.name for one in job_parts.topics(settings.partitions or None, settings.replication)}
+    try:
+        there = admin.list_topics(timeout=settings.doctor_timeout_s).topics
+        places = [(name, number) for name in sorted(ours & set(there)) for number in there[name].partitions]
+        held = held_up(admin, places) if places else {}
+    except (KafkaException, KafkaUnavailable) as error:
+        words = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        yield Finding(WARNING, "transactions", f"not looked for: {words}", "does Kafka answer, may we describe topics?")
+        return
+    for (topic, partition), offset in held.items():
+        words = f"one is open on {topic}, partition {partition}, from offset {offset} on: nobody is given what follows"
+        about = f"--topic {topic} --partition {partition}"
+        todo = (
+            f"Kafka ends it after 15 minutes, unless its producer is unknown; whose it is: coldnotify kafka-tool "
+            f"transactions --bootstrap-server {settings.kafka} describe-producers {about}; to end it: "
+            f"... abort {about} --start-offset {offset}"
+        )
+        yield Finding(BAD, "transactions", words, todo)
+    if not held:
+        yield Finding(OK, "transactions", f"none is open on {len(places)} partitions")
 
 
 def _clock(settings: DoctorSettings) -> Iterable[Finding]:

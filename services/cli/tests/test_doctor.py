@@ -1,6 +1,6 @@
 """`coldnotify doctor`: each thing that is wrong is found, with what to do, and what is right is no reason to fail.
 
-Stands for: checkup
+Stands for: checkup, open_transactions
 """
 
 import json
@@ -14,16 +14,20 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_cli import checkup
+from coldnotify_cli import checkup, open_transactions
 from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
 from coldnotify_cli.settings import DoctorSettings
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.room import Room
+from coldnotify_schemas.topics import OBJECTS
+from coldnotify_streams.log_ends import log_ends
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.kafka import reset_topics
+from coldnotify_testkit.waiting import wait_for
 from coldnotify_usage import metrics as usage_metrics
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -79,6 +83,45 @@ def test_topics_and_clock_are_compared_with_kafka(kafka: EmbeddedBroker, monkeyp
     (clock,) = found(kafka=kafka.bootstrap)["clock"]
     assert (clock.state, clock.todo) == (BAD, "set both by NTP (chrony, timesyncd)")
     assert " s ahead of Kafka's" in clock.words
+
+
+@pytest.mark.kafka
+def test_a_transaction_that_holds_a_partition_up_is_found(kafka: EmbeddedBroker) -> None:
+    reset_topics(kafka.bootstrap)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "doctor-test"})
+    producer.init_transactions(60)
+    (fine,) = found(kafka=kafka.bootstrap)["transactions"]
+    assert fine.state == OK
+    producer.begin_transaction()
+    producer.produce(OBJECTS, b"{}", b"d/g/o", partition=5)
+    producer.flush(60)
+    try:
+        (held,) = found(kafka=kafka.bootstrap)["transactions"]
+    finally:
+        producer.abort_transaction(60)
+    assert held.state == BAD
+    assert held.words.startswith("one is open on coldnotify.objects, partition 5, from offset 0 on:")
+    assert "describe-producers --topic coldnotify.objects --partition 5;" in held.todo
+    assert held.todo.endswith("abort --topic coldnotify.objects --partition 5 --start-offset 0")
+    wait_for(lambda: [one.state for one in found(kafka=kafka.bootstrap)["transactions"]] == [OK], "it has ended")
+
+
+@pytest.mark.kafka
+def test_a_transaction_that_commits_meanwhile_holds_nothing_up(kafka: EmbeddedBroker) -> None:
+    reset_topics(kafka.bootstrap)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "doctor-test-2"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(OBJECTS, b"{}", b"d/g/o", partition=5)
+    producer.flush(60)
+    partitions = [(OBJECTS, 4), (OBJECTS, 5)]
+
+    def commit() -> None:
+        producer.commit_transaction(60)
+        wait_for(lambda: log_ends(admin, partitions)[OBJECTS, 5] == 2, "its end stands in the log")
+
+    assert open_transactions.held_up(admin, partitions, commit) == {}
 
 
 def test_without_kafka_the_rest_is_checked_and_the_exit_code_says_it() -> None:
