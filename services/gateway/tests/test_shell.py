@@ -16,6 +16,12 @@ from coldnotify_schemas.internal_pb2 import Inbox, Item
 LIMIT_S = 60
 
 
+@pytest.fixture(autouse=True)
+def slices_without_end(monkeypatch):
+    """What a slow machine handles in one go is what a quick one does."""
+    monkeypatch.setattr("coldnotify_gateway.shell._SLICE_S", float("inf"))
+
+
 class Peer:
     blocked = False
 
