@@ -11,8 +11,9 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
 # Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries. chromium: pages in a real browser.
-# haproxy: checks the configuration of the balancer in docker-compose.yml. The last three: the load test's loops run against them, too.
-TOOLS := prometheus chromium chromium-driver haproxy nats-server mosquitto redis-server
+# haproxy, nginx-light: everything is asked through them; haproxy also checks the configuration of the balancer in
+# docker-compose.yml. The last three: the load test's loops run against them, too.
+TOOLS := prometheus chromium chromium-driver haproxy nginx-light nats-server mosquitto redis-server
 
 .PHONY: help
 help: ## list the verbs

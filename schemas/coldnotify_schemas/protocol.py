@@ -67,6 +67,8 @@ UNSETTLED_ERROR_BYTES_MAX = 200
 """Of an error's first line in an Unsettled: enough to know it by."""
 KEEPALIVE_S = 60
 """What a keepalive of 0 means. A longer one saves battery, a shorter one notices a dead link sooner."""
+WEBSOCKET_KEEPALIVE_S = 45
+"""What clients choose over WebSocket, unless the application does: what is between ends idle connections after 60 s."""
 KEEPALIVE_S_MAX = 86_400
 """A longer keepalive counts as this: a gateway notices each dead connection within two days."""
 SILENCE_FACTOR = 1.5

@@ -19,6 +19,7 @@ from coldnotify_schemas.protocol import (
     REGISTRATIONS_MAX,
     REQUESTS_UNANSWERED_MAX,
     SYNC_CHUNKS_MAX,
+    WEBSOCKET_KEEPALIVE_S,
     WEBSOCKET_SENT_BYTES_MAX,
     WEBSOCKET_TAKEN_FRAMES_MAX,
 )
@@ -60,7 +61,8 @@ def test_the_chunks_of_a_set_hold_as_many_objects_as_a_client_may_be_registered_
 
 
 def test_what_comes_now_and_then_comes_before_it_is_missed() -> None:
-    assert KEEPALIVE_S < KEEPALIVE_S_MAX
+    assert WEBSOCKET_KEEPALIVE_S < KEEPALIVE_S < KEEPALIVE_S_MAX
+    assert WEBSOCKET_KEEPALIVE_S + 10 < 60, "nginx, HAProxy and others end an idle connection then; a Ping may be late"
     assert 2 * internal_protocol.BEAT_S < internal_protocol.GATEWAY_SILENCE_S <= ANSWER_S
     assert internal_protocol.BEAT_S < internal_protocol.UNHEARD_S
     assert internal_protocol.UNHEARD_S < internal_protocol.GATEWAY_SILENCE_S - internal_protocol.BEAT_S

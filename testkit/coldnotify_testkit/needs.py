@@ -34,7 +34,7 @@ _STARTS: dict[object, str] = {
 _MARKERS = ("stack", "kafka", "pure")
 _TEST_CODE = ("coldnotify_testkit", "coldnotify_simulation.slips")
 """Packages and modules that are followed as tests are."""
-_NOT_PURE = {"java", "coldnotify", "node", "chromium", "prometheus", "promtool", "haproxy"}
+_NOT_PURE = {"java", "coldnotify", "node", "chromium", "prometheus", "promtool", "haproxy", "nginx"}
 """Programs that take long to start."""
 
 _started: list[str] = []

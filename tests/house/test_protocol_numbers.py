@@ -38,6 +38,7 @@ PROSE = {
         "A request that is not answered within {ANSWER_S} s is sent again",
         "delayed and merged ({ACK_DELAY_S} s by default)",
         "in the Hello; 0 means {KEEPALIVE_S} s, and more than a day counts as a day.",
+        "Over WebSocket clients choose {WEBSOCKET_KEEPALIVE_S} s",
         "nothing for {SILENCE_FACTOR} times `keepalive_s` plus {SILENCE_EXTRA_S} s closes the session",
         "Unknown codes below {STAY_AWAY_FROM_CODE}: the client comes back. Unknown codes from {STAY_AWAY_FROM_CODE} on",
         "full jitter ({BACKOFF_MIN_S} s doubling to 5 min;",

@@ -15,6 +15,9 @@ import { DEFAULTS, OUT_BYTES_MAX } from "../src/core/settings.js";
 import { QueriesUnknown } from "../src/errors.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
 
+/** A minute is easy to count. */
+const SETTINGS = { ...DEFAULTS, keepaliveS: 60 };
+
 const ONE_CRC = ["config-7f217f6b6dc8", "config-d7e77869948b"] as const;
 const NO_CHANNELS_ACK = { channelsComplete: undefined, channelsPage: 0 };
 
@@ -33,10 +36,10 @@ class Bench {
     for (const name of wanted) this.registrations.register(name);
     this.save();
     const report = (error: Error): void => void this.reports.push(error);
-    this.delivery = new Delivery(this.journal, this.registrations, DEFAULTS, report, { floors: [], epoch, cursor });
+    this.delivery = new Delivery(this.journal, this.registrations, SETTINGS, report, { floors: [], epoch, cursor });
     const identity = { domain: "d", group: "g", client: "c" };
     const { journal, registrations, delivery } = this;
-    this.parts = { identity, journal, registrations, delivery, settings: DEFAULTS, report };
+    this.parts = { identity, journal, registrations, delivery, settings: SETTINGS, report };
     this.session = new Session(this.parts, this.now, "t");
   }
 
@@ -257,6 +260,10 @@ test("Acks are delayed and merged; Bye acknowledges first", () => {
   bench.session.acknowledge(13n, bench.now);
   bench.session.bye(bench.now);
   assert.deepEqual(bench.out(), [{ ack: { complete: 13n, page: 0, ...NO_CHANNELS_ACK } }, { bye: {} }]);
+});
+
+test("a balancer that ends connections on which nothing came for a minute sees a Ping before", () => {
+  assert.equal(DEFAULTS.keepaliveS, 45);
 });
 
 test("a Ping comes after a keepalive of silence, with the digest if all is confirmed", () => {

@@ -92,7 +92,7 @@ class Shell:
         self._connection = Connection() if connection is None else connection
         self._settings = Settings(
             connect_timeout_s=self._connection.connect_timeout_s,
-            keepalive_s=self._connection.keepalive_s,
+            keepalive_s=self._connection.chosen_keepalive_s(),
             silence_grace_s=self._connection.silence_grace_s,
             request_timeout_s=self._connection.request_timeout_s,
             ack_delay_s=self._connection.ack_delay_s,

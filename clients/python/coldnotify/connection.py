@@ -20,6 +20,7 @@ from coldnotify_schemas.protocol import (
     KEEPALIVE_S,
     KEEPALIVE_S_MAX,
     SILENCE_EXTRA_S,
+    WEBSOCKET_KEEPALIVE_S,
 )
 
 from coldnotify._carriers import missing_library
@@ -59,9 +60,10 @@ class Connection:
     each connection, holds it up while it runs, and may raise (then the connection is tried again later)."""
     connect_timeout_s: float = 10.0
     """For finding the address, TCP and TLS together."""
-    keepalive_s: int = KEEPALIVE_S
-    """A Ping is sent after this long without anything else: 1 to 86,400. Longer saves battery, shorter notices a dead
-    link sooner."""
+    keepalive_s: int | None = None
+    """A Ping is sent after this long without anything else: 1 to 86,400; None: 60, and 45 with a URL among the
+    addresses. Longer saves battery, shorter notices a dead link sooner. Balancers end connections on which nothing came
+    for 60 s, as a rule."""
     silence_grace_s: float = SILENCE_EXTRA_S
     """A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the machine
     slept or the program stood still."""
@@ -85,10 +87,11 @@ class Connection:
             raise ValueError(f"port: {self.port!r} is not a number from 1 to 65535")
         self.addresses()
         self._warn_of_deprecated()
-        if isinstance(self.keepalive_s, bool) or not isinstance(self.keepalive_s, int):
-            raise ValueError(f"keepalive_s: {self.keepalive_s!r} is not a whole number")
-        if not 1 <= self.keepalive_s <= KEEPALIVE_S_MAX:
-            raise ValueError(f"keepalive_s: {self.keepalive_s} is not from 1 to {KEEPALIVE_S_MAX}")
+        keepalive_s = self.chosen_keepalive_s()
+        if isinstance(keepalive_s, bool) or not isinstance(keepalive_s, int):
+            raise ValueError(f"keepalive_s: {keepalive_s!r} is not a whole number")
+        if not 1 <= keepalive_s <= KEEPALIVE_S_MAX:
+            raise ValueError(f"keepalive_s: {keepalive_s} is not from 1 to {KEEPALIVE_S_MAX}")
         for name in (
             "connect_timeout_s",
             "silence_grace_s",
@@ -126,6 +129,12 @@ class Connection:
             if address.scheme and not address.secure and (self.ca_cert is not None or self.cert is not None):
                 raise ValueError(f"address: {address} is not secured by TLS, but ca_cert or cert is given")
         return addresses
+
+    def chosen_keepalive_s(self) -> int:
+        """`keepalive_s`, or what stands for it where it is None (seconds)."""
+        if self.keepalive_s is not None:
+            return self.keepalive_s
+        return WEBSOCKET_KEEPALIVE_S if any(one.scheme for one in self.addresses()) else KEEPALIVE_S
 
     def uses_tls(self, address: Address) -> bool:
         """Whether this address is to be reached by TLS."""

@@ -69,6 +69,20 @@ def test_the_setting_that_is_wrong_is_named(setting, value):
         Connection(**{setting: value})
 
 
+@pytest.mark.parametrize(
+    ("address", "keepalive_s", "expected"),
+    [
+        ("gateway", None, 60),
+        ("wss://gateway", None, 45),
+        (["gateway", "ws://gateway"], None, 45),
+        ("wss://gateway", 3600, 3600),
+        ("gateway", 30, 30),
+    ],
+)
+def test_over_websocket_it_says_something_before_a_balancer_ends_an_idle_connection(address, keepalive_s, expected):
+    assert Connection(address, keepalive_s=keepalive_s).chosen_keepalive_s() == expected
+
+
 def test_a_token_is_shown_to_nobody_but_the_gateway():
     assert Connection().current_token() == ""
     assert Connection(token="secret").current_token() == "secret"

@@ -96,6 +96,11 @@ export const UNSETTLED_ERROR_BYTES_MAX = 200;
 /** What a keepalive of 0 means. A longer one saves battery, a shorter one notices a dead link sooner. */
 export const KEEPALIVE_S = 60;
 
+/**
+ * What clients choose over WebSocket, unless the application does: what is between ends idle connections after 60 s.
+ */
+export const WEBSOCKET_KEEPALIVE_S = 45;
+
 /** A longer keepalive counts as this: a gateway notices each dead connection within two days. */
 export const KEEPALIVE_S_MAX = 86_400;
 

@@ -10,10 +10,10 @@ import {
   BACKOFF_MIN_S,
   DISPLACED_MAX_S,
   DISPLACED_MIN_S,
-  KEEPALIVE_S,
   KEEPALIVE_S_MAX,
   SILENCE_EXTRA_S,
   SILENCE_FACTOR,
+  WEBSOCKET_KEEPALIVE_S,
 } from "./protocol.js";
 
 /** The pause after DISPLACED is up to this much longer, so that two pages do not walk in step. */
@@ -72,7 +72,7 @@ export interface Settings {
 }
 
 export const DEFAULTS: Settings = {
-  keepaliveS: KEEPALIVE_S,
+  keepaliveS: WEBSOCKET_KEEPALIVE_S,
   silenceGraceS: SILENCE_EXTRA_S,
   requestTimeoutS: ANSWER_S,
   connectTimeoutS: 10,
