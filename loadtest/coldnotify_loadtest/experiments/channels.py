@@ -3,7 +3,7 @@
 The parts:
 
     live     steps of `step` subscribers and 10 channels each, every channel one message of 140 bytes a second, each
-             subscriber of one channel: MigratoryData's vertical table, smaller (theirs: 50,000 and 100 a step, 600 s)
+             subscriber of one channel: MigratoryData's vertical table, smaller (theirs: 100,000 and 10 topics a step)
     behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels; while it
              is told them, and before, `beside` clients of the group are told an object `beside_per_s` times a second
     burst    `burst` messages come at once, which nobody wants, while those clients are told that object
@@ -339,7 +339,7 @@ def seconds(parameters: Parameters) -> float:
 
 _TABLES = (
     Shape(
-        "Messages of 140 bytes, one a second to each channel (MigratoryData at 1,000 channels: mean 92 ms, "
+        "Messages of 140 bytes, one a second to each channel (MigratoryData at a million subscribers: mean 92 ms, "
         "p99 691 ms, 90,000 deliveries a busy core)",
         {"subscribers": "subscribers", "channels": "channels"},
         {
