@@ -286,18 +286,22 @@ class Newest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ...) -> None: ...
 
 class FanOut(_message.Message):
-    __slots__ = ("newest", "sessions", "published_ms", "traceparent", "urgent")
+    __slots__ = ("newest", "sessions", "published_ms", "traceparent", "urgent", "pagings", "known_since")
     NEWEST_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_MS_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     URGENT_FIELD_NUMBER: _ClassVar[int]
+    PAGINGS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_SINCE_FIELD_NUMBER: _ClassVar[int]
     newest: Newest
     sessions: bytes
     published_ms: int
     traceparent: str
     urgent: bool
-    def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ..., published_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., urgent: _Optional[bool] = ...) -> None: ...
+    pagings: _containers.RepeatedScalarFieldContainer[int]
+    known_since: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ..., published_ms: _Optional[int] = ..., traceparent: _Optional[str] = ..., urgent: _Optional[bool] = ..., pagings: _Optional[_Iterable[int]] = ..., known_since: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Opened(_message.Message):
     __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused", "kinds", "channels_epoch", "positions", "retention")

@@ -80,6 +80,9 @@ class Surroundings(Protocol):
     def on_starts(self, client: "Client", document: Document) -> None:
         """Its process begins with this document."""
 
+    def on_registers(self, client: "Client", name: str) -> None:
+        """Its application says that it wants the object."""
+
     def on_subscribes(self, client: "Client", name: str) -> None:
         """Its application says that it wants the channel."""
 
@@ -256,6 +259,7 @@ class Client(Process):
             self.wish.add(name)
             self.trace(self.name, "registers for", name)
             self.trace.event("register", client=self.key, object=self.key_of(name))
+            self.world.on_registers(self, name)
             self.driver.subscribe(name, _SUBSCRIBER)
             self.driver.register(name)
         self.drive()

@@ -3,9 +3,12 @@
 All of it is drawn from a lot of its own, so that a schedule without queries stays what it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
+from unittest.mock import patch
 
+from coldnotify_matcher.engine import paging
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
@@ -41,8 +44,19 @@ class Describing:
         self.world = world
         self.on = self.random.random() < _SHARE
         self._described: dict[str, list[dict[str, object] | None]] = {}
+        self._page_bytes = Random(seed ^ 0x9A6E).choice([None, None, None, 100])
         self._later = self.random.random() < 0.5
         """Records come with timestamps that others have outdone."""
+
+    @contextmanager
+    def bounds(self) -> Iterator[None]:
+        """While the schedule is played: little is in a page, so that much happens in the middle of an answer."""
+        if not self.on or self._page_bytes is None:
+            yield
+            return
+        page_bytes = self._page_bytes
+        with patch.object(paging, "page_bytes_of", lambda _: page_bytes):
+            yield
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
         """What is done, and how often beside the rest."""

@@ -151,9 +151,10 @@ class Link:
         """The client does not read for a while."""
         if not self.stalled:
             self.stalled = True
-            self._clock.later(seconds, self._read_again)
+            self._clock.later(seconds, self.read_on)
 
-    def _read_again(self) -> None:
+    def read_on(self) -> None:
+        """The client reads again."""
         self.stalled = False
         if self.is_cut:
             return

@@ -153,7 +153,7 @@ class Schedule:
 
     def play(self) -> None:
         """From the beginning until all has come to rest. Raises Broken, and whatever a part raises."""
-        with self.chatting.bounds():
+        with self.chatting.bounds(), self.describing.bounds():
             self._play()
 
     def _play(self) -> None:

@@ -15,6 +15,7 @@ from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.doubts import Doubts
 from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.heard import Heard
 from coldnotify_simulation.kafka import Kafka
 from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.link import Link
@@ -62,6 +63,7 @@ class Witness:
         self.ledger = ledger
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
+        self.heard = Heard()
         self.received: Callable[[Client, Link, bytes], None] | None = None
         """For whoever looks at what clients receive."""
 
@@ -83,12 +85,14 @@ class Witness:
             self._wanted_at[client.key] = _Wake(
                 self.clock.now_s, client.wanted, client.queries, self.promises.epoch, end, self.messages.losses
             )
+            self.heard.connects(client, link)
             client.link_up(link)
 
         client.later(self.random.uniform(0.001, self.late_s), arrive)
 
     def on_received(self, client: Client, link: Link, data: bytes) -> None:
         """It has taken in these bytes."""
+        self.heard.on_received(client, link, data)
         if self.received is not None:
             self.received(client, link, data)
 
@@ -131,6 +135,10 @@ class Witness:
         self.trace(client.name, "is told", job.message, "fails" if failed else "")
         self.messages.on_told(client, job, failed=failed)
 
+    def on_registers(self, client: Client, name: str) -> None:
+        """Its application asks for the object by its name."""
+        self.heard.registers(client, name)
+
     def on_subscribes(self, client: Client, name: str) -> None:
         """Its application says that it wants the channel."""
         attributes, since = client.wish_channels[name]
@@ -140,6 +148,7 @@ class Witness:
         """Its process begins with this document."""
         self.messages.starts(client, document)
         self.memberships.starts(client, document)
+        self.heard.starts(client, document)
 
     def on_saved(self, client: Client, document: Document) -> None:
         """A document is durable."""

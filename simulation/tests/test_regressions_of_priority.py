@@ -9,8 +9,12 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify_gateway.core import encoding, overtaking
-from coldnotify_gateway.core.overtaking import Urgent
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.overtaking import Urgent, Waiting
+from coldnotify_matcher.engine import paging
+from coldnotify_matcher.engine.clients import Client as MatchersClient
 from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_schemas.internal_pb2 import Newest
 from coldnotify_simulation.client import Client
@@ -49,7 +53,7 @@ def power_fails_when_only_what_overtook_has_come() -> None:
 
 @contextmanager
 def what_overtakes_is_no_answer() -> Iterator[None]:
-    def frames(newest: Newest, *, names: bool, live: bool) -> Urgent:
+    def frames(newest: Newest, *, names: bool, live: bool, by_query: bool) -> Urgent:
         frame = encoding.notification(newest, names=names)
         return Urgent(frame, frame if live else b"")
 
@@ -83,7 +87,11 @@ def power_fails_when_a_slow_session_has_been_told() -> None:
 @contextmanager
 def every_session_is_taken_for_live() -> Iterator[None]:
     real = overtaking.urgent_frames
-    with patch.object(overtaking, "urgent_frames", lambda newest, *, names, live: real(newest, names=names, live=True)):
+
+    def frames(newest: Newest, *, names: bool, live: bool, by_query: bool) -> Urgent:
+        return real(newest, names=names, live=True, by_query=by_query)
+
+    with patch.object(overtaking, "urgent_frames", frames):
         yield
 
 
@@ -116,10 +124,119 @@ def what_is_urgent_is_conflated() -> Iterator[None]:
         yield
 
 
+MEMBERS = "NAME STARTS WITH 'm'"
+PAGE_BYTES = 150
+"""Of two or three members."""
+
+
+@contextmanager
+def small_pages() -> Iterator[None]:
+    with patch.object(paging, "page_bytes_of", lambda _: PAGE_BYTES):
+        yield
+
+
+def with_members(*names: str) -> World:
+    """The client has no name, but the query that these fit; it is caught up."""
+    world = connected()
+    (client,) = world.clients
+    for name in names:
+        world.publish_next(client.key_of(name))
+    world.register_query(client, MEMBERS)
+    world.run(8.0)
+    return world
+
+
+def reads_on(world: World, client: Client) -> None:
+    """It reads all that waits, and what comes then."""
+    link_of(client).read_on()
+    world.run(8.0)
+    world.settle([client])
+
+
+def a_page_that_is_to_come_names_the_member_first() -> None:
+    world = World(1, clients=1, late_s=0.001)
+    world.start()
+    (client,) = world.clients
+    names = [f"m{number}" for number in range(9)]
+    for name in names:
+        world.publish_next(client.key_of(name))
+    client.wish_queries = {MEMBERS}
+    with small_pages():
+        world.start_client(client)
+        world.clock.run_until(lambda: client.link is not None)
+        link_of(client).stall(FOR_EVER_S)
+        world.run(2.0)
+        reads(world, client, 3)  # the Welcome, and the first member
+        for name in names:
+            world.publish_next(client.key_of(name), high=True)
+        world.run(2.0)
+        reads(world, client, 1)
+        must(world.witness.heard.judged == 2, "what the client knows as a member overtakes")
+        reads_on(world, client)
+
+
+def what_enters_is_dropped_as_the_session_is_slow() -> None:
+    world = with_members("m0", "m1")
+    (client,) = world.clients
+    link_of(client).stall(FOR_EVER_S)
+    for _ in range(20):
+        world.publish_next(client.key_of("m0"))
+        world.run(0.2)
+    world.publish_next(client.key_of("m7"))
+    world.run(1.0)
+    world.publish_next(client.key_of("m7"), high=True)
+    urgent = world.publish_next(client.key_of("m1"), high=True)
+    world.run(1.0)
+    reads(world, client, 1)
+    must_be_told(world, client, "m1", (0, urgent))
+    reads_on(world, client)
+
+
+def what_says_that_a_member_has_entered_waits() -> None:
+    world = with_members("m0")
+    (client,) = world.clients
+    link_of(client).stall(FOR_EVER_S)
+    world.publish_next(client.key_of("m0"))
+    world.run(0.5)
+    world.publish_next(client.key_of("m7"))
+    world.run(0.5)
+    world.publish_next(client.key_of("m7"), high=True)
+    world.run(0.5)
+    must(world.gateways[0].core.counters.slow_phases == 0, "the session is live")
+    reads_on(world, client)
+
+
+@contextmanager
+def who_is_a_member_is_known_to_all() -> Iterator[None]:
+    real = Memberships.known_since
+
+    def known_since(self: Memberships, client: MatchersClient, name: str) -> int | None:
+        found = real(self, client, name)
+        return 0 if found is None and client.queries.have(name) else found
+
+    with patch.object(Memberships, "known_since", known_since):
+        yield
+
+
+@contextmanager
+def all_that_is_said_is_written() -> Iterator[None]:
+    with patch.object(Identified, "knows_member", lambda *_: True):
+        yield
+
+
+@contextmanager
+def what_enters_is_overtaken() -> Iterator[None]:
+    with patch.object(Waiting, "_enters", lambda *_: False):
+        yield
+
+
 CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (power_fails_when_only_what_overtook_has_come, [what_overtakes_is_no_answer]),
     (power_fails_when_a_slow_session_has_been_told, [every_session_is_taken_for_live]),
     (versions_follow_each_other_closely, [what_is_urgent_is_conflated]),
+    (a_page_that_is_to_come_names_the_member_first, [who_is_a_member_is_known_to_all]),
+    (what_enters_is_dropped_as_the_session_is_slow, [all_that_is_said_is_written]),
+    (what_says_that_a_member_has_entered_waits, [what_enters_is_overtaken]),
 ]
 
 

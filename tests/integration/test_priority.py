@@ -16,10 +16,19 @@ from coldnotify import Connection, Message, Notify, State
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify.publisher import Publisher
 from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.topics import CHANNELS_1D, REJECTED
-from coldnotify_schemas.wire_pb2 import Notification
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_NAMES,
+    CAPABILITY_QUERIES,
+    ClientFrame,
+    Hello,
+    Notification,
+    Query,
+)
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.device_frames import ack, hello
 from coldnotify_testkit.raw_client import RawClient
@@ -117,6 +126,44 @@ def test_an_application_is_told_once_and_stands_where_it_stood(up: Up, tmp_path:
     with unit(port, again) as awake:
         wait_for(lambda: awake.caught_up, "caught up")
     assert again.seen == []
+
+
+def test_a_member_is_told_at_once_as_soon_as_the_device_knows_it_as_one_and_not_before(up: Up) -> None:
+    group, text = "priority-of-members", "NAME STARTS WITH 'backlog'"
+    with Publisher(kafka=up.kafka) as publisher:
+        for name in BACKLOG:
+            publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
+        said = Hello(
+            protocol=1, capabilities=CAPABILITY_NAMES | CAPABILITY_QUERIES, domain=DOMAIN, group=group, client="unit",
+            digest=query_hash(text), queries=[Query(text=text)],
+        )  # fmt: skip
+        told: list[Notification] = []
+        with RawClient(up.gateway[1]) as device:
+            device.send(encode(ClientFrame(hello=said)))
+            while (frame := device.frame()) is not None and not frame.HasField("page_end"):
+                if frame.HasField("notification"):
+                    told.append(frame.notification)
+            assert frame is not None
+            known = [one.name for one in told if one.entered]
+            to_come = sorted({*BACKLOG} - {*known})
+            assert known, "some have been named"
+            assert to_come, "there is more than a page"
+            for name in (to_come[-1], known[0]):
+                publisher.publish(DOMAIN, group, name, version=2, priority="high")
+            # The device has acknowledged no page, so nothing else can come.
+            urgent = device.until("notification").notification
+            assert (urgent.name, urgent.version, urgent.answer) == (known[0], 2, True)
+            while not frame.HasField("caught_up"):
+                if frame.HasField("page_end"):
+                    device.send(ack(page=frame.page_end.page))
+                next_frame = device.frame()
+                assert next_frame is not None
+                frame = next_frame
+                if frame.HasField("notification"):
+                    told.append(frame.notification)
+    first = next(one for one in told if one.name == to_come[-1])
+    assert list(first.entered) == [query_hash(text)]
+    assert max(one.version for one in told if one.name == to_come[-1]) == 2, "it comes at its place"
 
 
 def test_a_priority_that_is_none_is_refused_by_the_fields_name(up: Up) -> None:

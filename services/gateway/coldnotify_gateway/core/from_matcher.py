@@ -3,6 +3,7 @@
 import sys
 from array import array
 from collections.abc import Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
@@ -204,25 +205,43 @@ class FromMatcher:
         return outputs
 
     def _on_urgent(self, view: View, fan_out: FanOut, numbers: "array[int]") -> list[Output]:
-        """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these."""
-        newest = fan_out.newest
+        """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these.
+
+        It does not go before what says that its object has entered the queries by which a session has it.
+        """
+        newest, by_query = fan_out.newest, bool(fan_out.pagings)
+        if by_query and not len(fan_out.pagings) == len(fan_out.known_since) == len(numbers):
+            self._counters.malformed_records += 1
+            return []
+        known = zip(fan_out.pagings, fan_out.known_since, strict=True) if by_query else repeat((0, 0))
         told: dict[tuple[bool, bool], list[Peer]] = {}
+        in_turn: dict[bool, list[Peer]] = {}
         counters = self._counters
         counters.fan_outs += 1
-        for session in map(view.sessions.get, numbers):
+        for session, (paging, since) in zip(map(view.sessions.get, numbers), known, strict=False):
             if session is None or not session.welcomed:
                 counters.live_dropped += 1
                 continue
             # Of one that it sends pages the matcher says that this is an answer, whatever is known of it here.
             live = session.state is State.LIVE and not newest.answer
+            if by_query and not session.knows_member(paging, since):
+                counters.live_dropped += not live
+                if live:
+                    in_turn.setdefault(session.names, []).append(session.peer)
+                continue
             counters.urgent += 1
             counters.deliveries += live
             told.setdefault((session.names, live), []).append(session.peer)
         if not newest.answer:
             view.fanned_out(newest.offset, encoding.complete_of(newest))
         outputs: list[Output] = []
+        for names, peers in in_turn.items():
+            frame = encoding.notification(newest, names=names)
+            counters.deliveries += len(peers)
+            counters.sent_bytes += len(frame) * len(peers)
+            outputs.append(SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent))
         for (names, live), peers in told.items():
-            urgent = overtaking.urgent_frames(newest, names=names, live=live)
+            urgent = overtaking.urgent_frames(newest, names=names, live=live, by_query=by_query)
             # Both frames where something is overtaken; how often that is, only the connections know.
             counters.sent_bytes += len(urgent.at_its_place or urgent.ahead) * len(peers)
             outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))

@@ -170,6 +170,18 @@ class Identified:
         """The client knows that it is in sync."""
         return self.question.announces if self.state is State.OPENING else self.state is not State.UNSYNCED
 
+    def knows_member(self, paging: int, since: int) -> bool:
+        """Whether its connection was sent what makes its client know an object as a member of a query.
+
+        By all that the matcher has sent, the row of pages `paging` and what was live behind it, that is so since the
+        offset `since`.
+        """
+        if paging != self.pages.paging or not paging:
+            return False  # pages of the matcher's have not come here, or were dropped
+        in_the_row = self.state is State.CATCHING and (self.pages.sent > 0 or self.pages.due > 1)
+        # Of what was live behind it, what lies above `complete` may be dropped.
+        return self.state is State.LIVE or in_the_row or since <= self.complete
+
     @property
     def quota(self) -> Quota:
         """What it may ask of the matcher. Made at the first use: most sessions ask for nothing after their Hello."""

@@ -5,6 +5,9 @@ before anything else, and the client's cursor stays where it is: what was overta
 once more at its own place, in the order of the log, in a frame or a page that moves the cursor; the client's floor
 hides that repeat. Where nothing waits there is nothing to overtake, and the version comes at its place alone.
 
+What a client has by a query it is not told before it was told that the object has entered. Which pages and live frames
+were written to a session, `Identified.knows_member` says; a frame among them that still waits is not overtaken.
+
 A message of high priority takes its channel with it: all that waits of the channel, in its order, is said in front as
 parts of a page, which move no cursor either. The originals stay where they are, in frames that move it; the client has
 been told them by then, and hides them. So no message ever comes before an earlier one of its channel.
@@ -40,6 +43,8 @@ def _tags(*kinds: str) -> frozenset[int]:
     return frozenset(number << 3 | _LENGTH_DELIMITED for number in numbers)
 
 
+_WELCOMES = _tags("welcome")
+_OF_OBJECTS = _tags("notification")
 _OF_CHANNELS = _tags("message", "missed")
 _FENCES = _tags("welcome", "registered")
 """They say which log it is and where channels begin, which is to be known before messages come."""
@@ -52,15 +57,20 @@ class Urgent(NamedTuple):
     """In front of what waits. It moves no cursor."""
     at_its_place: bytes
     """Behind what waits; b"": it comes there in a page."""
+    member: bytes = b""
+    """The object's name, where it does not go in front of a frame by which the object enters; b"": it may."""
 
 
-def urgent_frames(said: Newest, *, names: bool, live: bool) -> Urgent:
-    """`live`: the session is complete but for what waits for its connection. Else pages are to come for it."""
+def urgent_frames(said: Newest, *, names: bool, live: bool, by_query: bool = False) -> Urgent:
+    """`live`: the session is complete but for what waits for its connection. Else pages are to come for it.
+
+    `by_query`: it has the object by queries alone.
+    """
     at_its_place = encoding.notification(said, names=names) if live else b""
     answers, said.answer = said.answer, True
     ahead = encoding.notification(said, names=names)
     said.answer = answers
-    return Urgent(ahead, at_its_place)
+    return Urgent(ahead, at_its_place, said.name.encode() if by_query else b"")
 
 
 def part_bytes(high_water_bytes: int) -> int:
@@ -93,6 +103,9 @@ class Waiting:
         """In front of what waits, behind what came in front of it before."""
         if urgent.at_its_place and not self.size_bytes:
             self.add(urgent.at_its_place)
+            return
+        if self._welcomes() or (urgent.member and self._enters(urgent.member)):
+            self.add(urgent.at_its_place or urgent.ahead)
             return
         self._ahead.append(urgent.ahead)
         self.size_bytes += len(urgent.ahead)
@@ -127,6 +140,21 @@ class Waiting:
         if repeats:
             self._ahead.append(repeats)
             self.size_bytes += len(repeats)
+
+    def _welcomes(self) -> bool:
+        """Whether a Welcome waits, in front of which nothing is heard. It is said by itself."""
+        return any(frames[_frame_at(frames, 0)[0]] in _WELCOMES for frames in self._in_turn)
+
+    def _enters(self, name: bytes) -> bool:
+        """Whether a frame that waits says that the object of this name has entered a query."""
+        if not any(name in frames for frames in self._in_turn):
+            return False
+        for frame, tag in self._frames():
+            if tag in _OF_OBJECTS and name in frame:
+                said = GatewayFrame.FromString(frame).notification
+                if said.entered and said.name.encode() == name:
+                    return True
+        return False
 
     def _frames(self) -> Iterator[tuple[bytes, int]]:
         """Of those that wait in their turn: each frame without its length, and its tag."""

@@ -77,7 +77,9 @@ class Pages:
         self._move(Event.FIRST, 1)
 
     def drop(self) -> None:
-        """None is due any more, and none is to be acknowledged."""
+        """None is due any more, and none is to be acknowledged. A row that is cut off here counts for nothing."""
+        if self.stage is not Stage.NONE:
+            self.paging = 0
         self._move(Event.DROPPED, 0)
 
     def arrived(self, paging: int, *, last: bool) -> None:

@@ -4,6 +4,7 @@ Stands for: outputs
 """
 
 import struct
+from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
@@ -238,6 +239,89 @@ def test_sessions_with_and_without_names_each_get_theirs(bench):
     by_crc, by_name = bench.live(hello("a")), bench.live(hello("b"), use_names())
     bench.inbox(high("o", 5, 9, 1, 2))
     assert [one.notification.name for one in (*by_crc.take(), *by_name.take())] == ["", "o"]
+
+
+def of_a_query(name: str, version: int, offset: int, *known: tuple[int, int], session: int = 1) -> Item:
+    """To a session that has it by a query: the row of pages, and since which offset it knows it as a member."""
+    item = high(name, version, offset, session)
+    item.fan_out.pagings.extend(paging for paging, _ in known)
+    item.fan_out.known_since.extend(since for _, since in known)
+    return item
+
+
+ROW = 77
+
+
+def in_a_row(bench, *, last: bool) -> WireDouble:
+    """A session that has had the first page of a row."""
+    wire = bench.opening(hello("a"), use_names())
+    (opened,) = bench.take_requests("open")
+    ask = opened.open.ask
+    first = Page(session=1, ask=ask, page=1, paging=ROW, complete=3, last=last)
+    bench.inbox(Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=first))
+    wire.take()
+    return wire
+
+
+def test_a_member_that_the_pages_so_far_have_named_overtakes_and_another_row_has_named_nothing_here(bench):
+    wire = in_a_row(bench, last=False)
+    bench.inbox(of_a_query("o", 5, 9, (ROW, 8)))
+    assert told(wire) == [("o", 5, True)]
+    bench.inbox(of_a_query("o", 6, 10, (ROW + 1, 8)))
+    assert told(wire) == []
+
+
+def test_a_row_that_is_cut_off_has_named_nothing(bench):
+    wire = in_a_row(bench, last=False)
+    bench.gateway.on_inbox_lost(bench.now_s)
+    bench.inbox(of_a_query("o", 5, 9, (ROW, 1)))
+    assert told(wire) == []
+
+
+def test_a_live_session_is_told_of_a_member_in_its_turn_where_it_may_not_know_it(bench):
+    wire = in_a_row(bench, last=True)
+    wire.stuck = True
+    bench.inbox(fan_out("p", 1, 7, 1), of_a_query("o", 5, 9, (ROW, 8)), of_a_query("o", 6, 10, (ROW + 1, 8)))
+    wire.go_on()
+    assert told(wire) == [("o", 5, True), ("p", 1, False), ("o", 5, False), ("o", 6, False)]
+
+
+def test_a_slow_session_is_told_of_a_member_that_came_before_anything_was_dropped(bench):
+    wire = in_a_row(bench, last=True)
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.inbox(of_a_query("o", 5, 9, (ROW, 3)), of_a_query("q", 6, 10, (ROW, 4)))
+    assert told(wire) == [("o", 5, True)]
+
+
+def test_what_does_not_say_as_much_of_each_session_is_malformed(bench):
+    wire = in_a_row(bench, last=True)
+    bench.inbox(of_a_query("o", 5, 9, (ROW, 3), (ROW, 3)))
+    assert (told(wire), bench.gateway.counters.malformed_records) == ([], 1)
+
+
+def entering(name: str) -> bytes:
+    return encode(GatewayFrame(notification=Notification(name=name, version=1, offset=5, entered=[1])))
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_member_does_not_go_in_front_of_what_says_that_it_has_entered(live):
+    newest = Newest(name="o", version=2, offset=9)
+    waiting = Waiting()
+    waiting.add(frame(1) + entering("other"))
+    waiting.add_urgent(urgent_frames(newest, names=True, live=live, by_query=True))
+    assert names(waiting.take(1)) == ["o"], "nothing of it waits"
+    everything(waiting)
+    waiting.add(frame(1) + entering("o"))
+    waiting.add_urgent(urgent_frames(newest, names=True, live=live, by_query=True))
+    assert [(one.name, one.version) for one in notifications(waiting)][1:] == [("o", 1), ("o", 2)]
+    waiting.add(frame(1) + entering("o"))
+    waiting.add_urgent(urgent_frames(newest, names=True, live=live))
+    assert next(notifications(waiting)).version == 2, "it is registered by name"
+
+
+def notifications(waiting: Waiting) -> Iterator[Notification]:
+    while data := waiting.take(10_000):
+        yield from (one.notification for one in parse(data))
 
 
 # --- channels

@@ -16,8 +16,25 @@ from coldnotify_matcher.engine.sessions import Session, SessionState
 
 _FIXED_BYTES_MAX = 160
 """Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""
+_MEMBER_BYTES_MAX = 20
+"""Of a session in it that has the object by queries alone, beside its number."""
 
 NOBODY: Mapping[GatewayView, Collection[int]] = {}
+
+
+class _Members:
+    """Sessions that have an object by queries alone, and what they know of it, as a FanOut says it."""
+
+    def __init__(self) -> None:
+        self.numbers = array("I")
+        self.pagings: list[int] = []
+        self.known_since: list[int] = []
+
+    def add(self, session: Session, since: int) -> None:
+        """One more."""
+        self.numbers.append(session.number)
+        self.pagings.append(session.paging)
+        self.known_since.append(max(since, 0))
 
 
 class Index:
@@ -76,8 +93,10 @@ class Index:
             if spared is not None and spared.gateway is gateway:
                 without.add(spared.number)
             numbers = array("I", hearing - without)
-            if numbers:
-                self._send(gateway, obj, numbers, now_ms, complete, urgent=urgent)
+            if numbers and urgent:
+                self._send_urgent(gateway, obj, numbers, now_ms, complete)
+            elif numbers:
+                self._send(gateway, obj, numbers, now_ms, complete)
         if urgent:
             self._tell_catching(obj, spared, now_ms, complete)
         if told:
@@ -104,7 +123,7 @@ class Index:
         clients = self._state.clients
         group = obj.key[: -len(obj.name)]
         for gateway in self._state.gateways.values():
-            numbers = array("I")
+            numbers, members = array("I"), _Members()
             for number in gateway.catching:
                 key = gateway.sessions[number]
                 if not key.startswith(group):
@@ -113,14 +132,38 @@ class Index:
                 session = client.session
                 if session is None or session is spared or session.state is not SessionState.CATCHING:
                     continue
-                # Of a query whose set is not known yet its pages say first who is a member.
-                member = bool(client.queries) and client.queries.settled and bool(client.queries.have(obj.name))
-                if member or client.interested(obj):
+                if client.interested(obj):
                     numbers.append(number)
+                elif client.queries and (since := self._state.members.known_since(client, obj.name)) is not None:
+                    members.add(session, since)
+            # Its gateway may hold a session for live, by what a predecessor had answered: told this as an answer, it
+            # does not pass over what the pages have.
             if numbers:
-                # Its gateway may hold a session for live, by what a predecessor had answered: told this as an answer,
-                # it does not pass over what the pages have.
                 self._send(gateway, obj, numbers, now_ms, complete, urgent=True, answer=True)
+            if members.numbers:
+                self._send(gateway, obj, members.numbers, now_ms, complete, urgent=True, answer=True, members=members)
+
+    def _send_urgent(self, gateway: GatewayView, obj: Obj, numbers: array[int], now_ms: int, complete: int) -> None:
+        """Tell live sessions. In front goes what they are registered for by name, and what they know as a member."""
+        by_name = obj.subscribers.get(gateway)
+        named = set(by_name.numbers) if by_name is not None else set()
+        members, in_turn = _Members(), array("I")
+        for number in numbers:
+            if number in named:
+                continue
+            client = self._state.clients[gateway.sessions[number]]
+            session, since = client.session, self._state.members.known_since(client, obj.name)
+            if session is None or since is None:
+                in_turn.append(number)
+            else:
+                members.add(session, since)
+        named.intersection_update(numbers)
+        if named:
+            self._send(gateway, obj, array("I", named), now_ms, complete, urgent=True)
+        if members.numbers:
+            self._send(gateway, obj, members.numbers, now_ms, complete, urgent=True, members=members)
+        if in_turn:
+            self._send(gateway, obj, in_turn, now_ms, complete)
 
     def _sessions(self, obj: Obj) -> Iterator[tuple[GatewayView, set[int]]]:
         """The live sessions that are registered for the object, by name or by a query, each once."""
@@ -145,9 +188,12 @@ class Index:
         *,
         urgent: bool = False,
         answer: bool = False,
+        members: _Members | None = None,
     ) -> None:
+        """`members`: the same sessions, which have the object by queries alone."""
         sessions = numbers.tobytes()
-        fan_out = gateway.new_item(_bytes_max(obj) + len(sessions)).fan_out
+        more_bytes = 0 if members is None else len(numbers) * _MEMBER_BYTES_MAX
+        fan_out = gateway.new_item(_bytes_max(obj) + len(sessions) + more_bytes).fan_out
         newest = fan_out.newest
         obj.fill_in(newest, self._state.expires_ms(now_ms))
         if answer:
@@ -163,6 +209,9 @@ class Index:
         if urgent:
             fan_out.urgent = True
             self._state.count("urgent_deliveries", len(numbers))
+        if members is not None:
+            fan_out.pagings.extend(members.pagings)
+            fan_out.known_since.extend(members.known_since)
         self._state.count("deliveries", len(numbers))
         self._state.deliver(obj.domain, len(numbers), len(numbers) * (len(obj.name) + len(obj.payload)))
 

@@ -270,6 +270,33 @@ class Memberships:
                     found.setdefault(gateway, set()).update(numbers)
         return found
 
+    def known_since(self, client: Client, name: str) -> int | None:
+        """Since which offset the client knows this object as a member of one of its queries, by all that its session
+        was sent. None: it may not have been told of it.
+
+        The log says who is a member; a session that is sent pages is told that by page and page.
+        """
+        session = client.session
+        if session is None or session.state is SessionState.UNSYNCED:
+            return None
+        known: list[int] = []
+        for hash_ in client.queries.have(name):
+            set_ = client.queries[hash_].set
+            assert set_ is not None, "it has members"
+            since = self.sets.member_since(set_, name)
+            answer = session.answers.get(hash_)
+            if answer is not None:
+                # Members that came since it began come behind it.
+                told = answer.begun and name <= answer.reached and answer.at is not None and since <= answer.at
+            elif session.state is SessionState.CATCHING:
+                cursor = session.answered_at.get(hash_, session.cursor)
+                told = hash_ not in session.doubted and since <= cursor
+            else:
+                told = True
+            if told:
+                known.append(since)
+        return min(known, default=None)
+
     def missed(self, client: Client, cursor: int) -> bool:
         """Whether the client, which has a session, may not have been told something of its sets that lies above."""
         if not client.queries:

@@ -126,7 +126,8 @@ class _Group:
         self.index = QueryIndex()
         self.sets: dict[Query, QuerySet] = {}
         self.by_text: dict[str, QuerySet] = {}
-        self.by_member: dict[str, dict[QuerySet, None]] = {}
+        self.by_member: dict[str, dict[QuerySet, int]] = {}
+        """By name, the sets that have it: since the change at this offset, or one before it."""
         self.evaluation_us_max = 0.0
         """Of all queries together, for one object."""
         self.version = 0
@@ -273,6 +274,10 @@ class Sets:
         if found is not None:
             yield from (set_ for set_ in found.by_member.get(name, ()) if set_.ready)
 
+    def member_since(self, set_: QuerySet, name: str) -> int:
+        """The offset of the change by which this member entered, or, of one that was there before, a later one."""
+        return self._groups[set_.group].by_member[name][set_]
+
     def on_change(
         self, group: str, name: str, before: Description | None, after: Description | None, offset: int
     ) -> list[tuple[QuerySet, SetChange]]:
@@ -300,7 +305,7 @@ class Sets:
             if fits is (name in set_.members):
                 continue
             if fits:
-                self._enter(found, set_, name)
+                self._enter(found, set_, name, offset)
             else:
                 self._leave(found, set_, name)
             if set_.ready:
@@ -362,7 +367,7 @@ class Sets:
                 return settled
         while (current := self._next_pass()) is not None:
             if current.sets and (current.left or current.names):
-                self._evaluate(current, spent, settled)
+                self._evaluate(current, position, spent, settled)
                 if spent():
                     # Of two groups in one partition, the one with dear queries does not keep the other waiting.
                     self._passes[current.group] = self._passes.pop(current.group)
@@ -439,7 +444,7 @@ class Sets:
                 self._passes[group] = _Pass(group, self._objects.names(group), self._waiting.pop(group))
         return next(iter(self._passes.values()), None)
 
-    def _evaluate(self, current: _Pass, spent: Spent, settled: list[QuerySet]) -> None:
+    def _evaluate(self, current: _Pass, position: int, spent: Spent, settled: list[QuerySet]) -> None:
         """Put one object into the sets of a pass that it fits; the next one, or go on with the last."""
         found = self._groups[current.group]
         name = current.name if current.left else current.names.pop()
@@ -465,14 +470,14 @@ class Sets:
                 self._drop(set_)
                 settled.append(set_)
                 continue
-            self._enter(found, set_, name)
+            self._enter(found, set_, name, position - 1)
 
     # --- members and changes
 
-    def _enter(self, found: _Group, set_: QuerySet, name: str) -> None:
+    def _enter(self, found: _Group, set_: QuerySet, name: str, offset: int) -> None:
         set_.members.add(name)
         set_.digest = (set_.digest + object_digest(name)) % MODULUS
-        found.by_member.setdefault(name, {})[set_] = None
+        found.by_member.setdefault(name, {})[set_] = offset
         self.members += 1
         self._members_of[set_.group.partition("/")[0]] += 1
 

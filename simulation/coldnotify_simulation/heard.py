@@ -1,0 +1,138 @@
+"""What sessions are sent of members, held against what they were sent before: P9, as a client of the protocol sees it.
+
+The library passes over a version of an object that it does not know as a member. Another client may not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coldnotify._core.document import Document
+from coldnotify_schemas.digest import digest, sets_digest
+from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
+from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
+from coldnotify_schemas.wire_pb2 import CaughtUp, GatewayFrame, Notification, Registered
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.promises import Broken
+
+
+@dataclass(slots=True)
+class _Query:
+    """What a client has of one."""
+
+    members: set[str] = field(default_factory=set)
+    """All that entered, and those of an answer that is not whole."""
+    answer: set[str] | None = None
+    """Those of an answer that is not whole."""
+    answered: bool = False
+    doubted: bool = False
+    """The client was told to ask for it again, or has to: until it is answered, versions may be of unknown members."""
+
+
+class Heard:
+    """What all clients were sent."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, dict[int, _Query]] = {}
+        """By client and hash."""
+        self._named: dict[str, set[str]] = {}
+        """By client: what it was registered for by name since its connection was made."""
+        self._frames: dict[Link, FrameBuffer] = {}
+        self.judged = 0
+        """So many versions of members."""
+
+    def starts(self, client: Client, document: Document) -> None:
+        """Its process begins with what this document has."""
+        self._queries[client.key] = {
+            query_hash(text): _Query(
+                set(kept.members) | set(kept.answer or ()), answered=text not in document.pending_queries
+            )
+            for text, kept in document.queries.items()
+        }
+
+    def registers(self, client: Client, name: str) -> None:
+        """Its application asks for an object by name."""
+        self._named.setdefault(client.key, set()).add(name)
+
+    def on_received(self, client: Client, link: Link, data: bytes) -> None:
+        """It has taken in these frames."""
+        for body in self._frames[link].feed(data):
+            self._on_frame(client, parse_gateway_frame(body))
+
+    def connects(self, client: Client, link: Link) -> None:
+        """It has a connection, and is about to say Hello."""
+        self._frames = {one: frames for one, frames in self._frames.items() if one.client is not client}
+        self._frames[link] = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._named[client.key] = set(client.wanted)
+        wanted = {query_hash(text) for text in client.queries}
+        queries = self._queries[client.key]
+        self._queries[client.key] = {hash_: one for hash_, one in queries.items() if hash_ in wanted}
+        for hash_ in wanted:
+            self._queries[client.key].setdefault(hash_, _Query())
+        for one in self._queries[client.key].values():
+            one.doubted = False
+            one.answered &= one.answer is None
+            one.answer = None
+
+    def _on_frame(self, client: Client, frame: GatewayFrame) -> None:
+        match frame.WhichOneof("frame"):
+            case "notification":
+                self._on_notification(client, frame.notification)
+            case "registered":
+                self._on_registered(client, frame.registered)
+            case "page_end" if frame.page_end.sets_unknown:
+                for one in self._queries[client.key].values():
+                    one.doubted = True
+            case "caught_up":
+                self._on_caught_up(client, frame.caught_up)
+
+    def _on_notification(self, client: Client, said: Notification) -> None:
+        queries = self._queries[client.key]
+        for one in self._of(client, said.entered):
+            one.members.add(said.name)
+            if one.answer is not None:
+                one.answer.add(said.name)
+        # What left as it was deleted may be said again, where pages begin behind that.
+        if said.name and said.HasField("version") and not said.left:
+            self._judge(client, said)
+        for hash_ in said.left:
+            if hash_ in queries:
+                queries[hash_].members.discard(said.name)
+                if (answer := queries[hash_].answer) is not None:
+                    answer.discard(said.name)
+
+    def _judge(self, client: Client, said: Notification) -> None:
+        queries = self._queries[client.key].values()
+        if not queries or said.name in self._named[client.key] or said.name in client.wanted:
+            return
+        self.judged += 1
+        if not any(said.name in one.members or one.doubted for one in queries):
+            raise Broken(
+                f"P9: {client.name} is sent version {said.version} of {said.name}, and was not told that it is a member"
+            )
+
+    def _on_registered(self, client: Client, said: Registered) -> None:
+        for one in self._of(client, said.begun):
+            one.answer = set()
+        for one in self._of(client, said.answered):
+            if one.answer is not None:
+                one.members, one.answer = one.answer, None
+            one.answered, one.doubted = True, False
+        for one in self._of(client, said.unchanged):
+            one.answer, one.answered, one.doubted = None, True, False
+
+    def _on_caught_up(self, client: Client, said: CaughtUp) -> None:
+        queries = self._queries[client.key]
+        for text in client.queries:
+            queries.setdefault(query_hash(text), _Query())
+        for one in queries.values():
+            one.doubted |= not one.answered or one.answer is not None
+        held = ((hash_, digest(one.members)) for hash_, one in queries.items())
+        if said.HasField("sets_digest") and sets_digest(held) != said.sets_digest:
+            for one in queries.values():
+                one.doubted = True
+
+    def _of(self, client: Client, hashes: Iterable[int]) -> list[_Query]:
+        return [self._queries[client.key].setdefault(hash_, _Query()) for hash_ in hashes]
