@@ -136,9 +136,13 @@ class FromMatcher:
 
     def after_loss(self, view: View, now_s: float) -> list[Output]:
         """Records of this partition are lost, or the matcher had lost sight of us: every session is announced anew."""
-        # A slow one asks once it is drained.
-        there = [session for session in view.sessions.values() if session.state is not State.SLOW]
-        return [output for session in there for output in self.announce(session, now_s)]
+        outputs: list[Output] = []
+        for session in list(view.sessions.values()):
+            if session.state is State.SLOW:
+                session.doubt()
+            else:
+                outputs += self.announce(session, now_s)
+        return outputs
 
     def announce(self, session: Identified, now_s: float) -> list[Output]:
         """Open once more; or the session's end, where its client alone knows where its channels are."""
@@ -163,8 +167,8 @@ class FromMatcher:
 
     def catch_up(self, session: Identified, now_s: float) -> list[Output]:
         """Everything above what the session is complete to; later, if its connection is full."""
-        if session.question.checks and not session.blocked:
-            # The matcher may just have found it not in sync, and then it answers nothing but an Open.
+        if (session.question.checks or session.doubted) and not session.blocked:
+            # The matcher may just have found it not in sync, or lost it: then an Open is what helps.
             return self.announce(session, now_s)
         return self._requests.catch_up(session, now_s)
 
@@ -258,6 +262,8 @@ class FromMatcher:
                 # A new matcher answers an earlier Open once more, or doubts what it has loaded; until asked anew, it
                 # tells the session nothing, of channels neither, which are live while pages of objects are to come.
                 return self.announce(session, now_s)
+            if not opened.in_sync:
+                session.doubt()
             return []
         if opened.in_sync and session.state not in (State.OPENING, State.UNSYNCED):
             if session.question.checks:

@@ -58,6 +58,7 @@ class Identified:
         "describes",
         "descriptions",
         "domain",
+        "doubted",
         "epoch",
         "frames",
         "group",
@@ -114,6 +115,8 @@ class Identified:
         self.state = State.OPENING
         self.opened = False
         """An Opened has come: the epoch is known, acks count."""
+        self.doubted = False
+        """The matcher may not know where it is: it is slow, and is to be announced once it is drained."""
         self.epoch: int | None = hello.epoch if hello.HasField("epoch") else None
         self.complete: int = hello.cursor if hello.HasField("epoch") and hello.HasField("cursor") else NONE
         self.acked: int = self.complete
@@ -206,12 +209,17 @@ class Identified:
     def move(self, event: Event) -> None:
         """The table's step. Leaving LIVE, the session's `complete` is fixed where its partition stands."""
         before, after = self.state, TABLE[self.state][event]
+        self.doubted &= event is not Event.ASK_OPEN
         if before is State.LIVE and after is not State.LIVE:
             self.complete = self.complete_now
             self.view.leave_live(self.number)
         elif after is State.LIVE and before is not State.LIVE:
             self.view.enter_live(self.number, self.peer, names=self.names)
         self.state = after
+
+    def doubt(self) -> None:
+        """The matcher may not know where it is."""
+        self.doubted = self.state is State.SLOW
 
     def hear(self, now_s: float, complete: int = NONE) -> None:
         """Something came from the client: among it, that it has applied all up to `complete`."""

@@ -4,6 +4,7 @@ import pytest
 from coldnotify_gateway.core import State
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
+from coldnotify_schemas.internal_pb2 import Item, Opened
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_DESCRIPTIONS,
     CAPABILITY_NAMES,
@@ -44,8 +45,18 @@ def test_a_slow_session_asks_after_it_is_drained_not_at_the_gap(bench):
     bench.inbox(number=bench.number + 5)
     assert bench.take_requests() == []
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
-    (request,) = bench.take_requests("catch_up")
-    assert request.catch_up.cursor == 3
+    (request,) = bench.take_requests("open")
+    assert (request.open.cursor, request.open.again) == (3, True)
+
+
+@pytest.mark.parametrize(("in_sync", "asked"), [(False, "open"), (True, "catch_up")])
+def test_a_slow_session_that_is_to_be_opened_again_is_so_once_it_is_drained(bench, in_sync, asked):
+    wire = bench.live(complete=3)
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.inbox(Item(opened=Opened(session=1, in_sync=in_sync)))
+    assert bench.take_requests() == []
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    bench.take_requests(asked)
 
 
 def test_a_new_matcher_is_asked_by_those_that_have_waited_for_the_old_one(bench):

@@ -27,7 +27,7 @@ from coldnotify_matcher.engine.operating import Operating
 from coldnotify_matcher.engine.outcome_answers import outcome_answer
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
+from coldnotify_matcher.engine.sessions import NO_ASK, NO_CURSOR, Session, SessionState
 from coldnotify_matcher.engine.superseded_opens import SupersededOpens
 
 REFUSALS_MAX = 500
@@ -144,6 +144,8 @@ class Requests:
         elif kind == "catch_up_channels":
             if session.state is SessionState.UNSYNCED:
                 self._channels.asked(client, session, request.catch_up_channels)
+                if session.ask == NO_ASK:
+                    self._open_again(client, session)
             else:
                 self._channels.catch_up(client, session, request.catch_up_channels, now_ms)
         elif kind == "is_there":
@@ -400,6 +402,7 @@ class Requests:
 
     def _on_catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
         if session.state is SessionState.UNSYNCED:
+            self._open_again(client, session)
             return
         session.page_bytes = request.page_bytes
         same = request.ask == session.ask and request.page == session.page
@@ -417,6 +420,11 @@ class Requests:
         cursor = request.cursor if cursor_counts else NO_CURSOR
         # A page above 0 that we did not send, a predecessor did: the next one goes on from there.
         self._paging.begin(client, session, cursor, session.owed, now_ms, after_page=request.page)
+
+    def _open_again(self, client: Client, session: Session) -> None:
+        """The answer to a question for pages of a session that is sent none: its gateway did not hear so, or took no
+        notice, as the session was slow. Without an answer it would wait, and its client would be deaf meanwhile."""
+        self._state.announce_anew(client, session)
 
     def _on_check_digest(self, client: Client, session: Session, request: internal_pb2.CheckDigest) -> None:
         session.ask = request.ask

@@ -1,6 +1,7 @@
 """Reg-sync: a client says its whole set, in chunks; and the digest that tells whether it has to."""
 
 from coldnotify_matcher.engine.requests import REFUSALS_MAX
+from coldnotify_matcher.engine.sessions import NO_ASK
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX
@@ -23,10 +24,18 @@ def test_not_in_sync_nothing_follows_until_the_last_chunk() -> None:
     assert kinds(items) == ["opened"]
     assert not opened(items)[0].in_sync
 
-    bench.catch_up(None, ask=2, session=2)
     bench.sync(0, "a", session=2)
-
     assert bench.items() == []
+
+
+def test_a_question_for_pages_of_a_session_that_is_sent_none_is_answered_by_a_doubt() -> None:
+    bench = Bench()
+    bench.opened("a")
+    bench.open(["a", "b"], session=2)
+    bench.items()
+    bench.catch_up(None, ask=2, session=2)
+    (told,) = opened(bench.items())
+    assert (told.session, told.ask, told.in_sync) == (2, NO_ASK, False)
 
 
 def test_a_reg_sync_replaces_the_set_and_sends_every_object() -> None:
