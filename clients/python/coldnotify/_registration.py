@@ -34,6 +34,8 @@ class Subscribers(Protocol):
 
     def _members(self, query: Query) -> frozenset[str]: ...
 
+    def _knows_members(self, query: Query) -> bool: ...
+
     def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]: ...
 
     def _current(self, object_id: str) -> "Notification | None": ...
@@ -68,7 +70,7 @@ class Registration:
     @property
     def current(self) -> "Notification | None":
         """What its callbacks were told last, also before a restart: the state file has it. None: they were told
-        nothing yet, the client does not run, or there is no room for it (`newest_bytes_max` of `Notify`)."""
+        nothing yet, the client has not run yet, or there is no room for it (`newest_bytes_max` of `Notify`)."""
         return self._shell._current(self.object_id)
 
     def subscribe(self, callback: Callback) -> Subscription:
@@ -103,13 +105,21 @@ class QueryRegistration:
     @property
     def members(self) -> frozenset[str]:
         """Names of the objects that are members: as the members callbacks are told, or if there are none, as the
-        service said. Empty while the client does not run."""
+        service said. Empty until the client runs first; from then on what it knows, or knew when it was disconnected.
+        """
         return self._shell._members(self._query)
+
+    @property
+    def members_known(self) -> bool:
+        """Whether `members` are all there are, as of what the client was told last. False: the service has not said yet
+        who all of them are, or is being asked again, or callbacks are still to be told; then `members` are those known
+        so far, and an empty set does not say that there are none."""
+        return self._shell._knows_members(self._query)
 
     @property
     def descriptions(self) -> dict[str, dict[str, Any] | None]:
         """How its members are described, by name, as the service said last; None: the object has no description. Empty
-        unless the query was registered with `descriptions`, and while the client does not run."""
+        unless the query was registered with `descriptions`, and until the client runs first."""
         return self._shell._descriptions(self._query)
 
     @property

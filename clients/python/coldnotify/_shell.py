@@ -112,6 +112,8 @@ class Shell:
         self._on_error = on_error
         self._lock = threading.RLock()
         self._driver: Driver | None = None
+        self._ended_driver: Driver | None = None
+        """That of the last run: what was known then can be read until the next one."""
         self._run: Run | None = None
         """There while `_driver` is."""
         self._wishes = Wishes()
@@ -171,6 +173,8 @@ class Shell:
         names = [check_object(name) for name in object_ids]
         with self._lock:
             (self._driver or self._wishes).register_only(set(names))
+            if self._ended_driver is not None:
+                self._ended_driver.register_only(names)
             self._unsubscribe_all(lambda interest: isinstance(interest, str) and interest not in names)
         self._wake()
         return [Registration(self, name) for name in names]
@@ -352,23 +356,34 @@ class Shell:
         self._owner.check()
         with self._lock:
             (self._driver or self._wishes).unregister(interest)
+            if self._ended_driver is not None:
+                self._ended_driver.unregister(interest)
             self._unsubscribe_all(lambda other: other == interest)
         self._wake()
 
     def _current(self, object_id: str) -> Notification | None:
         self._owner.check()
         with self._lock:
-            return None if self._driver is None else self._driver.current(object_id)
+            readable = self._driver or self._ended_driver
+            return None if readable is None else readable.current(object_id)
 
     def _members(self, query: Query) -> frozenset[str]:
         self._owner.check()
         with self._lock:
-            return frozenset() if self._driver is None else self._driver.members(query)
+            readable = self._driver or self._ended_driver
+            return frozenset() if readable is None else readable.members(query)
+
+    def _knows_members(self, query: Query) -> bool:
+        self._owner.check()
+        with self._lock:
+            readable = self._driver or self._ended_driver
+            return readable is not None and readable.knows_members(query)
 
     def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
         self._owner.check()
         with self._lock:
-            return {} if self._driver is None else self._driver.descriptions(query)
+            readable = self._driver or self._ended_driver
+            return {} if readable is None else readable.descriptions(query)
 
     def _subscribe(self, *subscribers: Subscriber) -> Subscription:
         self._owner.check()
@@ -471,13 +486,14 @@ class Shell:
                 for number, subscriber in self._subscribers.items():
                     _join(run.driver, number, subscriber)
                 self._driver, self._run = run.driver, run
+                self._ended_driver = None
         except BaseException:
             self._state.close()
             raise
         return run
 
     def _ended(self) -> None:
-        self._driver = self._run = None
+        self._ended_driver, self._driver, self._run = self._driver, None, None
 
     def _document(self) -> Document:
         data = self._state.read()

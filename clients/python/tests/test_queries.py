@@ -91,7 +91,28 @@ def test_members_and_their_versions(service: FakeService) -> None:
         assert application.told[-1].deleted
         assert [n.object_id for n in application.told] == ["a", "b", "b", "b"], "a is no member any more"
     assert not application.errors
-    assert application.lamps.members == set(), "the client does not run"
+    assert application.lamps.members == {"described"}, "what was known when it was disconnected"
+    assert application.lamps.members_known
+    application.notify.unregister_query(LAMPS)
+    assert (application.lamps.members, application.lamps.members_known) == (set(), False)
+
+
+def test_no_members_and_members_that_are_not_known_yet_differ(service: FakeService, tmp_path: object) -> None:
+    state = State(f"{tmp_path}/state.json")
+    application = Application(service, state)
+    assert (application.lamps.members, application.lamps.members_known) == (set(), False), "it has not run"
+    with application.notify:
+        application.caught_up()
+        assert (application.lamps.members, application.lamps.members_known) == (set(), True)
+        other = application.notify.register_query("Room = 1")
+        assert not other.members_known
+        wait_for(lambda: other.members_known)
+    again = Application(service, state)
+    service.stop()
+    again.notify.connect()
+    assert again.lamps.members_known, "as it was told last, though nobody answers now"
+    assert not again.notify.register_query("Room = 2").members_known
+    again.notify.disconnect()
 
 
 def test_a_restart_tells_what_changed_and_nothing_else(service: FakeService, tmp_path: object) -> None:

@@ -105,6 +105,8 @@ class Agent:
     """All of what it lacks is told, but for channels."""
     channels: AgentChannels = field(init=False)
     closed: Close | None = field(init=False, default=None)
+    waits: bool = field(init=False, default=False)
+    """The service has said that it cannot tell yet what comes next: it is not that there is nothing."""
     stuck: bool = field(init=False, default=False)
     """Members were asked for again and again, and the answers did not come whole: another session may do better."""
 
@@ -222,6 +224,8 @@ class Agent:
                     self._told(frame.missed)
                 case "channels_end":
                     self._channels_end(frame.channels_end)
+                case "wait":
+                    self.waits = True
                 case "close":
                     self.closed = frame.close
         return answer
@@ -255,7 +259,7 @@ class Agent:
             asked = self._ask_for_sets()  # where nothing is doubted, an answer that should have come was lost
         if self._owed:
             return asked
-        self.objects_caught_up = True
+        self.objects_caught_up, self.waits = True, False
         self._times_asked = 0
         if caught_up.HasField("channels_complete"):
             self.channels.caught_up(caught_up.channels_complete)

@@ -24,6 +24,7 @@ from coldnotify_schemas.wire_pb2 import (
     PageEnd,
     Refusal,
     Registered,
+    Wait,
     Welcome,
 )
 from coldnotify_testkit.device_frames import EPOCH
@@ -130,6 +131,15 @@ def test_members_that_were_asked_for_end_the_doubt_when_all_are_answered_or_refu
         [ONE],
         [ONE],
     ]
+
+
+def test_that_the_service_cannot_tell_yet_is_known_until_it_is_caught_up():
+    agent = looking_for("Room = 1")
+    agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS)))
+    agent.receive(said(wait=Wait(seconds=30)) + said(registered=Registered(begun=[ONE])))
+    assert (agent.waits, agent.caught_up) == (True, False)
+    agent.receive(said(registered=Registered(answered=[ONE])) + said(caught_up=CaughtUp(complete=52)))
+    assert (agent.waits, agent.caught_up) == (False, True)
 
 
 def test_an_answer_that_was_lost_is_asked_for_again_and_not_for_ever():

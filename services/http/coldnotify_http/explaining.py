@@ -18,6 +18,7 @@ VERDICTS = {
     "unknown_client": "no client of this name is registered",
     "unknown_object": "nothing of this name was published, and nobody is registered for it",
     "not_registered": "it is not registered for the object",
+    "members_unknown": "which objects its queries have is not known now",
     "never_published": "it is registered, and nothing was published yet",
     "asleep": "it is not connected",
     "refused": "it may not connect: its tenant has as many clients connected as were agreed",
@@ -95,7 +96,8 @@ def _verdict(
         if obj is None:
             return "unknown_object"
         if not obj["client_registered"]:
-            return "not_registered"
+            unknown = any(query["member"] is None for query in obj.get("client_queries", ()))
+            return "members_unknown" if unknown else "not_registered"
         if obj["version"] is None:
             return "never_published"
         if obj["client_applied"]:
@@ -108,10 +110,14 @@ def _verdict(
             if callbacks["state"] == "parked" or callbacks["failures"] or was_told:
                 return _verdict_of_callbacks(callbacks)
         offset = obj["offset"]
-    elif not matcher["lacking"]:
-        return "complete"
-    else:
+    elif matcher["lacking"]:
         offset = None
+    elif matcher.get("queries_unknown"):
+        return "members_unknown"
+    elif matcher.get("queries_missed"):
+        offset = None
+    else:
+        return "complete"
     if not client["online"]:
         return "refused" if matcher.get("refused") else "asleep"
     if client["session_state"] == "unsynced":
@@ -172,6 +178,8 @@ def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str |
             text = f"query {query['query']}: {_MEMBER[query['member']]}; {query['why']}"
     else:
         text = f"the client is registered for {client['registered']} interests and lacks {len(matcher['lacking'])}"
+        if unknown := matcher.get("queries_unknown"):
+            text += f"; which objects {unknown} of its queries have is not known"
     yield {"when_ms": None, "step": "match", "text": text}
 
 
@@ -224,6 +232,9 @@ def _words(verdict: str, client: Row | None, obj: Row | None, matcher: Row) -> s
     words = VERDICTS[verdict]
     if verdict == "unknown_client":
         return f"{words}: it never registered, or was forgotten after a long absence"
+    if verdict == "members_unknown":
+        online = client is not None and client["online"]
+        return f"{words}: {'they are being evaluated' if online else 'they are evaluated when it connects'}"
     if verdict == "refused":
         return f"{words}; it comes back by itself, once others have left or `coldnotify tenant set` has agreed on more"
     if verdict == "asleep" and client is not None:

@@ -61,6 +61,7 @@ CASES: dict[str, dict[str, Any]] = {
     "unknown_client": {"matcher_client": None},
     "unknown_object": {"object": None},
     "not_registered": {"obj": {"client_registered": False}},
+    "members_unknown": {"object_name": None, "object": None, "lacking": [], "queries_unknown": 2},
     "never_published": {"obj": {"version": None, "offset": None, "published_ms": None}},
     "asleep": {"client": ASLEEP},
     "refused": {"client": ASLEEP, "refused": {"when_ms": 8, "reason": "clients_max is 5"}},
@@ -90,6 +91,18 @@ def test_every_verdict_is_reached(verdict: str) -> None:
     assert shown["verdict"] == verdict
     assert shown["words"].startswith(VERDICTS[verdict])
     assert all(event["text"] for event in shown["timeline"])
+
+
+def test_nothing_lacks_and_nothing_is_known_of_queries_differ() -> None:
+    known: dict[str, Any] = {"object_name": None, "object": None, "lacking": []}
+    assert explained(**known, queries_unknown=0, queries_missed=False)["verdict"] == "complete"
+    assert explained(**known, queries_unknown=0, queries_missed=True)["verdict"] == "on_its_way"
+    away = explained(ASLEEP, **known, queries_unknown=1, queries_missed=True)
+    assert (away["verdict"], away["words"].endswith("when it connects")) == ("members_unknown", True)
+    assert any("1 of its queries" in one["text"] for one in away["timeline"])
+    queries = [{"query": "HAS a", "member": None, "why": "not looked into"}]
+    asked = explained(None, {"client_registered": False, "client_queries": queries})
+    assert (asked["verdict"], asked["words"].endswith("being evaluated")) == ("members_unknown", True)
 
 
 def test_a_session_that_is_not_the_one_that_counts_is_about_to_be_displaced() -> None:

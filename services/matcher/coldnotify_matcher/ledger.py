@@ -207,6 +207,8 @@ class Ledger:
                     "gateway_heard_ms": client.session.gateway.heard_ms if client.session is not None else None,
                 }
                 shown["lacking"] = self._lacked(engine, client)
+                shown["queries_unknown"] = sum(not query.settled for query in client.queries.values())
+                shown["queries_missed"] = engine.may_lack_members(client)
             if (refused := engine.refused(prefix + name)) is not None:
                 shown["refused"] = {"when_ms": refused[0], "reason": refused[1]}
             if object_name is not None:

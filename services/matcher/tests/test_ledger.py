@@ -299,3 +299,14 @@ def test_queries_are_held_against_an_object_without_the_workers_lock(
     assert (asked, len(unlocked), set(unlocked)) == (2, 3, {True})
     other = get(port, "/clients/elsewhere/explanation?object=o")[1]["object"]
     assert (other["client_registered"], other["client_applied"]) == (False, False)
+
+
+def test_of_a_client_that_is_away_it_is_said_that_nothing_is_known_of_its_queries(port: int, bench: Bench) -> None:
+    with_query(bench, "NOT HAS a", "unit", 1)
+    online = get(port, "/clients/unit/explanation")[1]
+    assert (online["lacking"], online["queries_unknown"], online["queries_missed"]) == ([], 0, False)
+    bench.leave(session=1, client="unit")
+    bench.version("o", 1)
+    bench.settle()
+    away = get(port, "/clients/unit/explanation")[1]
+    assert (away["lacking"], away["queries_unknown"], away["queries_missed"]) == ([], 1, True)

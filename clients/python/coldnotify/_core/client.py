@@ -202,6 +202,10 @@ class Client:
         """Of a query: as the members callbacks are told, or as the service said if there are none."""
         return self._delivery.queries.members(query)
 
+    def knows_members(self, query: Query) -> bool:
+        """Whether these are all there are, as of what was told last: nothing of the query is to be answered or told."""
+        return query in self._registrations.queries and not self._registrations.is_owed(query)
+
     def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
         """Be told how the members of this query are described, or not."""
         self._delivery.queries.descriptions.ask(query, wanted=wanted)

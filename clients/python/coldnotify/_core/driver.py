@@ -369,6 +369,10 @@ class Driver:
         """Of a query: as the members callbacks are told, or as the service said if there are none."""
         return self._client.members(query)
 
+    def knows_members(self, query: Query) -> bool:
+        """Whether these are all there are, as of what was told last."""
+        return self._client.knows_members(query)
+
     def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
         """Of the members of a query that asks for them, as the service said last; None: the object has none."""
         return self._client.descriptions(query)

@@ -309,7 +309,7 @@ class FromMatcher:
             return []  # it left while it was asked for
         asked = session.question.number, session.pages.due
         if not page.page and page.ask == session.question.number and session.state is State.CATCHING:
-            session.question.worked_on(now_s, self._limits)
+            self._requests.worked_on(session, now_s)
             return []
         if (page.ask, page.page) != asked or not page.page or session.state is not State.CATCHING:
             self._counters.stale_answers += 1

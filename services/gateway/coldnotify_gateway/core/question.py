@@ -127,7 +127,7 @@ class Question:
     def give_up(self) -> None:
         """Nothing is waited for, and nothing was answered: what is asked next is asked as rarely as this would be."""
         self.asked = TABLE[self.asked][Step.GIVEN_UP]
-        self.answer_due_s = NEVER_S
+        self.answer_due_s = self.wait_due_s = NEVER_S
 
     def put_off(self, now_s: float, limits: Limits, beats_handled: int) -> bool:
         """The answer is overdue. Whether that is looked at again later, since the matcher has not got to the question.
@@ -140,8 +140,9 @@ class Question:
         return True
 
     def worked_on(self, now_s: float, limits: Limits) -> None:
-        """The matcher says that it works on the answer."""
+        """The matcher says that it works on the answer. Where that takes long, the client is told Wait."""
         self.answer_due_s = now_s + limits.worked_on_s
+        self.wait_due_s = min(self.wait_due_s, now_s + limits.wait_after_s)
 
     def not_taken(self) -> None:
         """Kafka did not take a request of the session, perhaps this one, or part of it: only asking again helps."""

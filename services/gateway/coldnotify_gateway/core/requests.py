@@ -259,6 +259,11 @@ class Requests:
         """The matcher sends a page of what was asked last; should it not, it is asked again."""
         self._expect(session, Step.EXPECT_PAGE, now_s)
 
+    def worked_on(self, session: Identified, now_s: float) -> None:
+        """The matcher works on what was asked last."""
+        session.question.worked_on(now_s, self._limits)
+        self._timers.look_at(session, now_s)
+
     def _ask(self, session: Identified, step: Step, now_s: float) -> None:
         session.pages.drop()
         self._expect(session, step, now_s)

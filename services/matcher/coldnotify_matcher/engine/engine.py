@@ -334,6 +334,10 @@ class Engine:
         """What is known of an object and a client's queries, without evaluating any."""
         return self.state.members.look(client, name)
 
+    def may_lack_members(self, client: Client) -> bool:
+        """Whether the client may not have applied all that there is of its queries."""
+        return self.state.members.missed(client, client.cursor)
+
     def conflation_interval_ms(self, entry: str) -> int:
         """The present interval of a domain, or of `*`, as the rules name it."""
         return self._conflation.interval_ms(entry)

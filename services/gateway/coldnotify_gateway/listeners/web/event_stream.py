@@ -50,7 +50,7 @@ class Events:
             heard_s = loop.time()
             try:
                 while True:
-                    was_caught_up = agent.caught_up
+                    waited, was_caught_up = agent.waits, agent.caught_up and not agent.waits
                     try:
                         async with asyncio.timeout_at(due_s):
                             data: bytes | None = await connection.take()
@@ -65,11 +65,13 @@ class Events:
                     over = data == b"" or agent.closed is not None or agent.stuck or silent
                     shown = b"".join(_event(one, agent) for one in agent.found)
                     agent.found.clear()
-                    if agent.caught_up and not was_caught_up:
+                    if agent.waits and not waited:
+                        shown += b"event: waiting\ndata: {}\n\n"
+                    if agent.caught_up and not agent.waits and not was_caught_up:
                         shown += b"event: caught-up\ndata: {}\n\n"
                     if stream is None:
                         if over:
-                            return not_answered(agent.closed)
+                            return not_answered(agent.closed, waits=agent.waits)
                         stream = event_stream()
                         await stream.prepare(request)
                         shown = retry() + shown
@@ -78,7 +80,7 @@ class Events:
                         shown += HEARTBEAT
                     if over:
                         # Is it to be refused for good, that is what it hears when it comes back.
-                        shown += unavailable(not_answered(agent.closed))
+                        shown += unavailable(not_answered(agent.closed, waits=agent.waits))
                     if shown:
                         await self._write(stream, shown)
                         due_s = loop.time() + HEARTBEAT_S

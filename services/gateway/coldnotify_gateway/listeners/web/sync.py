@@ -133,7 +133,7 @@ class Sync:
                 if not await self._step(connection, agent, due_s):
                     if streamed is not None:
                         return _broken_off(request, streamed)
-                    return not_answered(agent.closed)
+                    return not_answered(agent.closed, waits=agent.waits)
                 if agent.page_ended:
                     if agent.found:
                         if streamed is None:
@@ -260,10 +260,14 @@ def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:
     return hello, body[len(hello) :]
 
 
-def not_answered(close: Close | None) -> web.Response:
-    """What a session that was closed before it could answer is as an HTTP answer; None: it took too long."""
+def not_answered(close: Close | None, *, waits: bool = False) -> web.Response:
+    """What a session that was closed before it could answer is as an HTTP answer; None: it took too long.
+
+    `waits`: the service has said that it cannot tell yet.
+    """
     if close is None:
-        response = error_response(503, "the service did not answer in time, ask again")
+        words = "cannot tell yet, as it is loading or evaluates queries" if waits else "did not answer in time"
+        response = error_response(503, f"the service {words}, ask again")
         response.headers["Retry-After"] = "1"
         return response
     try:

@@ -285,6 +285,8 @@ def show_end(agent: Agent) -> bytes:
     fields: dict[str, Any] = {"cursor": cursor_of(agent), "in_sync": bool(agent.was_in_sync)}
     if agent.objects_caught_up and not agent.caught_up:
         fields["more"] = True
+    if agent.waits:
+        fields["waiting"] = True
     if agent.refused:
         fields["refused"] = agent.refused
     return msgspec.json.encode(fields)[1:-1]

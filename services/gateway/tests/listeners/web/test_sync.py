@@ -108,7 +108,13 @@ def test_a_matcher_that_is_away(matcher, kafka):
         try:
             status, body, headers = post(gateway, hello("away"), FRAMES_TYPE)
             assert (status, headers["Retry-After"]) == (503, "1"), body
-            assert ask(gateway, "a", client="away")[0] == 503
+            status, answer = ask(gateway, "a", client="away")
+            assert (status, "cannot tell yet" in answer["error"]) == (503, True)
+            looking = f"http://127.0.0.1:{gateway.web_port}/v1/events?domain=animal.observer&group=region-1&object=a"
+            with urllib.request.urlopen(looking, timeout=WAIT_S) as stream:
+                said = [line.decode().strip() for line in stream]
+            assert "event: waiting" in said
+            assert "cannot tell yet" in next(line for line in said if line.startswith("data: {\"error"))
         finally:
             matcher.answering = True
 

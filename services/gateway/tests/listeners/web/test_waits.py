@@ -89,6 +89,7 @@ async def test_a_stream_begins_and_goes_on_while_nothing_can_be_said(monkeypatch
     async with site() as client, client.get("/v1/events", params=LOOK) as answer:
         assert (answer.status, answer.headers["X-Accel-Buffering"]) == (200, "no")
         assert await answer.content.readuntil(b"\n\n") == b"retry: 1000\n\n"
+        assert await answer.content.readuntil(b"\n\n") == b"event: waiting\ndata: {}\n\n"
         for _ in range(3):
             assert await answer.content.readuntil(b"\n\n") == b"event: heartbeat\ndata: {}\n\n"
 
