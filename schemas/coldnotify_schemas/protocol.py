@@ -38,7 +38,8 @@ MESSAGE_BYTES_MAX = 64 * 1024
 MESSAGE_ID_BYTES_MAX = 64
 """Of a message's id, by which its repeats are known: a UUID is 36."""
 REPEATS_KNOWN_OFFSETS = 10_000
-"""A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody."""
+"""A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody,
+while the log has that one."""
 PUBLISHES_UNANSWERED_MAX = 64
 """Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on."""
 CLOCK_AHEAD_S_MAX = 3_600

@@ -83,6 +83,8 @@ class Machine(RuleBasedStateMachine):
         self.numbers = {GATEWAY: 0, OTHER_GATEWAY: 0}
         self.next_session = 1
         self.log_read = 0
+        self.frames_left: int | None = None
+        """So many more frames of pages arrive, before a connection ends; None: it does not."""
 
     # --- publishers
 
@@ -200,6 +202,20 @@ class Machine(RuleBasedStateMachine):
         self.hang_up(client, leaves=False)
         device = self.devices[client]
         self.devices[client] = Device(client, device.wanted, dict.fromkeys(device.wanted, False))
+
+    @rule(client=st.sampled_from(CLIENTS), frames=st.integers(0, 6))
+    def wake_without_cursor(self, client: str, frames: int) -> None:
+        """As after a Welcome that says another epoch: what was settled is, and all is told. After so many frames the
+        connection ends."""
+        self.hang_up(client, leaves=False)
+        self.devices[client].cursor = NONE
+        self.connect(client, GATEWAY, leaves=False)
+        self.commit()
+        self.frames_left = frames
+        for _ in range(3):
+            self.hand_over(GATEWAY, 10_000)
+            self.commit()
+        self.frames_left = None
 
     def close(self, session: Session) -> None:
         session.closed = True
@@ -380,6 +396,18 @@ class Machine(RuleBasedStateMachine):
         """The rest of the set."""
         return []
 
+    def on_frame(self, session: Session, newest: internal_pb2.Newest) -> None:
+        """A frame of a page, which may be the last one that arrives."""
+        self.notify(session, newest)
+        if self.frames_left is not None and session.device.session is session:
+            self.frames_left -= 1
+            if self.frames_left < 0:
+                self.frames_left = None
+                self.hang_up(session.device.name, leaves=False)
+
+    def on_answers(self, session: Session, page: internal_pb2.Page) -> None:
+        """Which answers are whole with this page."""
+
     def on_page_of_queries(self, session: Session, page: internal_pb2.Page) -> None:
         """What a page says of queries, before what it says of the cursor."""
 
@@ -413,8 +441,14 @@ class Machine(RuleBasedStateMachine):
                 self.catch_up(session)
             return
         session.paging = page.paging
+        # As the gateway writes it: answers, that they are whole, what moves the cursor, the page's end.
         for newest in page.newest:
-            self.notify(session, newest)
+            if newest.answer:
+                self.on_frame(session, newest)
+        self.on_answers(session, page)
+        for newest in page.newest:
+            if not newest.answer:
+                self.on_frame(session, newest)
         self.on_page_of_queries(session, page)
         if page.HasField("complete"):
             session.complete = max(session.complete, page.complete)
@@ -501,7 +535,8 @@ class Machine(RuleBasedStateMachine):
 
     def come_to_rest(self) -> None:
         """Faults stop; gateways find out by beats what matchers have lost sight of, and ask again."""
-        for _ in range(30):
+        self.frames_left = None
+        for _ in range(100):  # a page each, at worst
             requests = len(self.bench.log.requests)
             self.bench.settle()
             self.moment(INTERVAL_MS)

@@ -50,7 +50,10 @@ export const MESSAGE_BYTES_MAX = 64 * 1024;
 /** Of a message's id, by which its repeats are known: a UUID is 36. */
 export const MESSAGE_ID_BYTES_MAX = 64;
 
-/** A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody. */
+/**
+ * A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody,
+ * while the log has that one.
+ */
 export const REPEATS_KNOWN_OFFSETS = 10_000;
 
 /** Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on. */

@@ -106,12 +106,16 @@ def page(page: Page, *, names: bool, channels_complete: int = NONE) -> bytes:
 
     `channels_complete`: nothing lacks in channels up to there, and they are live; NONE: it does not say.
     """
-    frames = notifications(list(page.newest), names=names)
+    newest = list(page.newest)
+    answers = next((place for place, one in enumerate(newest) if not one.answer), len(newest))
+    frames = notifications(newest[:answers], names=names)
     if page.begun:
         frames = encode(GatewayFrame(registered=Registered(begun=page.begun))) + frames
     if page.answered or page.refused or page.unchanged:
+        # In front of what moves the cursor: a client that saves it with the set it had would lack who entered before.
         registered = Registered(answered=page.answered, refused=page.refused, unchanged=page.unchanged)
         frames += encode(GatewayFrame(registered=registered))
+    frames += notifications(newest[answers:], names=names)
     if not page.last:
         said = PageEnd(page=page.page, sets_unknown=page.sets_unknown)
         if page.HasField("query"):

@@ -91,6 +91,16 @@ def test_a_page_says_what_it_answers_and_how_far_an_answer_has_come():
     assert (last.caught_up.complete, last.caught_up.sets_digest) == (5, 6)
 
 
+def test_an_answer_is_whole_before_anything_moves_the_cursor():
+    """A client that saves its cursor with each frame would lack who entered before, and not ask for them."""
+    answer, change = Newest(name="a", answer=True, entered=[7]), Newest(name="b", offset=3, entered=[7])
+    page = Page(page=1, newest=[answer, change], begun=[7], answered=[7], last=True, complete=3)
+    begun, told, answered, changed, caught_up = parse(encoding.page(page, names=True))
+    assert list(begun.registered.begun) == list(answered.registered.answered) == [7]
+    assert (told.notification.name, changed.notification.name) == ("a", "b")
+    assert caught_up.HasField("caught_up")
+
+
 def test_further_parts_of_an_answer_are_notifications_only():
     answered = Answered(request=3, refused=[Refusal(object="b", reason="full")], newest=[Newest(name="a", answer=True)])
     first, second = parse(encoding.answer(answered, names=True))

@@ -67,15 +67,22 @@ class Paging:
         self._answers.begin_anew(session)
         self.send(client, session, now_ms)
 
-    def owe(self, session: Session, queries: Mapping[int, wire_pb2.Query], new: Iterable[int]) -> None:
-        """The members of these queries are to be told, with the next pages. `new`: they were not registered before."""
+    def owe(
+        self, session: Session, queries: Mapping[int, wire_pb2.Query], new: Iterable[int], *, goes_on: bool
+    ) -> None:
+        """The members of these queries are to be told, with the next pages. `new`: they were not registered before.
+
+        `goes_on`: what the client says to have reached may count. Where the answer has begun in this session it does
+        not: the client may have said so before it heard that.
+        """
         fresh = set(new)
         for hash_, query in queries.items():
+            reached = query.reached if goes_on and hash_ not in session.begun else ""
             session.answers[hash_] = Answer(
                 new=hash_ in fresh,
                 held=query.held if query.HasField("held") else None,
-                reached=query.reached,
-                at=query.reached_at if query.reached else None,
+                reached=reached,
+                at=query.reached_at if reached else None,
             )
 
     def settle(self, now_ms: int) -> None:

@@ -39,6 +39,7 @@ class QueryAnswers:
             # Nobody checked its record.
             if registered.why_never and registered.hash not in session.answers:
                 self._refuse(page, client, registered, registered.why_never)
+        session.begun.intersection_update(client.queries)
         while session.answers:
             hash_, answer = next(iter(session.answers.items()))
             query = client.queries.get(hash_)
@@ -54,8 +55,7 @@ class QueryAnswers:
             set_ = query.set
             assert set_ is not None, "a session waits until its sets are known"
             answer.new = query.is_new = False
-            if answer.reached and not answer.begun and (answer.at is None or set_.difference(answer.at) is None):
-                # What has changed since the client's part of the answer was told is not known any more.
+            if answer.reached and not answer.begun and not _goes_on(set_, answer.at, session.cursor):
                 answer.reached, answer.at = "", None
             if answer.at is None:
                 answer.at = self._state.position - 1
@@ -96,6 +96,7 @@ class QueryAnswers:
             answer.begun = True
             if not answer.reached:
                 page.begun.append(hash_)
+                session.begun.add(hash_)
             answer.names = sorted((name for name in set_.members if name > answer.reached), reverse=True)
         size = sum(newest.ByteSize() for newest in page.newest) if page.newest else 0
         while answer.names:
@@ -131,3 +132,9 @@ class QueryAnswers:
         self._state.changed[client] = None
         self._state.count("queries_refused")
         page.refused.append(wire_pb2.Refusal(query=query.hash, reason=reason))
+
+
+def _goes_on(set_: QuerySet, at: int | None, cursor: int) -> bool:
+    """Whether an answer of which a part was told as of `at` can go on: what has changed since is known, and is told
+    behind the answer. Below the cursor it would be told too late, as the answer's end settles the registration."""
+    return at is not None and at >= cursor and set_.difference(at) is not None

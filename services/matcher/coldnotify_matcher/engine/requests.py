@@ -213,7 +213,9 @@ class Requests:
         registered, refused = self._register_all(offset, client, session, request.register)
         if request.queries or request.unregister_queries:
             self._unregister_queries(offset, client, request.unregister_queries)
-            refused += self._register_queries(offset, client, session, request.queries)
+            # What was reached is as of an offset, which is one of this log only in its epoch.
+            goes_on = request.epoch == self._state.epoch
+            refused += self._register_queries(offset, client, session, request.queries, goes_on=goes_on)
         positions: list[wire_pb2.ChannelPosition] = []
         if client.channels or request.channels or request.unregister_channels or request.channels_ask:
             refused_channels, positions = self._channels.open(offset, client, session, request)
@@ -308,7 +310,9 @@ class Requests:
     ) -> None:
         registered, refused = self._register_all(offset, client, session, request.objects)
         if request.queries:
-            refused += self._register_queries(offset, client, session, request.queries)
+            # A session without a cursor is told all answers unasked: one may have begun, perhaps by a predecessor.
+            goes_on = session.complete != NO_CURSOR
+            refused += self._register_queries(offset, client, session, request.queries, goes_on=goes_on)
         answer = internal_pb2.Answered(
             session=session.number, request=request.request, refused=refused, digest=client.digest
         )
@@ -383,7 +387,8 @@ class Requests:
         before = set(client.registrations()) if client.tells_unsettled else None
         _, refused = self._register_all(offset, client, session, wanted_names)
         self._unregister_queries(offset, client, client.queries.keys() - set(map(query_hash, texts)))
-        refused += self._register_queries(offset, client, session, [wire_pb2.Query(text=text) for text in texts])
+        queries = [wire_pb2.Query(text=text) for text in texts]
+        refused += self._register_queries(offset, client, session, queries, goes_on=False)
         positions: list[wire_pb2.ChannelPosition] = []
         if client.channels or channels or session.channels is not None:
             refused_channels, positions = self._channels.sync(offset, client, session, channels)
@@ -508,9 +513,12 @@ class Requests:
         self._note_changed(offset, client)
 
     def _register_queries(
-        self, offset: int, client: Client, session: Session, queries: Iterable[wire_pb2.Query]
+        self, offset: int, client: Client, session: Session, queries: Iterable[wire_pb2.Query], *, goes_on: bool
     ) -> list[wire_pb2.Refusal]:
-        """Register the client for queries, each of which is then owed an answer. Returns the refused ones."""
+        """Register the client for queries, each of which is then owed an answer. Returns the refused ones.
+
+        `goes_on`: see `Paging.owe`.
+        """
         refused, owed, new = [], {}, []
         for query in queries:
             hash_ = query_hash(query.text)
@@ -528,7 +536,7 @@ class Requests:
             if hash_ in client.queries:
                 owed[hash_] = query
         self._note_changed(offset, client)
-        self._paging.owe(session, owed, new)
+        self._paging.owe(session, owed, new, goes_on=goes_on)
         self._state.members.changed(client)
         return refused
 

@@ -66,6 +66,9 @@ class Session:
     """Objects whose newest version is to be told whatever the cursor says, and whoever published it."""
     answers: "dict[int, Answer]" = field(default_factory=dict)
     """By hash: queries whose members are all to be told. The first of them is being told."""
+    begun: set[int] = field(default_factory=set)
+    """By hash: queries of whose answers its client was told that they begin. It then forgets what it has said to have
+    reached, and may have said so before it heard."""
     answered_at: dict[int, int] = field(default_factory=dict)
     """By hash: queries that were answered since the session began to be caught up, and up to which offset what changes
     in their sets has been told since."""

@@ -46,6 +46,8 @@ class Held:
     members: set[str] = field(default_factory=set)
     answer: set[str] | None = None
     """What has come of an answer that has begun."""
+    reached: tuple[str, int] | None = None
+    """How far that need not come again."""
     pending: bool = True
     said: bool = False
     """The service has it, and will answer."""
@@ -157,16 +159,29 @@ class Querying(Machine):
         self.queries[client] = {hash_: Held() for hash_ in self.queries[client]}
         self.descriptions[client].clear()
 
+    @rule(client=st.sampled_from(CLIENTS), frames=st.integers(0, 6))
+    def wake_without_cursor(self, client: str, frames: int) -> None:
+        for held in self.queries[client].values():
+            held.answer = held.reached = None
+        super().wake_without_cursor(client, frames)
+
     def said(self, held: Held, hash_: int) -> wire_pb2.Query:
         (text,) = (text for text in QUERIES if query_hash(text) == hash_)
-        return wire_pb2.Query(text=text, held=digest(held.members) if held.in_doubt else None)
+        if held.in_doubt or held.reached is None:
+            held.answer = held.reached = None
+            return wire_pb2.Query(text=text, held=digest(held.members) if held.in_doubt else None)
+        self.counted["reached"] += 1
+        name, at = held.reached
+        return wire_pb2.Query(text=text, reached=name, reached_at=at)
 
     @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from([GATEWAY, OTHER_GATEWAY]), leaves=st.booleans())
     def connect(self, client: str, gateway: int, leaves: bool) -> None:
         if leaves:
             self.hang_up(client, leaves=True)
         for held in self.queries[client].values():
-            held.said, held.answer = False, None
+            held.said = False
+            if held.reached is None:
+                held.answer = None
         super().connect(client, gateway, leaves=False)
 
     def describes(self, device: Device) -> bool:
@@ -190,7 +205,7 @@ class Querying(Machine):
 
     def queries_to_sync(self, session: Session) -> list[str]:
         for held in self.queries[session.device.name].values():
-            held.pending, held.said, held.in_doubt, held.answer = True, True, False, None
+            held.pending, held.said, held.in_doubt, held.answer, held.reached = True, True, False, None, None
         return [self.said(held, hash_).text for hash_, held in self.queries[session.device.name].items()]
 
     def on_set_durable(self, session: Session) -> None:
@@ -208,7 +223,7 @@ class Querying(Machine):
         }
         if owed:
             for held in owed.values():
-                held.said, held.answer = True, None
+                held.said = True
             said = wire_pb2.Register(request=9, queries=[self.said(held, hash_) for hash_, held in owed.items()])
             described = self.describes(device)
             self.bench.request(session.number, device.name, session.gateway, register=said, descriptions=described)
@@ -290,10 +305,10 @@ class Querying(Machine):
             for hash_ in page.begun:
                 held = self.queries[session.device.name].get(hash_)
                 if held is not None:
-                    held.answer = set()
+                    held.answer, held.reached = set(), None
         super().on_page(gateway, page)
 
-    def on_page_of_queries(self, session: Session, page: internal_pb2.Page) -> None:
+    def on_answers(self, session: Session, page: internal_pb2.Page) -> None:
         device = session.device
         if device.session is not session:
             return
@@ -307,17 +322,26 @@ class Querying(Machine):
                         assert held.crossing, "an answer has a beginning"
                         continue
                     self.counted["whole"] += 1
-                    held.members, held.answer = held.answer, None
+                    held.members, held.answer, held.reached = held.answer, None, None
                 else:
                     self.counted["unchanged"] += 1
                 held.pending = held.in_doubt = False
+
+    def on_page_of_queries(self, session: Session, page: internal_pb2.Page) -> None:
+        device = session.device
+        if device.session is not session:
+            return
+        queries = self.queries[device.name]
+        answered = queries.get(page.query) if page.HasField("query") else None
+        if answered is not None and answered.answer is not None:
+            answered.reached = page.reached, page.reached_at
         fits = page.sets_digest == sets_digest((hash_, digest(held.members)) for hash_, held in queries.items())
         if page.sets_unknown or (page.HasField("sets_digest") and not fits):
             self.counted["doubts"] += 1
             for held in queries.values():
                 if not held.pending:
                     held.pending = held.in_doubt = True
-                    held.said, held.answer = False, None
+                    held.said, held.answer, held.reached = False, None, None
         elif page.HasField("sets_digest"):
             for held in queries.values():
                 if held.in_doubt:
