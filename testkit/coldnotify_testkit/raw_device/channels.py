@@ -1,0 +1,228 @@
+"""What the device does with what it is told of channels. See docs/protocol.md, "Channels"."""
+
+from collections.abc import Iterable
+
+from coldnotify_schemas import wire_pb2 as wire
+
+from coldnotify_testkit.raw_device.application import Application, Gap
+from coldnotify_testkit.raw_device.hashes import channel_hash
+from coldnotify_testkit.raw_device.operations import UNREGISTER, Operations, Stage
+from coldnotify_testkit.raw_device.state import BEGINNING, ChannelState, Interest, State, channel
+
+_SINCE = {
+    "now": wire.SINCE_NOW, "oldest": wire.SINCE_OLDEST, "newest": wire.SINCE_NEWEST, "time": wire.SINCE_TIME,
+}  # fmt: skip
+_ASKED = (Stage.UNSENT, Stage.SENT)
+
+
+class NotFollowing(Exception):
+    """The session has to end: what the service tells does not follow what is known. The next Hello says where it is."""
+
+
+class Channels:
+    """Positions, and the cursor of all of them."""
+
+    def __init__(self, state: State, operations: Operations, application: Application) -> None:
+        self._state = state
+        self._operations = operations
+        self._application = application
+        self._by_hash = {channel_hash(text): text for text in state.channels}
+        self.live = False
+        """All that lacked has come in this session."""
+        self._caught_up: set[str] = set()
+        """Pending channels of which all has come, and which wait for the cursor to be where they are."""
+        self._begins_anew: set[str] = set()
+        """Channels whose position may be none of this log: a Missed that says so makes it void, once."""
+
+    def begin_session(self) -> None:
+        """Nothing is known of what comes."""
+        self.live = False
+        self._caught_up.clear()
+        self._begins_anew.clear()
+
+    # What the application wants
+
+    def want(self, name: str, attributes: Iterable[str], since: str, at: int) -> None:
+        """A channel is wanted from here on. With other attributes than before it stays where it is."""
+        text = "\0".join([name, *sorted(set(attributes))])
+        if text in self._state.channels:
+            return
+        one = ChannelState(since=since, at=at)
+        for other in [other for other in self._state.channels if other.partition("\0")[0] == name]:
+            old = self._state.channels[other]
+            if not old.since:
+                one = ChannelState(position=self._known(other), told=old.told, lost=old.lost)
+            self.want_no_more(other)
+        self._state.channels[text] = one
+        self._by_hash[channel_hash(text)] = text
+        self._operations.ask(channel(text))
+
+    def want_no_more(self, text: str) -> None:
+        """And not any more."""
+        del self._state.channels[text], self._by_hash[channel_hash(text)]
+        self._caught_up.discard(text)
+        self._operations.ask(channel(text), UNREGISTER)
+        if not self._state.channels:
+            self._state.channels_cursor = None
+
+    def of(self, name: str) -> str | None:
+        """The text of the channel of this name."""
+        return next((text for text in self._state.channels if text.partition("\0")[0] == name), None)
+
+    # What the device says
+
+    def said(self, text: str) -> wire.Channel:
+        """The channel, as it is registered."""
+        one = self._state.channels[text]
+        name, *attributes = text.split("\0")
+        if one.since:
+            return wire.Channel(name=name, attributes=attributes, since=_SINCE[one.since], at=one.at)
+        position = self._known(text)
+        if position == BEGINNING:
+            return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_BEGINNING)
+        self._begins_anew.add(text)
+        return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_POSITION, at=position)
+
+    def leave_all(self) -> None:
+        """All of them become pending: the whole set is said anew."""
+        for text in self._state.channels:
+            self._leave(text)
+
+    # What the service says
+
+    def epoch(self, epoch: int) -> None:
+        """The service said which log it is. What is known of another one is void."""
+        state = self._state
+        had_cursor, before = state.channels_cursor is not None, state.channels_epoch
+        state.channels_epoch, state.channels_cursor = epoch, None
+        if not had_cursor and before in (None, epoch):
+            return
+        for text, one in state.channels.items():
+            if not one.since:
+                one.position, one.told, one.lost = BEGINNING, None, True
+                if self._operations.stage(channel(text)) is None:
+                    self._operations.ask(channel(text), stage=Stage.CONFIRMED)
+        if not had_cursor:
+            raise NotFollowing("positions that this session has said are of another log")
+
+    def positions(self, positions: Iterable[wire.ChannelPosition], asked: Iterable[Interest]) -> None:
+        """Where channels of this answer begin."""
+        for said in positions:
+            text = self._by_hash.get(said.channel)
+            if text is not None and channel(text) in asked and self._state.channels[text].since:
+                one = self._state.channels[text]
+                one.since, one.at = "", 0
+                one.position = said.position if said.HasField("position") else BEGINNING
+
+    def message(self, said: wire.Message) -> None:
+        """A Message."""
+        text = self._by_hash.get(said.channel)
+        if text is not None and self._listens(text):
+            known = self._known(text)
+            if said.offset > known:
+                self._check(text, known, said.offset - said.back)
+                self._tell_loss(text, said.offset)
+                self._application.message(text.partition("\0")[0], said.offset, said.id, said.payload)
+                self._told(text, said.offset)
+        if not said.paged:
+            self.complete(said.offset)
+
+    def missed(self, said: wire.Missed) -> None:
+        """A Missed."""
+        text = self._by_hash.get(said.channel)
+        if text is not None and self._listens(text):
+            one, known = self._state.channels[text], self._known(text)
+            is_void = said.reason == wire.LOST and not said.HasField("after")
+            if is_void and not one.lost and text in self._begins_anew and said.before - 1 < known:
+                # It was no position of this log: what was known counts no more.
+                self._leave(text)
+                one.position, one.told, one.lost = BEGINNING, None, True
+                known = BEGINNING
+            self._begins_anew.discard(text)
+            if is_void and one.lost:
+                self._tell_loss(text, said.before)
+            elif said.before - 1 > known:
+                if said.HasField("after"):
+                    self._check(text, known, said.after)
+                if not is_void:
+                    self._tell_loss(text, said.before)
+                after = said.after if said.HasField("after") else None
+                gap = Gap(after, said.before, wire.Reason.Name(said.reason).removeprefix("REASON_").lower())
+                self._application.missed(text.partition("\0")[0], gap)
+                self._told(text, said.before - 1)
+        if not said.paged:
+            self.complete(said.before - 1)
+
+    def complete(self, complete: int) -> None:
+        """All up to there has come, of all channels that are not pending."""
+        state = self._state
+        if complete >= 0 and (state.channels_cursor is None or complete > state.channels_cursor):
+            state.channels_cursor = complete
+        self._settle()
+
+    def caught_up(self, complete: int | None) -> None:
+        """All that lacked has come, of all channels that are confirmed."""
+        self.live = True
+        for text, one in self._state.channels.items():
+            if self._operations.stage(channel(text)) is Stage.CONFIRMED and not one.since:
+                self._caught_up.add(text)
+                known = self._known(text) if complete is None else max(complete, self._known(text))
+                self._tell_loss(text, known + 1)
+        if complete is not None:
+            self.complete(complete)
+        self._settle()
+
+    # One channel
+
+    def _listens(self, text: str) -> bool:
+        """Whether it is known where it begins, and the service has been told so."""
+        return not self._state.channels[text].since and self._operations.stage(channel(text)) not in _ASKED
+
+    def _known(self, text: str) -> int:
+        """All up to there is known."""
+        one = self._state.channels[text]
+        known = [BEGINNING if one.told is None else one.told]
+        if one.position is not None:
+            known.append(one.position)
+        elif self._state.channels_cursor is not None:
+            known.append(self._state.channels_cursor)
+        return max(known)
+
+    def _leave(self, text: str) -> None:
+        """It is pending from here on: the cursor says nothing of it, its position does."""
+        one = self._state.channels[text]
+        self._caught_up.discard(text)
+        if not one.since and one.position is None:
+            one.position = self._known(text)
+
+    def _check(self, text: str, known: int, after: int) -> None:
+        """Whether nothing lies between what is known and what comes. Raises NotFollowing."""
+        if after > known:
+            self._leave(text)
+            self._operations.ask(channel(text))
+            raise NotFollowing(f"{text!r}: what comes follows {after}, and only all up to {known} is known")
+
+    def _tell_loss(self, text: str, before: int) -> None:
+        """If the application is still to be told that the log is another one, it is told now."""
+        one = self._state.channels[text]
+        if one.lost:
+            one.lost = False
+            self._application.missed(text.partition("\0")[0], Gap(None, before, "lost"))
+            if before - 1 > BEGINNING:
+                self._told(text, before - 1)
+
+    def _told(self, text: str, offset: int) -> None:
+        one = self._state.channels[text]
+        one.told = offset
+        if one.position is not None:
+            one.position = max(one.position, offset)
+
+    def _settle(self) -> None:
+        """Those that are as far as the cursor are not pending any more."""
+        cursor = self._state.channels_cursor
+        for text in sorted(self._caught_up) if cursor is not None else ():
+            one = self._state.channels[text]
+            if one.position is None or cursor is None or one.position <= cursor:
+                one.position = None
+                self._caught_up.discard(text)
+                self._operations.settle(channel(text))

@@ -1,0 +1,625 @@
+"""The device's core: bytes from a gateway in, bytes for it out, and what the application wants. No I/O, no clock.
+
+One session after the other, from Hello to its end. What is to be on disk before a frame leaves, is: `bytes_to_send`
+writes the state first. With `saves_each_frame` it is written behind each frame that comes, too, so that a crash at any
+moment leaves what the document says of that moment.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
+
+from coldnotify_testkit.raw_device.application import Application
+from coldnotify_testkit.raw_device.channels import Channels, NotFollowing
+from coldnotify_testkit.raw_device.hashes import MODULUS, channel_hash, crc, name_hash, query_hash
+from coldnotify_testkit.raw_device.objects import Objects
+from coldnotify_testkit.raw_device.operations import REGISTER, UNREGISTER, Operations, Stage
+from coldnotify_testkit.raw_device.publishes import Publishes
+from coldnotify_testkit.raw_device.state import Disk, Interest, State, channel, decode, object_, query
+from coldnotify_testkit.raw_device.state import encode as encode_state
+
+GATEWAY_FRAME_BYTES_MAX = 256 * 1024
+IN_FRAME_MAX = 64
+TEXTS_BYTES_MAX = 16 * 1024
+"""Of names and texts together in a frame; the document allows twice as many, half of them texts of queries."""
+REQUESTS_MAX = 4
+
+
+class Names(NamedTuple):
+    """Who this is."""
+
+    domain: str
+    group: str
+    client: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """All in seconds. The document's, unless a test is in a hurry."""
+
+    welcome_s: float = 30.0
+    answer_s: float = 30.0
+    ack_delay_s: float = 1.0
+    keepalive_s: int = 60
+    silence_extra_s: float = 10.0
+
+
+@dataclass(slots=True)
+class _Request:
+    """Operations, or what is said to be settled, that wait for an answer."""
+
+    operations: Mapping[Interest, int]
+    settled: frozenset[Interest]
+    said_s: float
+
+
+class Device:
+    """The client's side. `over` says why a session is to end; its connection is to be closed then."""
+
+    def __init__(
+        self,
+        names: Names,
+        disk: Disk,
+        application: Application,
+        timing: Timing = Timing(),
+        *,
+        saves_each_frame: bool = True,
+    ) -> None:
+        self._names = names
+        self._disk = disk
+        self._timing = timing
+        self._saves_each_frame = saves_each_frame
+        kept = disk.read()
+        self._saved = kept
+        self.state = State() if kept is None else decode(kept)
+        self.operations = Operations(self.state)
+        self.objects = Objects(self.state, self.operations, application)
+        self.channels = Channels(self.state, self.operations, application)
+        self.publishes = Publishes(application)
+        self._application = application
+        self._out = bytearray()
+        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self.connected = False
+        self.over: str | None = None
+        self.code: int | None = None
+        """Of the Close that came."""
+        self.caught_up = False
+        """A CaughtUp has come in this session."""
+        self._begin(0.0)
+
+    def _begin(self, now: float) -> None:
+        self._out.clear()
+        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self.over = self.code = None
+        self.caught_up = self._welcomed = self._in_sync = False
+        self._begun_s = self._sent_s = self._heard_s = now
+        self._pinged_s: float | None = None
+        self._wait_until_s = now
+        self._synced_s: float | None = None
+        self._said: Mapping[Interest, int] = {}
+        """What the next Welcome confirms."""
+        self._requests: dict[int, _Request] = {}
+        self._request = 0
+        self._confirmed_s: dict[Interest, float] = {}
+        """Objects, since when they wait for their Notification."""
+        self._says_all = False
+        self._page = self._channels_page = 0
+        self._acked = self.state.cursor
+        self._channels_acked = self.state.channels_cursor
+        self._ack_due_s: float | None = None
+        self._used: dict[int, str] = {}
+        self._by_names = False
+        self._asked_kinds = self._asked_descriptions = False
+        self.operations.begin_session()
+        self.objects.begin_session()
+        self.channels.begin_session()
+        self.publishes.begin_session()
+
+    # What the application wants
+
+    def register(self, name: str) -> None:
+        """An object by its name. Who registers is told, also what was told for another reason."""
+        if name not in self.state.objects:
+            self.state.objects.add(name)
+            self.state.again.add(name)
+            self.operations.ask(object_(name))
+
+    def unregister(self, name: str) -> None:
+        """It is not wanted any more."""
+        if name in self.state.objects:
+            self.state.objects.discard(name)
+            self.state.again.discard(name)
+            self.operations.ask(object_(name), UNREGISTER)
+            self.objects.forget([name])
+
+    def register_query(self, text: str, *, described: bool = False) -> None:
+        """All objects that fit."""
+        if text not in self.state.queries:
+            self.objects.want(text, described=described)
+            self.operations.ask(query(text))
+            if described and self.connected and not self._asked_descriptions:
+                self._end("the next session asks for descriptions")
+
+    def unregister_query(self, text: str) -> None:
+        """They are not wanted any more."""
+        if text in self.state.queries:
+            self.objects.want_no_more(text)
+            self.operations.ask(query(text), UNREGISTER)
+
+    def subscribe(self, name: str, attributes: Iterable[str] = (), since: str = "now", at: int = 0) -> None:
+        """A channel."""
+        self.channels.want(name, attributes, since, at)
+
+    def unsubscribe(self, name: str) -> None:
+        """It is not wanted any more."""
+        text = self.channels.of(name)
+        if text is not None:
+            self.channels.want_no_more(text)
+
+    @property
+    def settled(self) -> bool:
+        """Caught up, and nothing is pending."""
+        live = self.channels.live or not self.state.channels
+        return self.connected and self.caught_up and live and not self.state.pending
+
+    # A connection
+
+    def connect(self, now: float) -> None:
+        """There is one: Hello."""
+        self._begin(now)
+        self.connected = True
+        self._say_hello(now)
+
+    def disconnect(self) -> None:
+        """It is gone."""
+        self.connected = False
+
+    def say_bye(self, now: float) -> None:
+        """The last thing to be said."""
+        if self.connected and self.over is None and self._welcomed:
+            self._send_ack(now, hurry=True)
+            self._send(wire.ClientFrame(bye=wire.Bye()), now)
+        self._end("bye")
+
+    def bytes_to_send(self, now: float) -> bytes:
+        """What is to leave now. The state is on disk before."""
+        if self.connected and self.over is None and self._in_sync:
+            self._send_requests(now)
+            self._send_settled(now)
+            while (publish := self.publishes.next(now)) is not None:
+                self._send(wire.ClientFrame(publish=publish), now)
+        if self.connected and self.over is None:
+            self._send_ack(now)
+        self.save()
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def save(self) -> None:
+        """The state is on disk."""
+        data = encode_state(self.state)
+        if data != self._saved:
+            self._disk.write(data)
+            self._saved = data
+
+    def receive(self, data: bytes, now: float) -> bool:
+        """What came. Whether the session goes on."""
+        self._heard_s, self._pinged_s = now, None
+        try:
+            for body in self._frames.feed(data):
+                if self.over is not None or not self.connected:
+                    break
+                self._on_frame(parse_gateway_frame(body), now)
+                if self._saves_each_frame:
+                    self.save()
+        except (FrameError, NotFollowing) as error:
+            self._end(str(error))
+        return self.over is None
+
+    def tick(self, now: float) -> None:
+        """What is due: asked again, given up."""
+        if not self.connected or self.over is not None:
+            return
+        timing = self._timing
+        if not self._welcomed:
+            if now >= max(self._begun_s, self._wait_until_s) + timing.welcome_s:
+                self._end("no Welcome")
+            return
+        again_s = now - timing.answer_s
+        if now >= self._wait_until_s:
+            for number, request in list(self._requests.items()):
+                if request.said_s <= again_s:
+                    del self._requests[number]
+                    self._ask_again(request)
+            if self._synced_s is not None and self._synced_s <= again_s:
+                self._sync(now)
+            for interest, since_s in list(self._confirmed_s.items()):
+                if self.operations.stage(interest) is not Stage.CONFIRMED:
+                    del self._confirmed_s[interest]
+                elif since_s <= again_s:
+                    del self._confirmed_s[interest]
+                    self.operations.put([interest], Stage.UNSENT)
+        if self._pinged_s is not None:
+            if now >= self._pinged_s + 1.5 * timing.keepalive_s + timing.silence_extra_s:
+                self._end("silence")
+        elif now >= min(self._sent_s, self._heard_s) + timing.keepalive_s:
+            agreed = self._in_sync and self.operations.all_confirmed
+            self._send(wire.ClientFrame(ping=wire.Ping(digest=self._digest() if agreed else None)), now)
+            self._pinged_s = self._heard_s = now
+
+    # Hello and Welcome
+
+    def _say_hello(self, now: float) -> None:
+        state = self.state
+        pending = self.operations.at(Stage.UNSENT)
+        fits = len(pending) <= IN_FRAME_MAX and sum(_size(one) for one in pending) <= TEXTS_BYTES_MAX
+        said = pending if fits else []
+        self._said = self.operations.put(said, Stage.SENT)
+        queries = any(one.kind == "query" for one in pending) or bool(state.queries)
+        self._asked_kinds = queries or any(one.kind == "channel" for one in pending)
+        self._asked_descriptions = any(one.described for one in state.queries.values())
+        capabilities: int = wire.CAPABILITY_NONE
+        if self._asked_kinds or not self._use([*state.objects, *(one.text for one in pending if one.kind == "object")]):
+            self._by_names = True
+            capabilities |= wire.CAPABILITY_NAMES
+        if self._asked_kinds:
+            capabilities |= wire.CAPABILITY_QUERIES
+        if self._asked_descriptions:
+            capabilities |= wire.CAPABILITY_DESCRIPTIONS
+        registers = self.operations.at(*Stage, operation=REGISTER)
+        state.unsettled |= bool(registers)
+        if state.unsettled and fits:
+            capabilities |= wire.CAPABILITY_UNSETTLED
+            self.operations.held.update(registers)
+        self._says_all = state.unsettled and not fits
+        register, unregister = _split(said, state.pending)
+        hello = wire.Hello(
+            protocol=1,
+            capabilities=capabilities,
+            domain=self._names.domain,
+            group=self._names.group,
+            client=self._names.client,
+            digest=self._digest(),
+            register=_names(register),
+            unregister=_names(unregister),
+            epoch=state.epoch,
+            cursor=state.cursor,
+            keepalive_s=self._timing.keepalive_s,
+            queries=self._queries(register),
+            unregister_queries=_hashes(unregister, "query"),
+            channels=self._channels(register),
+            unregister_channels=_hashes(unregister, "channel"),
+        )
+        if state.channels and state.channels_cursor is not None and state.channels_epoch is not None:
+            hello.channels_epoch, hello.channels_cursor = state.channels_epoch, state.channels_cursor
+        self._send(wire.ClientFrame(hello=hello), now)
+
+    def _on_welcome(self, said: wire.Welcome, now: float) -> None:
+        self._welcomed = True
+        if said.HasField("epoch"):
+            self.state.epoch, self.state.cursor, self._acked = said.epoch, None, None
+            self.objects.void()
+        if said.HasField("channels_epoch"):
+            self.channels.epoch(said.channels_epoch)
+            self._channels_acked = None
+        if self._asked_descriptions:
+            self.objects.welcomed(told_descriptions=bool(said.kinds & wire.KINDS_DESCRIPTIONS))
+        self._refuse(said.refused)
+        answered = self._answered(self._said)
+        self.channels.positions(said.positions, answered)
+        self._said = {}
+        self._in_sync, self._synced_s = said.in_sync, None
+        if not said.in_sync:
+            self._sync(now)
+        self._note_unsettled()
+
+    def _sync(self, now: float) -> None:
+        """The whole set is said, from the beginning."""
+        state = self.state
+        self._requests.clear()
+        self._confirmed_s.clear()
+        self.caught_up = False
+        self.channels.leave_all()
+        for interest, operation in list(state.pending.items()):
+            if operation == UNREGISTER:
+                self.operations.settle(interest)
+        wanted = [*map(object_, sorted(state.objects)), *map(query, sorted(state.queries))]
+        wanted += map(channel, sorted(state.channels))
+        for interest in wanted:
+            self.operations.ask(interest)
+        for one in state.queries.values():
+            one.in_doubt, one.reached = False, ""
+        self._said = self.operations.put(wanted, Stage.SENT)
+        self.operations.held.update(wanted)
+        state.unsettled = True
+        chunks = _frames_of(wanted)
+        for index, chunk in enumerate(chunks):
+            self._use_or_ask(chunk, now)
+            sync = wire.SyncChunk(
+                index=index,
+                last=index == len(chunks) - 1,
+                objects=_names(chunk),
+                queries=self._queries(chunk),
+                channels=self._channels(chunk),
+            )
+            self._send(wire.ClientFrame(sync=sync), now)
+        self._synced_s = now
+
+    # Frames
+
+    def _on_frame(self, frame: wire.GatewayFrame, now: float) -> None:
+        kind = frame.WhichOneof("frame")
+        if kind == "close":
+            self.code = frame.close.code
+            self._end(f"Close {frame.close.code}: {frame.close.reason}")
+        elif kind == "wait":
+            self._wait_until_s = now + frame.wait.seconds
+        elif kind == "welcome":
+            self._on_welcome(frame.welcome, now)
+        elif not self._welcomed:
+            pass
+        elif kind == "notification":
+            self._on_notification(frame.notification)
+        elif kind == "caught_up":
+            self._on_caught_up(frame.caught_up)
+        elif kind == "page_end":
+            self._page = frame.page_end.page
+            self.objects.page_end(frame.page_end)
+        elif kind == "pong":
+            self._complete(frame.pong)
+            if frame.pong.HasField("channels_complete"):
+                self.channels.complete(frame.pong.channels_complete)
+        elif kind == "registered":
+            self._on_registered(frame.registered, now)
+        elif kind == "unregistered":
+            request = self._requests.pop(frame.unregistered.request, None)
+            if request is not None:
+                self._answered(request.operations)
+        elif kind == "message":
+            self.channels.message(frame.message)
+        elif kind == "missed":
+            self.channels.missed(frame.missed)
+        elif kind == "channels_end":
+            self._on_channels_end(frame.channels_end)
+        elif kind == "published":
+            self.publishes.published(frame.published)
+        elif kind == "not_published":
+            self.publishes.not_published(frame.not_published, now)
+
+    def _on_notification(self, said: wire.Notification) -> None:
+        name = said.name or self._used.get(said.crc)
+        if name is not None:
+            self.objects.notification(name, said)
+        if not said.answer and said.offset >= said.behind:
+            self._move(said.offset - said.behind)
+
+    def _on_caught_up(self, said: wire.CaughtUp) -> None:
+        self.objects.caught_up(said)
+        self._complete(said)
+        if said.HasField("channels_complete"):
+            self.channels.caught_up(said.channels_complete)
+        for interest in self.operations.at(Stage.CONFIRMED):
+            if interest.kind == "object":
+                self.operations.put([interest], Stage.UNSENT)  # what was to be told of it was lost
+        self.caught_up = True
+
+    def _on_channels_end(self, said: wire.ChannelsEnd) -> None:
+        self._channels_page = said.page
+        complete = said.complete if said.HasField("complete") else None
+        if said.last:
+            self.channels.caught_up(complete)
+        elif complete is not None:
+            self.channels.complete(complete)
+
+    def _on_registered(self, said: wire.Registered, now: float) -> None:
+        if said.HasField("channels_epoch"):
+            self.channels.epoch(said.channels_epoch)
+        self._refuse(said.refused)
+        request = self._requests.pop(said.request, None)
+        if request is not None:
+            answered = self._answered(request.operations)
+            self._confirmed_s |= {one: now for one in answered if one.kind == "object"}
+            self.channels.positions(said.positions, answered)
+            self.operations.settled -= request.settled
+            self._note_unsettled()
+        self.objects.begun(said.begun)
+        self.objects.answered(said.answered)
+        self.objects.unchanged(said.unchanged)
+
+    def _answered(self, numbers: Mapping[Interest, int]) -> list[Interest]:
+        answered = self.operations.answered(numbers)
+        for interest in answered:
+            if interest.kind == "query" and interest.text in self.state.queries:
+                self.objects.confirmed(interest.text)
+        return answered
+
+    def _refuse(self, refusals: Iterable[wire.Refusal]) -> None:
+        state = self.state
+        by_hash = {query_hash(text): query(text) for text in state.queries}
+        by_hash |= {channel_hash(text): channel(text) for text in state.channels}
+        for refusal in refusals:
+            hash_ = refusal.query if refusal.HasField("query") else refusal.channel
+            interest = object_(refusal.object) if refusal.object else by_hash.get(hash_)
+            if interest is None or state.pending.get(interest) != REGISTER:
+                continue
+            if interest.kind == "object":
+                state.objects.discard(interest.text)
+                self.objects.forget([interest.text])
+            elif interest.kind == "query":
+                self.objects.want_no_more(interest.text)
+            else:
+                self.channels.want_no_more(interest.text)
+            self.operations.settle(interest)
+            self._application.refused(interest.kind, interest.text, refusal.reason)
+
+    def _complete(self, said: wire.CaughtUp | wire.Pong) -> None:
+        if said.HasField("complete"):
+            self._move(said.complete)
+
+    def _move(self, complete: int) -> None:
+        state = self.state
+        if state.cursor is None or complete > state.cursor:
+            state.cursor = complete
+
+    # Requests
+
+    def _send_requests(self, now: float) -> None:
+        for operation in (UNREGISTER, REGISTER):
+            asked = self.operations.at(Stage.UNSENT, operation=operation)
+            for part in _frames_of(asked) if asked else ():
+                if len(self._requests) >= REQUESTS_MAX:
+                    return
+                numbers = self.operations.put(part, Stage.SENT)
+                self._request += 1
+                self._use_or_ask(part, now)
+                if operation == REGISTER:
+                    self.operations.held.update(part)
+                    self.state.unsettled = True
+                    register = wire.Register(
+                        request=self._request,
+                        objects=_names(part),
+                        queries=self._queries(part),
+                        channels=self._channels(part),
+                    )
+                    frame = wire.ClientFrame(register=register)
+                else:
+                    unregister = wire.Unregister(
+                        request=self._request,
+                        objects=_names(part),
+                        queries=_hashes(part, "query"),
+                        channels=_hashes(part, "channel"),
+                    )
+                    frame = wire.ClientFrame(unregister=unregister)
+                self._send(frame, now)
+                self._requests[self._request] = _Request(numbers, frozenset(), now)
+
+    def _send_settled(self, now: float) -> None:
+        """The service is told what it need not hold for unsettled any more."""
+        operations = self.operations
+        if self._says_all and self.caught_up and len(self._requests) < REQUESTS_MAX:
+            self._say_all(now)
+        under_way = {one for request in self._requests.values() for one in request.settled}
+        settled = sorted(operations.settled - under_way)[:IN_FRAME_MAX]
+        if not settled or len(self._requests) >= REQUESTS_MAX:
+            return
+        self._say_unsettled(wire.Unsettled(settled=_names(settled), settled_hashes=_hashes(settled)), settled, now)
+
+    def _note_unsettled(self) -> None:
+        """The service has been told that nothing is unsettled, if that is so."""
+        if not self.state.pending and not self.operations.settled and not self._says_all:
+            self.state.unsettled = False
+
+    def _say_all(self, now: float) -> None:
+        pending = self.operations.at(*Stage, operation=REGISTER)
+        self.operations.held.update(pending)
+        self._says_all = False
+        parts = [pending[at : at + IN_FRAME_MAX] for at in range(0, len(pending), IN_FRAME_MAX)] or [[]]
+        for part in parts:
+            entries = [
+                wire.UnsettledEntry(name=one.text) if one.kind == "object" else wire.UnsettledEntry(hash=_hash(one))
+                for one in part
+            ]
+            self._say_unsettled(wire.Unsettled(entries=entries, all=part is parts[0]), (), now)
+
+    def _say_unsettled(self, said: wire.Unsettled, settled: Iterable[Interest], now: float) -> None:
+        self._request += 1
+        said.request = self._request
+        self._send(wire.ClientFrame(unsettled=said), now)
+        self._requests[self._request] = _Request({}, frozenset(settled), now)
+
+    def _ask_again(self, request: _Request) -> None:
+        """It was not answered."""
+        still = [one for one, number in request.operations.items() if self.operations.is_(one, number)]
+        self.operations.put(still, Stage.UNSENT)
+        if not request.operations:
+            self._says_all = True
+            self.operations.settled -= request.settled
+
+    def _send_ack(self, now: float, *, hurry: bool = False) -> None:
+        state = self.state
+        ack = wire.Ack(page=self._page, channels_page=self._channels_page)
+        unsaid = self.operations.at(Stage.UNSENT, operation=REGISTER)
+        news = state.cursor != self._acked or state.channels_cursor != self._channels_acked
+        if news and not unsaid:
+            if self._ack_due_s is None:
+                self._ack_due_s = now + self._timing.ack_delay_s
+            if hurry or self._page or self._channels_page or now >= self._ack_due_s:
+                if state.cursor is not None and state.cursor != self._acked:
+                    ack.complete = state.cursor
+                if state.channels_cursor is not None and state.channels_cursor != self._channels_acked:
+                    ack.channels_complete = state.channels_cursor
+                self._acked, self._channels_acked, self._ack_due_s = state.cursor, state.channels_cursor, None
+        self._page = self._channels_page = 0
+        if ack.ByteSize():
+            self._send(wire.ClientFrame(ack=ack), now)
+
+    # One frame
+
+    def _use(self, names: Iterable[str]) -> bool:
+        """These names are used in this session from here on. False: two of all that are share a CRC-32."""
+        return all(self._used.setdefault(crc(name), name) == name for name in names)
+
+    def _use_or_ask(self, interests: Iterable[Interest], now: float) -> None:
+        interests = list(interests)
+        fits = self._use(_names(interests))
+        if not self._by_names and (not fits or any(one.kind == "query" for one in interests)):
+            self._by_names = True
+            self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
+
+    def _queries(self, interests: Iterable[Interest]) -> list[wire.Query]:
+        return [self.objects.said(one.text) for one in interests if one.kind == "query"]
+
+    def _channels(self, interests: Iterable[Interest]) -> list[wire.Channel]:
+        return [self.channels.said(one.text) for one in interests if one.kind == "channel"]
+
+    def _digest(self) -> int:
+        state = self.state
+        names, texts = map(name_hash, state.objects), map(query_hash, state.queries)
+        return (sum(names) + sum(texts) + sum(map(channel_hash, state.channels))) % MODULUS
+
+    def _send(self, frame: wire.ClientFrame, now: float) -> None:
+        self._out += encode(frame)
+        self._sent_s = now
+
+    def _end(self, why: str) -> None:
+        self.over = self.over or why
+
+
+def _hash(interest: Interest) -> int:
+    return query_hash(interest.text) if interest.kind == "query" else channel_hash(interest.text)
+
+
+def _hashes(interests: Iterable[Interest], *kinds: str) -> list[int]:
+    return [_hash(one) for one in interests if one.kind in (kinds or ("query", "channel"))]
+
+
+def _names(interests: Iterable[Interest]) -> list[str]:
+    return [one.text for one in interests if one.kind == "object"]
+
+
+def _size(interest: Interest) -> int:
+    return len(interest.text.encode())
+
+
+def _split(interests: Iterable[Interest], pending: Mapping[Interest, str]) -> tuple[list[Interest], list[Interest]]:
+    """(those that are registered, those that are unregistered)."""
+    interests = list(interests)
+    return [one for one in interests if pending[one] == REGISTER], [
+        one for one in interests if pending[one] != REGISTER
+    ]
+
+
+def _frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
+    """What goes into one frame each; at least one."""
+    frames: list[list[Interest]] = [[]]
+    size = 0
+    for interest in interests:
+        if len(frames[-1]) == IN_FRAME_MAX or size + _size(interest) > TEXTS_BYTES_MAX:
+            frames.append([])
+            size = 0
+        frames[-1].append(interest)
+        size += _size(interest)
+    return frames

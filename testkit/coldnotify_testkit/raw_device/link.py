@@ -1,0 +1,200 @@
+"""A thread that connects a raw device to gateways, over TCP, again and again while it is to be connected."""
+
+import logging
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coldnotify_testkit.raw_device.device import Device
+
+_log = logging.getLogger(__name__)
+_TICK_S = 0.05
+_READ_BYTES = 65536
+_STAY_AWAY_FROM_CODE = 64
+_DISPLACED, _UNKNOWN_SESSION = 5, 6
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Before the device connects again, in seconds."""
+
+    connect_s: float = 10.0
+    """How long a connection may take."""
+    back_off_min_s: float = 1.0
+    back_off_max_s: float = 300.0
+    displaced_min_s: float = 60.0
+    displaced_max_s: float = 3600.0
+
+
+class Link:
+    """All calls of the device and of its application's callbacks are made by the link's thread."""
+
+    def __init__(
+        self,
+        device: Callable[[], Device],
+        addresses: Sequence[tuple[str, int]],
+        *,
+        pauses: Pauses = Pauses(),
+        crashes: float = 0.0,
+        look: Callable[[Device], None] = lambda device: None,
+        random_: random.Random | None = None,
+    ) -> None:
+        """`device` makes one from what is on disk. `crashes`: how often, per frame that comes, the device crashes: it
+        loses its connection and begins anew from its disk. `look` is called after all that happens."""
+        self._make = device
+        self.device = device()
+        self._addresses = addresses
+        self._pauses = pauses
+        self._crashes = crashes
+        self._look = look
+        self._random = random_ or random.Random()
+        self._todo: list[Callable[[Device], None]] = []
+        self._lock = threading.Lock()
+        self._wanted = False
+        self._socket: socket.socket | None = None
+        self._next_s = 0.0
+        self._failed = 0
+        self._displaced = 0
+        self._address = self._random.randrange(len(addresses))
+        self._stopping = False
+        self.stayed_away: str | None = None
+        """Why it does not come back."""
+        self._thread = threading.Thread(target=self._run, name="raw-device", daemon=True)
+
+    def start(self) -> None:
+        """From here on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No more. Waits for the thread."""
+        self._stopping = True
+        self._thread.join()
+
+    def do(self, what: Callable[[Device], None]) -> None:
+        """To be done by the thread, in order."""
+        with self._lock:
+            self._todo.append(what)
+
+    def connect(self) -> None:
+        """It is to be connected."""
+
+        def connect(_: Device) -> None:
+            self._wanted, self._next_s = True, 0.0
+
+        self.do(connect)
+
+    def disconnect(self, then: Callable[[], None] = lambda: None) -> None:
+        """It is not to be connected any more. `then` is called once it is not."""
+
+        def disconnect(device: Device) -> None:
+            self._wanted = False
+            if self._socket is not None:
+                device.say_bye(time.monotonic())
+                self._write(device)
+                self._close()
+            device.save()
+            then()
+
+        self.do(disconnect)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            with self._lock:
+                todo, self._todo = self._todo, []
+            for one in todo:
+                one(self.device)
+            now = time.monotonic()
+            if self._socket is None and self._wanted and now >= self._next_s and self.stayed_away is None:
+                self._open(now)
+            self._step()
+            self._look(self.device)
+        self._close()
+
+    def _open(self, now: float) -> None:
+        address = self._addresses[self._address % len(self._addresses)]
+        self._address += 1
+        try:
+            self._socket = socket.create_connection(address, self._pauses.connect_s)
+        except OSError:
+            self._pause(now)
+            return
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.device.connect(now)
+
+    def _step(self) -> None:
+        if self._socket is None:
+            self.device.save()
+            time.sleep(_TICK_S)
+            return
+        now = time.monotonic()
+        self.device.tick(now)
+        self._write(self.device)
+        if self._socket is not None and self.device.over is None:
+            self._read(now)
+        if self.device.over is not None:
+            self._lose(time.monotonic())
+
+    def _read(self, now: float) -> None:
+        assert self._socket is not None
+        readable, _, _ = select.select([self._socket], [], [], _TICK_S)
+        if not readable:
+            return
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(time.monotonic())
+            return
+        if self._crashes and self._random.random() < self._crashes:
+            # It got a part of this only, and its state is on disk as it was behind one of the frames.
+            self.device.receive(data[: self._random.randrange(len(data) + 1)], now)
+            self.device.save()
+            self._close()
+            self.device = self._make()
+            self._next_s = now
+            return
+        self.device.receive(data, now)
+
+    def _write(self, device: Device) -> None:
+        data = device.bytes_to_send(time.monotonic())
+        if data and self._socket is not None:
+            try:
+                self._socket.settimeout(self._pauses.connect_s)
+                self._socket.sendall(data)
+            except OSError:
+                self._lose(time.monotonic())
+
+    def _lose(self, now: float) -> None:
+        code = self.device.code
+        _log.info("session over: %s", self.device.over or "the connection ended")
+        caught_up = self.device.caught_up
+        self._close()
+        if code is not None and code >= _STAY_AWAY_FROM_CODE:
+            self.stayed_away = self.device.over
+        if caught_up:
+            self._failed = 0
+        if code == _DISPLACED:
+            most_s = min(self._pauses.displaced_max_s, self._pauses.displaced_min_s * 2**self._displaced)
+            self._displaced += 1
+            self._next_s = now + most_s
+        elif code == _UNKNOWN_SESSION and caught_up:
+            self._next_s = now + self._random.random() * min(1.0, self._pauses.back_off_min_s)
+        else:
+            self._pause(now)
+
+    def _pause(self, now: float) -> None:
+        most_s = min(self._pauses.back_off_max_s, self._pauses.back_off_min_s * 2**self._failed)
+        self._failed += 1
+        self._next_s = now + self._random.random() * most_s
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self.device.save()
+        self.device.disconnect()

@@ -1,0 +1,94 @@
+"""Operations that are not settled, and how far each has come in this session."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+
+from coldnotify_testkit.raw_device.state import Interest, State
+
+REGISTER, UNREGISTER = "register", "unregister"
+
+
+class Stage(Enum):
+    """Of one operation, in this session."""
+
+    UNSENT = auto()
+    WITHHELD = auto()
+    """It is not to be sent before CaughtUp: the service is still to say whether it is needed."""
+    SENT = auto()
+    CONFIRMED = auto()
+    """It is durable. A registration waits for what is to be told of it."""
+
+
+class Operations:
+    """Those of the state. Each has a number, so that an answer to one that was replaced is known."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._numbers: dict[Interest, int] = dict.fromkeys(state.pending, 0)
+        self._stages: dict[Interest, Stage] = dict.fromkeys(state.pending, Stage.UNSENT)
+        self._last = 0
+        self.held: set[Interest] = set()
+        """What the service holds for unsettled, as far as is known."""
+        self.settled: set[Interest] = set()
+        """Of these, what it is to be told it need not any more."""
+
+    def begin_session(self) -> None:
+        """Nothing is sent."""
+        self._stages = dict.fromkeys(self._state.pending, Stage.UNSENT)
+        self.held, self.settled = set(), set()
+
+    def ask(self, interest: Interest, operation: str = REGISTER, stage: Stage = Stage.UNSENT) -> None:
+        """A new operation; it replaces a pending one."""
+        self._last += 1
+        self._state.pending[interest] = operation
+        self._numbers[interest] = self._last
+        self._stages[interest] = stage
+        self.settled.discard(interest)
+
+    def settle(self, interest: Interest) -> None:
+        """It is not pending any more."""
+        if self._state.pending.pop(interest, None) is not None:
+            del self._numbers[interest], self._stages[interest]
+            if interest in self.held:
+                self.held.discard(interest)
+                self.settled.add(interest)
+
+    def stage(self, interest: Interest) -> Stage | None:
+        """None: it is not pending."""
+        return self._stages.get(interest)
+
+    def put(self, interests: Iterable[Interest], stage: Stage) -> dict[Interest, int]:
+        """These are at this stage now. Their numbers, for `answered`."""
+        numbers = {}
+        for interest in interests:
+            self._stages[interest] = stage
+            numbers[interest] = self._numbers[interest]
+        return numbers
+
+    def is_(self, interest: Interest, number: int) -> bool:
+        """Whether this very operation is pending."""
+        return self._numbers.get(interest) == number
+
+    def answered(self, numbers: Mapping[Interest, int]) -> list[Interest]:
+        """The service has these: unregistrations are settled, registrations confirmed. Returns what it was about."""
+        found = [one for one, number in numbers.items() if self.is_(one, number)]
+        for interest in found:
+            if self._state.pending[interest] == UNREGISTER:
+                self.settle(interest)
+                self.settled.discard(interest)
+            else:
+                self._stages[interest] = Stage.CONFIRMED
+        return found
+
+    def at(self, *stages: Stage, operation: str | None = None) -> list[Interest]:
+        """The pending operations at one of these stages, in a fixed order."""
+        return sorted(
+            one
+            for one, stage in self._stages.items()
+            if stage in stages and operation in (None, self._state.pending[one])
+        )
+
+    @property
+    def all_confirmed(self) -> bool:
+        """Whether the service has this very set."""
+        return all(stage is Stage.CONFIRMED for stage in self._stages.values())
