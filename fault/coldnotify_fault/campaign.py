@@ -135,7 +135,7 @@ class _Campaign:
         network = stack.enter_context(Network())
         self._services = Services(directory, network, wire, schedule.brokers)
         stack.callback(self._services.stop)
-        self._devices = Devices(directory, schedule.clients, self._services.gateway_addresses, self._history)
+        self._devices = Devices(directory, schedule, self._services.gateway_addresses, self._history)
         stack.callback(self._devices.stop)
         self._backends = Backends(self._services.kafka, self._services.http_url, self._history)
         stack.callback(self._backends.close)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coldnotify_fault import campaign, report
-from coldnotify_fault.schedule import BROKERS, Fault, Schedule, schedule
+from coldnotify_fault.schedule import BROKERS, DEVICES, RAW_DEVICES, Fault, Schedule, schedule
 
 _VIOLATIONS_SHOWN = 20
 
@@ -43,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--only", type=kinds_of, default=list(Fault), help="kinds of fault to draw from, separated by commas (all)"
     )
     parser.add_argument("--publishes", type=float, default=12.0, help="publishes a second, on average (12)")
+    parser.add_argument(
+        "--raw-devices",
+        type=int,
+        choices=range(DEVICES + 1),
+        default=RAW_DEVICES,
+        help=f"of {DEVICES} devices, so many have raw clients, which know docs/protocol.md alone ({RAW_DEVICES})",
+    )
     parser.add_argument("--directory", type=Path, help="where logs and histories go (a temporary one)")
     parser.add_argument("--keep", action="store_true", help="keep them also when all is well")
     parser.add_argument("--report", type=Path, help="write the table into this .md file, and as JSON beside it")
@@ -62,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 fault_every_s=chosen.fault_every,
                 publishes_per_s=chosen.publishes,
                 kinds=chosen.only,
+                raw_devices=chosen.raw_devices,
             )
             if chosen.list:
                 _show(plan)

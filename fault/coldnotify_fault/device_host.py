@@ -1,4 +1,6 @@
-"""A device: a process with several clients of the real library, commanded by JSON lines on a pipe, and killed at will.
+"""A device: a process with several clients, commanded by JSON lines on a pipe, and killed at will.
+
+The clients are of the real library, or raw ones: `--form` says which.
 
 Commands: {"do": "start", "client", "life", "wanted", "queries", "channels"}, then {"do": "connect" | "disconnect" |
 "fail_next", "client"}, {"do": "register" | "unregister", "client", "object"}, {"do": "register_query" |
@@ -36,8 +38,10 @@ from coldnotify import Notify as SyncNotify
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import History
+from coldnotify_fault.raw_member import RawMember
 from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES, REBORN
 
+FORMS = ("sync", "aio", "raw")
 _CAUGHT_UP_S = 600.0
 """Longer than a campaign."""
 _DISCONNECT_S = 5.0
@@ -274,7 +278,7 @@ class Member:
 def main() -> None:
     """Until the pipe is closed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--form", choices=("sync", "aio"), required=True)
+    parser.add_argument("--form", choices=FORMS, required=True)
     parser.add_argument("--gateway", action="append", required=True)
     parser.add_argument("--states", type=Path, required=True)
     parser.add_argument("--history", type=Path, required=True)
@@ -286,14 +290,17 @@ def main() -> None:
     if arguments.form == "aio":
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, name="loop", daemon=True).start()
-    members: dict[str, Member] = {}
+    members: dict[str, Member | RawMember] = {}
     with os.fdopen(arguments.commands, encoding="utf-8") as commands:
         for line in commands:
             command = json.loads(line)
             name = command["client"]
             if command["do"] == "start":
                 state = state_file(arguments.states, name)
-                members[name] = Member(name, arguments.gateway, state, history, loop)
+                if arguments.form == "raw":
+                    members[name] = RawMember(name, arguments.gateway, state, history)
+                else:
+                    members[name] = Member(name, arguments.gateway, state, history, loop)
             elif command["do"] == "fail_next":
                 command["do"] = "fail_next_callback"
             members[name].do(command)

@@ -13,7 +13,7 @@ from coldnotify_kafka.broker.process import spawn
 
 from coldnotify_fault.device_host import state_file
 from coldnotify_fault.history import History
-from coldnotify_fault.schedule import DEVICES, Client
+from coldnotify_fault.schedule import DEVICES, Schedule
 
 _END_S = 15.0
 
@@ -35,6 +35,7 @@ class Intent:
 class Device:
     """One process of `device_host`, while it runs."""
 
+    form: str
     process: subprocess.Popen[bytes] | None = None
     commands: int = -1
 
@@ -42,9 +43,7 @@ class Device:
 class Devices:
     """All devices and their clients. Not for two threads at once."""
 
-    def __init__(
-        self, directory: Path, clients: tuple[Client, ...], gateways: list[str], connection_history: History
-    ) -> None:
+    def __init__(self, directory: Path, schedule: Schedule, gateways: list[str], connection_history: History) -> None:
         """`connection_history` takes what only the one who kills knows."""
         self._directory = directory
         self._gateways = gateways
@@ -56,9 +55,9 @@ class Devices:
                 set(client.queries),
                 {one.channel: one._asdict() for one in client.channels},
             )
-            for client in clients
+            for client in schedule.clients
         }
-        self._devices = {f"device-{number}": Device() for number in range(1, DEVICES + 1)}
+        self._devices = {f"device-{number}": Device(schedule.form_of(number)) for number in range(1, DEVICES + 1)}
         (directory / "states").mkdir()
 
     def histories(self) -> list[Path]:
@@ -72,7 +71,7 @@ class Devices:
             return
         read_end, device.commands = os.pipe()
         argv = [sys.executable, "-m", "coldnotify_fault.device_host", f"--commands={read_end}"]
-        argv += [f"--form={'sync' if int(name[-1]) <= DEVICES // 2 else 'aio'}"]
+        argv += [f"--form={device.form}"]
         argv += [f"--states={self._directory / 'states'}", f"--history={self._directory / f'{name}.jsonl'}"]
         argv += [f"--gateway={address}" for address in self._gateways]
         device.process = spawn(argv, self._directory / f"{name}.log", keep_open=[read_end])

@@ -30,7 +30,9 @@ REBORN = "reborn"
 """The object whose versions begin over: its publishers say an incarnation, all others never do."""
 CLIENTS_PER_GROUP = 2
 DEVICES = 4
-"""Processes that host clients; the first half use the library's sync form, the others asyncio."""
+"""Processes that host clients."""
+RAW_DEVICES = 1
+"""So many of them host raw clients."""
 MATCHERS = 2
 MATCHERS_MAX = 3
 GATEWAYS = 2
@@ -168,6 +170,13 @@ class Schedule:
     brokers: int
     clients: tuple[Client, ...]
     steps: tuple[Step, ...]
+    raw_devices: int = RAW_DEVICES
+
+    def form_of(self, device: int) -> str:
+        """What this device's clients are: raw on the last ones, else of the library, and half of them asyncio's."""
+        if device > DEVICES - self.raw_devices:
+            return "raw"
+        return "aio" if device > DEVICES // 2 else "sync"
 
     def faults(self) -> dict[str, int]:
         """How many faults of each kind."""
@@ -191,6 +200,7 @@ def schedule(
     fault_every_s: float = 3.0,
     publishes_per_s: float = 12.0,
     kinds: Sequence[Fault] = tuple(Fault),
+    raw_devices: int = RAW_DEVICES,
 ) -> Schedule:
     """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 9 s after."""
     random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
@@ -210,7 +220,7 @@ def schedule(
     _draw_descriptions(Random(f"{seed}/{seconds}/descriptions"), seconds, steps)
     clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)
     clients = _draw_channels(Random(f"{seed}/{seconds}/channels"), seconds, clients, steps)
-    return Schedule(seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
+    return Schedule(seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)), raw_devices)
 
 
 def _draw_clients(random: Random) -> tuple[Client, ...]:
