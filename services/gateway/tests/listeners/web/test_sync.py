@@ -114,7 +114,7 @@ def test_a_matcher_that_is_away(matcher, kafka):
             with urllib.request.urlopen(looking, timeout=WAIT_S) as stream:
                 said = [line.decode().strip() for line in stream]
             assert "event: waiting" in said
-            assert "cannot tell yet" in next(line for line in said if line.startswith("data: {\"error"))
+            assert "cannot tell yet" in next(line for line in said if line.startswith('data: {"error'))
         finally:
             matcher.answering = True
 
