@@ -1,4 +1,7 @@
-"""Which jars are Kafka's, by their content."""
+"""Which jars are Kafka's, by their content.
+
+Stands for: pinning
+"""
 
 import hashlib
 from pathlib import Path

@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args.directory.mkdir(parents=True, exist_ok=True)
     act = partial(record if args.what == "record" else compare, args.directory)
     seeds = range(int(first), int(last or first) + 1)
-    with ProcessPoolExecutor(args.jobs) as pool:
+    with ProcessPoolExecutor(args.jobs, initializer=_be_quiet) as pool:
         differing = [text for text in pool.map(act, seeds) if text]
     print(*differing, sep="\n", end="\n" if differing else "")
     print(f"{len(seeds)} seeds, {len(differing)} differ" if args.what == "compare" else f"{len(seeds)} seeds recorded")
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def record(directory: Path, seed: int) -> str:
     """Keep what passes with this seed."""
-    (directory / str(seed)).write_bytes(zlib.compress("\n".join(_quietly(seed)).encode()))
+    (directory / str(seed)).write_bytes(zlib.compress("\n".join(lines_of(seed)).encode()))
     return ""
 
 
@@ -94,7 +94,7 @@ def compare(directory: Path, seed: int) -> str:
         kept = zlib.decompress((directory / str(seed)).read_bytes()).decode().split("\n")
     except FileNotFoundError:
         return f"seed {seed}: is not recorded in {directory}"
-    return difference(seed, kept, _quietly(seed))
+    return difference(seed, kept, lines_of(seed))
 
 
 def difference(seed: int, kept: Sequence[str], now: Iterable[str]) -> str:
@@ -106,9 +106,8 @@ def difference(seed: int, kept: Sequence[str], now: Iterable[str]) -> str:
     return ""
 
 
-def _quietly(seed: int) -> list[str]:
+def _be_quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return lines_of(seed)
 
 
 if __name__ == "__main__":

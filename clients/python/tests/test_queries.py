@@ -94,16 +94,16 @@ def test_members_and_their_versions(service: FakeService) -> None:
     assert application.lamps.members == {"described"}, "what was known when it was disconnected"
     assert application.lamps.members_known
     application.notify.unregister_query(LAMPS)
-    assert (application.lamps.members, application.lamps.members_known) == (set(), False)
+    assert (application.lamps.members, application.lamps.members_known) == (frozenset(), False)
 
 
 def test_no_members_and_members_that_are_not_known_yet_differ(service: FakeService, tmp_path: object) -> None:
     state = State(f"{tmp_path}/state.json")
     application = Application(service, state)
-    assert (application.lamps.members, application.lamps.members_known) == (set(), False), "it has not run"
+    assert (application.lamps.members, application.lamps.members_known) == (frozenset(), False), "it has not run"
     with application.notify:
         application.caught_up()
-        assert (application.lamps.members, application.lamps.members_known) == (set(), True)
+        assert (application.lamps.members, application.lamps.members_known) == (frozenset(), True)
         other = application.notify.register_query("Room = 1")
         assert not other.members_known
         wait_for(lambda: other.members_known)

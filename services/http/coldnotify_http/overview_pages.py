@@ -28,7 +28,7 @@ VIEWERS_PER_IDENTITY_MAX = 5
 """Of these: a few tabs and machines of one back-end. So it takes twenty of them to keep others from looking."""
 _WRITE_TIMEOUT_S = 60.0
 """Of who looks and does not read: then the place is another one's."""
-_BEAT_S = 5.0
+_LOOKING_EVERY_S = 5.0
 """The longest silence of a stream, however long matchers may take to answer: the page gives it up after 10 s."""
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
@@ -105,7 +105,7 @@ class Overview:
     async def _now_beating(self, response: web.StreamResponse) -> dict[str, Any]:
         looking = asyncio.ensure_future(self._now())
         try:
-            while not (await asyncio.wait([looking], timeout=_BEAT_S))[0]:
+            while not (await asyncio.wait([looking], timeout=_LOOKING_EVERY_S))[0]:
                 await _write(response, b": looking")
             return looking.result()
         finally:

@@ -145,7 +145,7 @@ async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops()
 
 
 async def test_a_stream_is_not_silent_for_as_long_as_matchers_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages._BEAT_S", 0.01)
+    monkeypatch.setattr("coldnotify_http.overview_pages._LOOKING_EVERY_S", 0.01)
     async with node() as (url, _, overview), ClientSession() as client:
         answer, now = asyncio.Event(), overview._now
 

@@ -2,7 +2,7 @@
 
 Its state follows the table in `states.py`. What it waits for, what its client claims, its pages, its channels, what it
 publishes and its quota are parts of their own: `question.py`, `claim.py`, `pages.py`, `channel_stages.py`,
-`publishes.py`, `quota.py`. Each is changed by its own methods only.
+`waiting_publishes.py`, `quota.py`. Each is changed by its own methods only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.publishes import Publishes
+from coldnotify_gateway.core.waiting_publishes import Publishes
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import TABLE, Event, State

@@ -252,7 +252,7 @@ def of_a_query(name: str, version: int, offset: int, *known: tuple[int, int], se
 ROW = 77
 
 
-def in_a_row(bench, *, last: bool) -> WireDouble:
+def in_a_row(bench: Bench, *, last: bool) -> WireDouble:
     """A session that has had the first page of a row."""
     wire = bench.opening(hello("a"), use_names())
     (opened,) = bench.take_requests("open")

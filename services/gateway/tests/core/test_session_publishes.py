@@ -1,4 +1,7 @@
-"""What clients publish on their sessions: in order, answered in order, refused with the reason."""
+"""What clients publish on their sessions: in order, answered in order, refused with the reason.
+
+Stands for: waiting_publishes
+"""
 
 import json
 

@@ -1,6 +1,6 @@
 """The table of listeners: what each row names is there, and every folder has a row.
 
-Stands for: listener, row
+Stands for: listener, row, every_setting
 """
 
 import socket
