@@ -7,6 +7,7 @@ from coldnotify_schemas.wire_pb2 import Publish
 from coldnotify_testkit.numbering import Numbering
 
 SEEDS = range(150)
+FOUND = {3_636: "two restarts behind a clock that stepped ahead"}
 
 
 def test_what_a_wrong_clock_numbers_has_one_version_that_can_be_and_the_last_one_is_the_newest() -> None:
@@ -16,6 +17,11 @@ def test_what_a_wrong_clock_numbers_has_one_version_that_can_be_and_the_last_one
         play.play()
         renumbered += play.renumbered
     assert renumbered > len(SEEDS)
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=list(FOUND.values()))
+def test_what_other_seeds_have_found_holds(seed: int) -> None:
+    Numbering(seed).play()
 
 
 def found() -> bool:

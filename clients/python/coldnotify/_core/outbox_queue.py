@@ -115,7 +115,9 @@ class OutboxQueue:
     def compacted(self) -> bytes:
         """A log that says no more than what is left. What is not committed is not in it."""
         parts = [checkpoint_entry(self._next, self._floor_all)]
-        parts += [_entry(record) for record in self._waiting.values()]
+        for record in self._waiting.values():
+            last = _NO_LAST if record.outgoing.is_message else self._versions.get(record.outgoing.key, _NO_LAST)
+            parts.append(_entry(record._replace(before=last.lower)))
         return b"".join(parts)
 
     # -- what comes ----------------------------------------------------------------------------------------------------
@@ -336,7 +338,7 @@ class OutboxQueue:
         if record.outgoing.version is None:
             return
         key = record.outgoing.key
-        last = _last_of(record.outgoing, given=record.given)._replace(settled=settled)
+        last = _last_of(record.outgoing, given=record.given)._replace(settled=settled, lower=record.before)
         self._versions[key] = self._versions.get(key, _NO_LAST).max(last)
         self._versions.move_to_end(key)
         if len(self._versions) > OBJECTS_REMEMBERED_MAX:
@@ -369,4 +371,5 @@ def _last_of(outgoing: Outgoing, *, given: bool) -> _Last:
 
 
 def _entry(record: Kept) -> bytes:
-    return accepted_entry(record.number, record.outgoing, given=record.given, accepted_ms=record.accepted_ms)
+    given, accepted_ms = record.given, record.accepted_ms
+    return accepted_entry(record.number, record.outgoing, given=given, accepted_ms=accepted_ms, before=record.before)

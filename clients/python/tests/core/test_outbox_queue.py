@@ -262,6 +262,20 @@ def test_what_was_numbered_before_the_clock_was_set_right_gets_the_present_time(
     assert last.outgoing.version == NOW_MS + 1
 
 
+def test_what_may_be_published_of_before_the_clock_stepped_is_outdone_after_any_number_of_restarts():
+    queue = OutboxQueue(100, 100_000)
+    (sent,) = accept(queue, version(), now_ms=NOW_MS)[0]
+    queue.take(9, 9_999)  # Kafka has it, and the answer is lost
+    (stepped,) = accept(queue, version(), now_ms=NOW_MS + 2 * 3_600_000)[0]
+    for _ in range(3):
+        log, queue = queue.compacted(), OutboxQueue(100, 100_000)
+        queue.load(log)
+        assert names(queue.take(9, 9_999)) == [("a", stepped.outgoing.version)]
+    # By the service's clock, which is behind ours, it was published a minute before the first.
+    (made,) = queue.renumber({stepped.number: NOW_MS - 60_000}, NOW_MS + 2 * 3_600_000)
+    assert made[0].outgoing.version == (sent.outgoing.version or 0) + 1
+
+
 def test_one_objects_number_is_not_every_objects():
     queue = OutboxQueue(100, 100_000)
     (highest,) = accept(queue, version("a", 2**63 - 2), now_ms=NOW_MS)[0]
