@@ -29,6 +29,7 @@ from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.removing import Removing
 from coldnotify_simulation.sleeping import Sleeping
+from coldnotify_simulation.syncing import Syncing
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 
 ROUGH_S = 40.0
@@ -149,6 +150,8 @@ class Schedule:
         self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
         self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
+        self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
+        self.kinds |= self.syncing.kinds()
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def play(self) -> None:
@@ -192,6 +195,7 @@ class Schedule:
                 online.append(client)
         self.holding.end(len(world.clients))  # those that are off now may be about to start
         world.settle(online)
+        self.syncing.settle()
         second_opinion.ask(world)
 
     # ---- publishers

@@ -116,6 +116,8 @@ class Agent:
         self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._doubted = False
         """The service does not know all that has changed in the members of queries."""
+        self._anew = False
+        """All members were asked for, and no answer has begun since."""
         self._owed: set[int] = set()
         """Hashes of the queries that are to be answered before the device is complete."""
         self._asked: dict[int, list[int]] = {}
@@ -290,6 +292,7 @@ class Agent:
         if registered.request:
             self._confirmed.update(self._asked.pop(registered.request, ()))
             return
+        self._anew &= not registered.begun
         self._owed -= {*registered.answered, *registered.unchanged}
         if registered.begun or registered.answered:
             self.found.append(registered)
@@ -310,22 +313,25 @@ class Agent:
         self.found = [one for one in self.found if not (isinstance(one, Notification) and self._comes_again(one))]
 
     def _comes_again(self, notification: Notification) -> bool:
-        """Whether it is told for the sake of queries alone, all of which are going to be answered whole."""
-        return self._doubted and not notification.answer and notification.name not in self._names
+        """Whether it is told for the sake of queries alone, all of which are going to be answered whole.
+
+        Told now, a version would come before its object has entered, where that was left out.
+        """
+        in_an_answer = notification.answer and notification.entered
+        return (self._doubted or self._anew) and not in_an_answer and notification.name not in self._names
 
     @cached_property
     def _names(self) -> frozenset[str]:
         return frozenset(self.device.registrations)
 
     def _ask_for_sets(self) -> bytes:
-        """All members of the queries whose members the device may not know."""
+        """All members of all queries: which of them the device knows is not known here."""
         if self._times_asked == _ASKED_MAX:
             self.stuck = True
             return b""
         self._times_asked += 1
-        asked = self.queries.keys() if self._doubted else self._owed
-        self._owed = {hash_ for hash_ in asked if self.queries[hash_] not in self.refused}
-        self._doubted = False
+        self._owed = {hash_ for hash_, text in self.queries.items() if text not in self.refused}
+        self._doubted, self._anew = False, bool(self._owed)
         self._confirmed.clear()
         self._asked.clear()
         said = b""

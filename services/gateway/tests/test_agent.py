@@ -120,6 +120,18 @@ def test_while_members_are_in_doubt_only_what_is_registered_by_name_is_told():
     assert [one.name for one in agent.found if isinstance(one, Notification)] == ["a"]
 
 
+def test_no_version_comes_between_the_question_for_members_and_their_answer():
+    agent, _ = in_doubt(page_end=PageEnd(page=1, sets_unknown=True))
+    live = Notification(name="b", version=3, offset=51)
+    urgent = Notification(name="b", version=4, offset=52, answer=True)
+    member = Notification(name="b", version=4, offset=52, answer=True, entered=[ONE])
+    agent.receive(said(notification=live) + said(notification=urgent) + said(registered=Registered(request=1)))
+    assert agent.found == []
+    agent.receive(said(registered=Registered(begun=[ONE, OTHER])) + said(notification=member))
+    agent.receive(said(notification=urgent))
+    assert [one.version for one in agent.found if isinstance(one, Notification)] == [4, 4]
+
+
 def test_members_that_were_asked_for_end_the_doubt_when_all_are_answered_or_refused():
     agent, _ = in_doubt(page_end=PageEnd(page=1, sets_unknown=True))
     agent.receive(said(registered=Registered(begun=[ONE])) + said(registered=Registered(answered=[ONE])))
@@ -148,7 +160,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_and_not_for_ever():
     assert agent.receive(caught_up) == b"", "it may have left before the request came"
     lost = said(registered=Registered(request=1)) + said(registered=Registered(answered=[ONE])) + caught_up
     (frame,) = frames(agent.receive(lost))
-    assert [query.text for query in frame.register.queries] == ["Room = 2"]
+    assert [query.text for query in frame.register.queries] == ["Room = 1", "Room = 2"]
     for number in (2, 3):
         assert not agent.stuck
         agent.receive(said(registered=Registered(request=number)) + caught_up)

@@ -1,0 +1,216 @@
+"""What a random schedule does with a device that wakes by POST /v1/sync: the gateway's agent plays its part of it.
+
+The agent is the product's own; what carries the request is played as `listeners/web/sync.py` does it. A device takes an
+answer once it is whole, and stores its cursor. What it holds then is held against the log, as of that cursor, and each
+notification against those before it. All of it is drawn from a lot of its own.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from random import Random
+
+from coldnotify_gateway.agent import Agent, Device, Found
+from coldnotify_schemas import topics
+from coldnotify_schemas.wire_pb2 import Notification, Registered
+
+from coldnotify_simulation.clock import Process
+from coldnotify_simulation.describing import QUERIES
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.truth import UNKNOWN, Version
+from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
+
+_SHARE = 0.4
+"""Of schedules with queries."""
+_ANSWER_S = 30.0
+"""Without a part of the answer for so long, the request ends with 503."""
+_TRIES_MAX = 20
+_NAME = "by-sync"
+
+
+class Syncing(Process):
+    """The device of one schedule."""
+
+    def __init__(self, seed: int, world: World, *, possible: bool) -> None:
+        """`possible`: there are queries, and as many clients as there may be does not matter."""
+        super().__init__(world.clock, _NAME)
+        self.random = Random(seed ^ 0x5C9C)
+        self.world = world
+        self.group = GROUPS[0]
+        self.on = possible and self.random.random() < _SHARE
+        self.names: set[str] = set()
+        self.texts: set[str] = set()
+        self.epoch: int | None = None
+        self.cursor: int | None = None
+        self.members: dict[str, set[str]] = {}
+        """By text, as it was told."""
+        self.known: dict[str, Version] = {}
+        self.counts: Counter[str] = Counter()
+        self._agent: Agent | None = None
+        self._link: Link | None = None
+        self._found: list[Found] = []
+        self._heard_s = 0.0
+        self._registrations = ""
+        if self.on:
+            self._born()
+            self._want_others()
+
+    def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
+        """What is done, and how often beside the rest."""
+        return {"sync": (8, self.sync)} if self.on else {}
+
+    # ---- what the device does
+
+    def _want_others(self) -> None:
+        self.names = {name for name in OBJECTS if self.random.random() < 0.2}
+        self.texts = {text for text in QUERIES if self.random.random() < 0.3} or {QUERIES[0]}
+        self._lose_state()
+
+    def _lose_state(self) -> None:
+        self.epoch = self.cursor = None
+        self.members, self.known = {}, {}
+
+    def sync(self) -> None:
+        """It asks; or, where it waits for an answer, goes."""
+        if self._agent is not None:
+            if self.random.random() < 0.3:
+                self._end("gone")
+            return
+        drawn = self.random.random()
+        if drawn < 0.2:
+            self._want_others()
+        elif drawn < 0.3:
+            self._lose_state()
+        self._ask()
+
+    def _ask(self) -> None:
+        gateway = self.random.choice(self.world.gateways)
+        if not gateway.alive or gateway.stopped:
+            return
+        names, texts = sorted(self.names), sorted(self.texts)
+        device = Device(DOMAIN, self.group, _NAME, names, self.epoch, self.cursor, texts)
+        self.world.trace(_NAME, "asks for", names, texts, "from", self.cursor)
+        self._registrations = self.world.kafka.topics[topics.REGISTRATIONS].id
+        self._agent, self._found = Agent(device), []
+        self._link = Link(self.clock, self.random, self, gateway, self.world.witness.late_s)
+        gateway.accept(self._link)
+        self._link.up(self._agent.begin())
+        self._heard()
+
+    def _heard(self) -> None:
+        self._heard_s = heard_s = self.clock.now_s
+        self.later(_ANSWER_S, lambda: self._end("not answered in time") if self._heard_s == heard_s else None)
+
+    def _end(self, outcome: str) -> None:
+        link, self._agent, self._link = self._link, None, None
+        if link is not None:
+            self.counts[outcome] += 1
+            self.world.trace(_NAME, outcome)
+            link.cut(outcome)
+
+    # ---- what it is told
+
+    def on_broken(self, link: Link, reason: str) -> None:
+        """Its connection is gone: what had come is no answer."""
+        if link is self._link:
+            self._end("broken off")
+
+    def on_bytes(self, link: Link, data: bytes) -> None:
+        """Part of the answer; as in `Sync._json`."""
+        agent = self._agent
+        if link is not self._link or agent is None:
+            return
+        if answer := agent.receive(data):
+            link.up(answer)
+        if agent.closed is not None or agent.stuck:
+            self._end("stuck" if agent.stuck else "closed")
+        elif agent.caught_up:
+            self._found += agent.found
+            self._take(agent)
+            self._end("answered")
+        elif agent.page_ended:
+            self._found += agent.found
+            agent.found.clear()
+            link.up(agent.acknowledge())
+            self._heard()
+
+    def _take(self, agent: Agent) -> None:
+        begun: dict[str, set[str]] = {}
+        for one in self._found:
+            if isinstance(one, Registered):
+                begun |= {text: set() for text in self._texts(agent, one.begun)}
+                for text in self._texts(agent, one.answered):
+                    if text in begun:
+                        self.members[text] = begun.pop(text)
+            elif isinstance(one, Notification):
+                self._take_notification(agent, one, begun)
+        self.epoch, self.cursor = agent.epoch, agent.cursor
+        # Whoever leaves out what was refused says another set the next time.
+        self._judge(set(agent.refused))
+
+    def _take_notification(self, agent: Agent, said: Notification, begun: dict[str, set[str]]) -> None:
+        for text in self._texts(agent, said.entered):
+            for members in (self.members.setdefault(text, set()), begun.get(text, set())):
+                members.add(said.name)
+        if said.HasField("version"):
+            sets = [*self.members.values(), *begun.values()]
+            if said.name not in self.names and not said.left and not any(said.name in members for members in sets):
+                raise Broken(f"P9: {_NAME} is told a version of {said.name}, and not that it is a member of a query")
+            version = said.incarnation, said.version
+            self.known[said.name] = max(version, self.known.get(said.name, UNKNOWN))
+        for text in self._texts(agent, said.left):
+            for members in (self.members.setdefault(text, set()), begun.get(text, set())):
+                members.discard(said.name)
+
+    def _texts(self, agent: Agent, hashes: Iterable[int]) -> list[str]:
+        return [agent.queries[hash_] for hash_ in hashes if hash_ in agent.queries]
+
+    # ---- what must hold
+
+    def _judge(self, refused: set[str]) -> None:
+        world, cursor = self.world, self.cursor
+        lost = self._registrations != world.kafka.topics[topics.REGISTRATIONS].id
+        if cursor is None or self.epoch != world.promises.epoch or lost:
+            return
+        self.counts["judged"] += 1
+        group = f"{DOMAIN}/{self.group}"
+        for text in self.texts - refused:
+            wrong = world.groups.wrong(group, text, self.members.get(text, ()), cursor + 1)
+            if wrong:
+                raise Broken(
+                    f"P9: {_NAME} has cursor {cursor} and holds {sorted(self.members.get(text, ()))} as members of "
+                    f"{text!r}: {sorted(wrong)} wrong"
+                )
+            for name in self.members.get(text, ()):
+                if world.groups.stable(group, text, name, cursor + 1):
+                    self._must_know(name, cursor)
+        for name in self.names - refused:
+            self._must_know(name, cursor)
+
+    def _must_know(self, name: str, cursor: int) -> None:
+        key = f"{DOMAIN}/{self.group}/{name}"
+        due, known = self.world.truth.thing(key).due_at(cursor), self.known.get(name, UNKNOWN)
+        self.world.ledger.on_returned(f"{DOMAIN}/{self.group}/{_NAME}", name, known)
+        if known < due:
+            raise Broken(f"P2: {_NAME} has cursor {cursor} and knows {known} of {name}, not {due}")
+
+    def settle(self) -> None:
+        """Faults have stopped: it is answered, and each member comes once."""
+        if not self.on:
+            return
+        self._end("gone")
+        self._want_others()
+        answered = self.counts["answered"]
+        for _ in range(_TRIES_MAX):
+            if self._agent is None:
+                self._ask()
+            self.world.run(_ANSWER_S / 2)
+            if self.counts["answered"] > answered:
+                break
+        else:
+            raise Broken(f"P2: {_NAME} is not answered: {dict(self.counts)}")
+        entered = Counter(
+            (hash_, one.name) for one in self._found if isinstance(one, Notification) for hash_ in one.entered
+        )
+        if any(times > 1 for times in entered.values()):
+            raise Broken(f"P9: {_NAME} is told members more than once, {entered}")

@@ -1,0 +1,43 @@
+"""A slip in the agent that plays a device, or in what carries it, breaks a promise of a device that wakes by sync.
+
+Stands for: syncing
+"""
+
+import sys
+
+import pytest
+from coldnotify_gateway.agent import Agent
+from coldnotify_simulation.slips import Slip, find, run_alone
+
+SLIPS = {
+    "a version comes before the answer that names its object": Slip(
+        Agent,
+        "_comes_again",
+        "(self._doubted or self._anew)",
+        "self._doubted",
+        92,
+    ),
+    "an answer ends though not all differences are known": Slip(
+        Agent,
+        "_caught_up",
+        'if caught_up.HasField("sets_digest") and not self._owed:',
+        "if False:",
+        47,
+    ),
+    "the answer has a cursor that the service has not said": Slip(
+        Agent,
+        "_complete_with",
+        "self._complete(notification.offset - notification.behind)",
+        "self._complete(notification.offset + 1)",
+        33,
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found(slip: str) -> None:
+    run_alone(__file__, slip)
+
+
+if __name__ == "__main__":
+    sys.exit(find(SLIPS, *sys.argv[1:]))
