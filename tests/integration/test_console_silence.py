@@ -121,3 +121,34 @@ def test_where_no_matcher_answers_the_last_counts_stay_and_are_dimmed(up: Up, wi
         assert "clients -  online -" in done.stdout
         assert done.stderr == "Error: no matcher answers for any partition\n"
     window.wait_for(f"{LIVE} == 'live' && {PROBLEM} == ''", "all partitions are counted again")
+
+
+def test_partitions_that_nobody_answers_for_are_named(up: Up, window: Browser) -> None:
+    window.open(up.http_url + "/")
+    window.wait_for(f"{LIVE} == 'live'", "it is live")
+    window.run(
+        """const real = window.fetch;
+        window.fetch = async (path, options) => {
+            if (!String(path).includes('console/events')) return real(path, options);
+            const shown = await (await real('v1/overview')).json();
+            const none = {groups: [], slowest: [], oldest: [], partitions: {counted: 6, missing: [1, 3]}};
+            const event = {...shown, ...none, history: [[shown.now_ms, 0, 0, null, null, 0, null, null]]};
+            const data = new TextEncoder().encode(`data: ${JSON.stringify(event)}\\n\\n`);
+            return new Response(new ReadableStream({start: (stream) => stream.enqueue(data)}));
+        };
+        const look = (hidden) => {
+            Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+            document.dispatchEvent(new Event('visibilitychange'));
+        };
+        window.look = look;
+        look(true)"""
+    )
+    window.wait_for(f"{LIVE} == 'paused: the tab is hidden' && {STALE}", "nobody looks")
+    window.run("look(false)")
+    named = "no matcher answers for partitions 1, 3 (of 8)"
+    window.wait_for(f"{LIVE} == 'live, but {named}'", "which partitions")
+    assert f"{named[0].upper()}{named[1:]}: counts of clients and objects are too low." in window.run(
+        f"return {PROBLEMS}"
+    )
+    assert window.run("return document.querySelector('#oldest tbody').innerText").startswith("Not known")
+    assert window.run("return document.querySelector('#tiles').classList.contains('old')")
