@@ -29,7 +29,7 @@ from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
 from coldnotify._core.session_channels import SessionChannels
 from coldnotify._core.settings import OUT_BYTES_MAX, Settings
 from coldnotify._core.slot import Update
-from coldnotify._core.unsettled import NOT_DURABLE_S, Unsettled
+from coldnotify._core.unsettled import Unsettled
 from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
 
 
@@ -537,12 +537,13 @@ class Session:
         complete, self._ack_due = self._acknowledgement(), None
         ack = wire.Ack(page=self._page_end)
         self._page_end = 0
-        if complete is not None or self._channels.acknowledgement is not None:
+        moves = complete is not None or self._channels.acknowledgement is not None
+        if moves:
             # What the cursor has passed and the application has not taken is said before.
             self._unsettled.hurry(now)
             self._send_unsettled(now)
-        if self._says_unsettled and self._unsettled.is_late:
-            self._ack_due = now + NOT_DURABLE_S
+        if moves and self._says_unsettled and self._unsettled.is_late:
+            self._ack_due = now  # as soon as nothing holds that any more
             self._channels.acknowledge_page(ack)
         else:
             if complete is not None:
@@ -583,7 +584,7 @@ class Session:
         if self._queries.descriptions.asked and not self._asks_descriptions:
             self._end(None, "the next session asks for descriptions")
             return
-        if self._ack_due is not None and self._ack_due <= now:
+        if self._ack_at() <= now:
             self._send_ack(now)
         if self._says_unsettled:
             self._unsettled.tick(now, self._overdue(self._unsettled.answer_due))
@@ -608,10 +609,10 @@ class Session:
 
     def deadline(self) -> float:
         """When `tick` has something to do next."""
-        due = [self._ping_at(), self._publications.deadline()]
+        due = [self._ping_at(), self._ack_at(), self._publications.deadline()]
         if self._says_unsettled:
             due += [self._unsettled.due, self._overdue(self._unsettled.answer_due)]
-        due += [at for at in (self._ack_due, self._welcome_due) if at is not None]
+        due += [] if self._welcome_due is None else [self._welcome_due]
         due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
         if self._sync is not None and self._sync.due is not None:
             due.append(self._overdue(self._sync.due))
@@ -620,6 +621,11 @@ class Session:
         if self._doubt is not None:
             due.append(self._doubt.due)
         return min(due)
+
+    def _ack_at(self) -> float:
+        if self._ack_due is None or (self._says_unsettled and self._unsettled.is_held):
+            return float("inf")
+        return self._ack_due
 
     def _ping_at(self) -> float:
         return min(self._sent_at, self._heard_at) + self._settings.keepalive_s

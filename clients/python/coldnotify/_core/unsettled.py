@@ -8,8 +8,7 @@ unsettled, behind one that left nothing, says nothing.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas import wire_pb2 as wire
@@ -25,12 +24,14 @@ from coldnotify._core.membership import Membership
 from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
 from coldnotify._core.settings import Settings
 
-NOT_DURABLE_S = 0.1
-"""What the document is to have first is looked for again after this."""
 IN_VAIN_S_MAX = 600.0
 """What is left unanswered is said again ever more rarely, up to this: a service of release 0.1.0 never answers."""
 SAID_AGAIN_S = 5.0
 """While something is unsettled, what changes is said this often at most: callbacks that are tried again raise again."""
+MEMBERS_MAX = 16
+"""An entry names at most so many members of a query..."""
+MEMBERS_BYTES_MAX = 250
+"""...of so many bytes: 64 entries fit in a frame."""
 
 
 class Failure(NamedTuple):
@@ -168,8 +169,8 @@ class Unsettled:
         if self._known and not pending:
             self._said, self._seen = {}, self._changes
             return False
-        self._known = False  # and stays so in the document, as long as something is pending in it
-        self._in_hello = bool(operations) or not pending
+        self._doubt()
+        self._in_hello = (bool(operations) or not pending) and self._journal.is_durable(self._revision)
         self._said = dict.fromkeys(_registered(operations), PENDING) if self._in_hello else None
         return self._in_hello
 
@@ -222,9 +223,16 @@ class Unsettled:
         return not self._in_vain and (bool(self._frames) or self._changes != self._seen)
 
     @property
+    def is_held(self) -> bool:
+        """Whether what is to be said waits until the document is durable, or until what was said is answered."""
+        if not self._journal.is_durable(self._revision):
+            return True
+        return bool(self._frames) and len(self._awaited) >= REQUESTS_UNANSWERED_MAX
+
+    @property
     def due(self) -> float:
-        """When something is to be said; inf: nothing is."""
-        return float("inf") if self._awaited and not self._hurried else self._due
+        """When something is to be said; inf: nothing is, or not yet."""
+        return float("inf") if self.is_held or (self._awaited and not self._hurried) else self._due
 
     @property
     def answer_due(self) -> float:
@@ -235,7 +243,7 @@ class Unsettled:
         """What is to be said next, as the request of this number; None: nothing, or not yet."""
         if not self._frames and self.due <= now:
             self._fill(now)
-        if not self._frames or len(self._awaited) >= REQUESTS_UNANSWERED_MAX:
+        if not self._frames or self.is_held:
             return None
         self._awaited.add(number)
         self._answer_due = now + self._settings.request_timeout_s
@@ -254,13 +262,9 @@ class Unsettled:
     def _fill(self, now: float) -> None:
         # What is still to be asked for is unsettled from that request on.
         entries = {one: entry for one, entry in self.entries().items() if not self._is_at(one, *_NOT_ASKED)}
-        if entries and self._known:
-            # The service is about to believe that something is unsettled: that has to be durable before.
-            self._known = False
-            if not self._registrations.owes:  # else the document says so already
-                self._revision = self._journal.changed(urgent=True)
-        if not self._journal.is_durable(self._revision):
-            self._due = now + NOT_DURABLE_S
+        if entries:
+            self._doubt()
+        if self.is_held:
             return
         self._due, self._seen, self._hurried = float("inf"), self._changes, False
         before = self._said
@@ -274,6 +278,13 @@ class Unsettled:
             changed, settled = entries, []
         self._said = entries
         self._frames.extend(_frames(changed, settled, now, whole=whole))
+
+    def _doubt(self) -> None:
+        """The service is about to believe that something is unsettled: that has to be durable before."""
+        if self._known:
+            self._known = False
+            pending = self._registrations.owes  # then the document says so already
+            self._revision = self._journal.revision if pending else self._journal.changed(urgent=True)
 
     def _learn(self) -> None:
         """The service has all that was said."""
@@ -315,11 +326,14 @@ class Unsettled:
     def _lacking(self, query: Query) -> tuple[str, ...]:
         """The members that were not taken, if these are known and few."""
         membership = self._objects.membership_of(query)
-        if membership is None or membership.telling is not None or membership.answering:
+        if membership is None or membership.telling is not None or membership.dropped:
             return ()
+        if self._registrations.stage(query) not in (None, Stage.ARRIVED):
+            return ()  # its answer is to come
         failing = [name for name in self._objects.failing.by_interest if isinstance(name, str)]
         names = {name for name in failing if membership.concerns(name)} | membership.untold
-        return tuple(sorted(names)) if len(names) <= OBJECTS_PER_FRAME_MAX // 4 else ()
+        few = len(names) <= MEMBERS_MAX and sum(len(name.encode()) for name in names) <= MEMBERS_BYTES_MAX
+        return tuple(sorted(names)) if few else ()
 
     @property
     def _changes(self) -> int:
@@ -338,22 +352,20 @@ def _registered(operations: Mapping[Interest, Operation]) -> list[Interest]:
 
 
 def _frames(
-    entries: Mapping[Interest, Entry], settled: Collection[Interest], now: float, *, whole: bool
+    entries: Mapping[Interest, Entry], settled: Sequence[Interest], now: float, *, whole: bool
 ) -> Iterator[wire.Unsettled]:
     """`whole`: nothing else is unsettled."""
-    said, gone = iter(entries.items()), iter(settled)
-    first = True
-    while True:
-        some, names = list(islice(said, OBJECTS_PER_FRAME_MAX)), list(islice(gone, OBJECTS_PER_FRAME_MAX))
-        if not (some or names or (first and whole)):
-            return
+    said = [_entry(interest, entry, now) for interest, entry in entries.items()]
+    both: list[wire.UnsettledEntry | Interest] = [*said, *settled]
+    for begin in range(0, max(len(both), int(whole)), OBJECTS_PER_FRAME_MAX):
+        some = both[begin : begin + OBJECTS_PER_FRAME_MAX]
+        gone = [one for one in some if not isinstance(one, wire.UnsettledEntry)]
         yield wire.Unsettled(
-            entries=[_entry(interest, entry, now) for interest, entry in some],
-            settled=names_of(names),
-            settled_hashes=[one.hash for one in names if not isinstance(one, str)],
-            all=first and whole,
+            entries=[one for one in some if isinstance(one, wire.UnsettledEntry)],
+            settled=names_of(gone),
+            settled_hashes=[one.hash for one in gone if not isinstance(one, str)],
+            all=whole and begin == 0,
         )
-        first = False
 
 
 def _entry(interest: Interest, entry: Entry, now: float) -> wire.UnsettledEntry:

@@ -170,10 +170,16 @@ class Session:
             self._send(unregistered=wire.Unregistered(request=frame.unregister.request))
         elif kind == "sync":
             self._on_sync(frame.sync)
+        elif kind == "unsettled":
+            self._on_unsettled(frame.unsettled)
         elif kind == "publish":
             self._on_publish(frame.publish)
         elif kind == "ask_outcome":
             self._on_ask(frame.ask_outcome)
+
+    def _on_unsettled(self, unsettled: wire.Unsettled) -> None:
+        if self._service.answers_unsettled:
+            self._send(registered=wire.Registered(request=unsettled.request))
 
     def _on_ask(self, asked: wire.AskOutcome) -> None:
         partition = self._client.partition
@@ -259,6 +265,8 @@ class Session:
         }.get(kind or "", [])
         if len(names) + len(queries) + len(channels) > OBJECTS_PER_FRAME_MAX:
             return f"more than {OBJECTS_PER_FRAME_MAX} objects in a frame"
+        if len(frame.unsettled.entries) + len(frame.unsettled.settled) > OBJECTS_PER_FRAME_MAX:
+            return f"more than {OBJECTS_PER_FRAME_MAX} entries in a frame"
         requests = sum(waiting.WhichOneof("frame") in ("register", "unregister") for waiting in self._waiting)
         if kind in ("register", "unregister") and requests >= REQUESTS_UNANSWERED_MAX:
             return f"more than {REQUESTS_UNANSWERED_MAX} requests unanswered"

@@ -26,6 +26,8 @@ class ServiceState:
         """False: it is an older one."""
         self.knows_descriptions = True
         """False: it is an older one, which tells no descriptions."""
+        self.answers_unsettled = True
+        """False: it is an older one, to which what clients say of their callbacks means nothing."""
         self.knows_channels = True
         self.channels_epoch = 1
         self.refused_channels: dict[str, str] = {}

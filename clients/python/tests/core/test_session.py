@@ -504,6 +504,7 @@ def test_names_instead_of_crcs():
     bench.say(notification=wire.Notification(name="buckeroo", version=2, offset=12))
     assert bench.delivery.waiting == 2
     # In the next session they are asked for from the start.
+    bench.save()
     bench.open()
     (frame,) = bench.out()
     assert frame.hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_UNSETTLED

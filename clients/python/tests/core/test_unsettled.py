@@ -6,10 +6,17 @@ from typing import Any
 import pytest
 from coldnotify._core.document import Document
 from coldnotify._core.membership import Kept
+from coldnotify._core.registrations import Kind
 from coldnotify._core.slot import Job
-from coldnotify._core.unsettled import IN_VAIN_S_MAX, NOT_DURABLE_S, SAID_AGAIN_S
+from coldnotify._core.unsettled import IN_VAIN_S_MAX, SAID_AGAIN_S
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.protocol import ACK_DELAY_S, UNSETTLED_ERROR_BYTES_MAX
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
+from coldnotify_schemas.protocol import (
+    ACK_DELAY_S,
+    CLIENT_FRAME_BYTES_MAX,
+    OBJECTS_PER_FRAME_MAX,
+    UNSETTLED_ERROR_BYTES_MAX,
+)
 from coldnotify_testkit.client_bench import LAMPS, ME, ClientBench
 
 pytestmark = pytest.mark.pure
@@ -41,11 +48,17 @@ def told(one: ClientBench, *names: str, error: BaseException | None = None) -> N
     one.client.tick(one.now)
 
 
+def sent(one: ClientBench) -> list[wire.ClientFrame]:
+    """What leaves, and nothing becomes durable before."""
+    frames: list[wire.ClientFrame] = []
+    while data := one.client.data_to_send(one.now):
+        frames += [parse_client_frame(body) for body in FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(data)]
+    return frames
+
+
 def said(one: ClientBench, after_s: float) -> list[wire.Unsettled]:
     one.now += after_s
-    frames = one.out()
-    one.now += NOT_DURABLE_S
-    return [frame.unsettled for frame in (*frames, *one.out()) if frame.HasField("unsettled")]
+    return [frame.unsettled for frame in (*one.out(), *one.out()) if frame.HasField("unsettled")]
 
 
 def answer(one: ClientBench, name: str, version: int | None = 1) -> None:
@@ -161,6 +174,58 @@ def test_nothing_leaves_before_the_document_says_that_it_may() -> None:
     assert len(said(one, 1)) == 1
 
 
+def test_no_hello_says_that_nothing_else_is_unsettled_while_the_document_may_forget_what_is() -> None:
+    one = bench()
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    one.say(notification=wire.Notification(name="a", version=2, offset=11))
+    one.client.link_down("", one.now)
+    assert one.client.status(one.now).pending == 1, "nobody has subscribed to it"
+    one.now += 400
+    assert one.client.connect_due(one.now) is not None
+    one.client.link_up(one.now)
+    (hello,) = sent(one)
+    assert (list(hello.hello.register), says_all(hello.hello)) == (["a"], False)
+    one.say(welcome=wire.Welcome(in_sync=True))
+    one.say(caught_up=wire.CaughtUp(complete=11))
+    one.now += SAID_AGAIN_S
+    one.client.tick(one.now)
+    assert sent(one) == [], "a crash would leave a document that knows nothing of it"
+    (frame,) = said(one, 0)
+    assert (frame.all, [entry.name for entry in frame.entries]) == (True, ["a"])
+
+
+def test_what_waits_to_be_durable_wakes_nobody() -> None:
+    one = bench()
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    one.client.subscribe("a", 1)
+    one.say(notification=wire.Notification(name="a", version=2, offset=11))
+    told(one, error=ValueError())
+    one.now += SAID_AGAIN_S
+    one.client.tick(one.now)
+    assert sent(one) == []
+    save = one.client.save_due(one.now)
+    assert save is not None, "which takes a while"
+    for _ in range(3):
+        one.client.tick(one.now)
+        assert one.client.deadline() > one.now + 10
+        one.now += 1
+    one.client.saved(save, one.now)
+    assert one.client.deadline() <= one.now
+    assert len(sent(one)) == 1
+
+
+def test_a_page_that_is_acknowledged_while_something_is_unsettled_wakes_nobody() -> None:
+    one = bench()
+    live(one)
+    registered(one, "b")
+    one.out()
+    one.say(page_end=wire.PageEnd(page=1))
+    assert [frame.ack.page for frame in one.out()] == [1]
+    assert one.client.deadline() >= one.now + ACK_DELAY_S
+
+
 def test_before_bye_what_has_changed_is_said_at_once() -> None:
     one = bench()
     live(one)
@@ -186,6 +251,48 @@ def test_members_that_were_not_taken_are_named() -> None:
     told(one)
     (frame,) = said(one, SAID_AGAIN_S)
     assert (frame.all, list(frame.entries)) == (True, [])
+
+
+def test_which_members_were_not_taken_is_not_said_while_the_answer_is_to_come() -> None:
+    one = ClientBench(
+        Document(
+            identity=ME,
+            queries={LAMPS.text: Kept(members=frozenset(["l1", "l2"]))},
+            pending_queries={LAMPS.text: Kind.REGISTER},
+            epoch=1,
+            cursor=10,
+        )
+    )
+    one.client.subscribe(LAMPS, 1)
+    assert says_all(live(one))
+    one.say(notification=wire.Notification(name="l1", version=2, offset=11))
+    told(one, error=ValueError("no"))
+    (frame,) = said(one, SAID_AGAIN_S)
+    (entry,) = frame.entries
+    assert (entry.hash, list(entry.members)) == (LAMPS.hash, []), "l2 was not told either"
+
+
+def test_what_is_said_fits_in_frames_however_long_names_and_errors_are() -> None:
+    names = [f"{number:03}{'n' * 252}" for number in range(130)]
+    one = ClientBench(Document(identity=ME, wanted=frozenset(names), epoch=1, cursor=10, settled=True))
+    live(one)
+    one.say(caught_up=wire.CaughtUp(complete=10))
+    for name in names:
+        one.client.subscribe(name, 1)
+        one.say(notification=wire.Notification(name=name, version=2, offset=11))
+    told(one, error=ValueError("e" * 1000))
+    frames = said(one, SAID_AGAIN_S)
+    assert sum(len(frame.entries) for frame in frames) == len(names)
+    for frame in frames:
+        one.say(registered=wire.Registered(request=frame.request))
+    for name in names[:100]:
+        one.client.unregister(name)
+    for name in names[100:]:
+        one.say(notification=wire.Notification(name=name, version=3, offset=12))
+    one.now += 1
+    told(one, error=TypeError("e" * 1000))
+    for frame in said(one, SAID_AGAIN_S):
+        assert len(frame.entries) + len(frame.settled) <= OBJECTS_PER_FRAME_MAX
 
 
 def test_of_many_only_what_has_changed_is_said() -> None:
