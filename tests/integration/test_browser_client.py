@@ -18,6 +18,7 @@ from coldnotify_fault.proxy import Network
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.looks import Looks
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
@@ -27,7 +28,7 @@ DOMAIN, GROUP = "animal.observer", "pages"
 NPM = shutil.which("npm")
 _NPM_S = 240
 WAIT_S = 120
-SCRIPT_BYTES_MAX = 330_000
+SCRIPT_BYTES_MAX = 350_000
 """Of all modules together, as the compiler writes them: with comments, not compressed."""
 TOLD = "[...document.querySelectorAll('#told li')].map((item) => item.innerText).join(', ')"
 CAUGHT_UP = "document.querySelector('#phase').innerText == 'caught up'"
@@ -252,6 +253,65 @@ def test_a_page_publishes_on_its_session(up: Up, site: str, tmp_path: Path) -> N
         ) == ("payload: has 5002 bytes of JSON (at most 4096 are allowed)")
         assert window.run("return notify.unanswered") == 0
         assert window.run(f"return {items('errors')}") == ""
+
+
+RAISING = """
+const [domain, groupId, address, hear] = arguments;
+window.hear = new Function(hear);
+return import(new URL("dist/index.js", location.href)).then(async ({ Notify }) => {
+  const settings = { triesMax: 3, retryMinS: 0.05, retryMaxS: 0.1, backoffMaxS: 1, onError: () => undefined };
+  window.raising = new Notify({ domain, groupId, clientId: "raising", address, ...settings });
+  raising.register("lens").subscribe((notification) => window.hear(notification));
+  await raising.connect();
+});
+"""
+"""A second client of the page, whose callback does what `window.hear` does."""
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_the_ledger_knows_what_a_page_has_not_taken(up: Up, site: str, tmp_path: Path) -> None:
+    group = "pages-that-raise"
+    looks, arguments = Looks(up, DOMAIN, group, "lens"), (DOMAIN, group, f"ws://{up.report['web']}")
+
+    def state() -> str | None:
+        said = looks.lackers().get("raising")
+        return None if said is None else str(said["state"])
+
+    query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://{up.report['web']}"})
+    with Publisher(up.kafka, http=up.report["http"]) as publisher, browser(tmp_path / "chromedriver.log") as window:
+        first = publisher.publish(DOMAIN, group, "lens", version=1)
+        window.open(f"{site}?{query}")
+        window.run(RAISING, *arguments, "throw new TypeError('no such lens\\nand more')")
+        window.wait_for("raising.status.parked.join() == 'lens'", "it is parked")
+        wait_for(lambda: state() == "parked", "the ledger knows it")
+        said = looks.lackers()["raising"]
+        assert said is not None
+        assert (said["failures"], said["error"]) == (3, "TypeError: no such lens")
+        assert looks.verdict("raising") == "parked"
+        assert first.applied_by(0, timeout_s=WAIT_S) == (0, 1)
+
+        window.run("window.hear = () => new Promise((resolve) => { window.goOn = resolve; })")
+        second = publisher.publish(DOMAIN, group, "lens", version=2)
+        window.wait_for("window.goOn !== undefined", "its callback has begun")
+        wait_for(lambda: looks.lackers().get("raising") is not None, "it lacks the version that it is busy with")
+        assert second.applied_by(0, timeout_s=WAIT_S) == (0, 1)
+        window.run("window.hear = () => undefined; window.goOn()")
+        assert second.applied_by(1, timeout_s=WAIT_S) == (1, 0)
+        wait_for(lambda: looks.verdict("raising") == "applied", "it is settled")
+        assert looks.lackers() == {}
+        assert window.run(f"return {items('errors')}") == ""
+
+        window.run("window.hear = () => { throw new Error('again'); }")
+        third = publisher.publish(DOMAIN, group, "lens", version=3)
+        wait_for(lambda: state() == "parked", "the ledger knows it")
+        window.open("about:blank")
+        assert third.applied_by(0, timeout_s=WAIT_S) == (0, 1)
+        assert state() == "parked", "asleep"
+        window.open(f"{site}?{query}")
+        window.run(RAISING, *arguments, "return undefined")
+        assert third.applied_by(1, timeout_s=WAIT_S) == (1, 0)
 
 
 @pytest.mark.kafka

@@ -1,7 +1,6 @@
 """The ledger says that a client has applied a version when its callbacks have returned: client, explain, who-lacks and
 applied_by agree with what the callbacks did, whatever is killed or away meanwhile."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,37 +10,13 @@ from typing import Any
 import pytest
 from coldnotify import Connection, Notification, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.looks import Looks
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 
 DOMAIN = "ledger.test"
-
-
-class Looks:
-    """What an operator is told of one object of one group."""
-
-    def __init__(self, up: Up, group: str, object_: str) -> None:
-        self._up, self._group, self._object = up, group, object_
-
-    def _asked(self, command: str, *arguments: str) -> str:
-        done = coldnotify(command, DOMAIN, self._group, *arguments, http=self._up.report["http"])
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def lackers(self) -> dict[str, dict[str, Any] | None]:
-        """Who lacks it: what each says of its callbacks."""
-        lines = self._asked("who-lacks", self._object, "--json").splitlines()
-        return {row["client"]: row["callbacks"] for row in map(json.loads, lines[1:])}
-
-    def verdict(self, client: str) -> str:
-        shown: dict[str, Any] = json.loads(self._asked("explain", client, self._object, "--json"))
-        return str(shown["verdict"])
-
-    def words(self) -> str:
-        return self._asked("who-lacks", self._object)
 
 
 @contextmanager
@@ -63,7 +38,7 @@ def raises(_: Notification) -> None:
 
 
 def test_a_new_client_has_not_applied_what_its_callback_is_busy_with(up: Up, tmp_path: Path) -> None:
-    looks, goes_on, told = Looks(up, "busy", "camera"), threading.Event(), []
+    looks, goes_on, told = Looks(up, DOMAIN, "busy", "camera"), threading.Event(), []
 
     def hear(said: Notification) -> None:
         told.append(said.version)
@@ -84,7 +59,7 @@ def test_a_new_client_has_not_applied_what_its_callback_is_busy_with(up: Up, tmp
 
 
 def test_who_raises_lacks_it_online_offline_and_after_a_takeover(up: Up, tmp_path: Path) -> None:
-    looks = Looks(up, "raising", "camera")
+    looks = Looks(up, DOMAIN, "raising", "camera")
     with Publisher(up.kafka, http=up.report["http"]) as publisher:
         published = publisher.publish(DOMAIN, "raising", "camera", version=1)
         with unit(up, "raising", "broken", tmp_path, "camera", raises, tries_max=3) as notify:
@@ -113,7 +88,7 @@ def test_who_raises_lacks_it_online_offline_and_after_a_takeover(up: Up, tmp_pat
 
 
 def test_who_raises_on_what_was_never_published_lacks_it(up: Up, tmp_path: Path) -> None:
-    looks = Looks(up, "unknown", "camera")
+    looks = Looks(up, DOMAIN, "unknown", "camera")
     with unit(up, "unknown", "picky", tmp_path, "camera", raises, tries_max=2, say_errors=False) as notify:
         wait_for(lambda: notify.status.parked == ("camera",), "it is parked")
         wait_for(lambda: (looks.lackers().get("picky") or {}).get("state") == "parked", "the ledger knows it")

@@ -3,68 +3,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Client, type Save } from "../src/core/client.js";
 import type { Job, ValueJob } from "../src/core/delivery.js";
 import { queryHash } from "../src/core/digest.js";
 import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document.js";
-import { FrameBuffer } from "../src/core/frames.js";
 import { byQuery } from "../src/core/interests.js";
 import { Descriptions, parsedDescription } from "../src/core/memberDescriptions.js";
 import { type Kept, NEW } from "../src/core/membership.js";
 import { DEFAULTS } from "../src/core/settings.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import type { GatewayFramePart } from "../src/core/wire.js";
 import { DescriptionsUnknown } from "../src/errors.js";
+import { ClientBench, ME } from "./clientBench.js";
 
-const ME = { domain: "d", group: "g", client: "c" };
 const [LAMPS, ROOM] = [byQuery("lamps"), byQuery("room")];
 const [LAMPS_HASH, ROOM_HASH] = [queryHash("lamps"), queryHash("room")];
-const [ALL_CAPABILITIES, KINDS, KINDS_OF_OLDER] = [7, 11, 3];
+const [UNSETTLED, ALL_CAPABILITIES, KINDS, KINDS_OF_OLDER] = [16, 23, 11, 3];
 const [ON, OFF] = ['{"on":true}', '{"on":false}'];
 
 type Said = NonNullable<GatewayFramePart["notification"]>;
 type Told = [subscribers: readonly number[], version: bigint | null, description: unknown];
 
-/** A client with a store that is never late, and a gateway that says what the test says. */
-class Bench {
-  readonly client: Client;
-  now = 1000;
-  #stored: Document;
-
-  constructor(document: Document = emptyDocument(ME)) {
-    this.#stored = document;
-    this.client = new Client(document, ["ws://gateway"], { ...DEFAULTS, retryMinS: 1 }, () => 0.5, this.now);
-  }
-
-  save(): void {
-    this.client.tick(this.now);
-    for (let save: Save | null = this.client.saveNow(); save !== null; save = this.client.saveNow()) {
-      this.#stored = decodeDocument(save.document, ME);
-      this.client.saved(save, this.now);
-    }
-  }
-
-  connect(): NonNullable<ClientFrame["hello"]> {
-    this.now += 400;
-    assert(this.client.connectDue(this.now) !== null);
-    this.client.linkUp(this.now);
-    const [frame] = this.out();
-    assert(frame?.hello);
-    return frame.hello;
-  }
-
-  out(): ClientFrame[] {
-    this.save();
-    const frames: ClientFrame[] = [];
-    for (let data = this.client.dataToSend(this.now); data.length > 0; data = this.client.dataToSend(this.now)) {
-      for (const body of new FrameBuffer(32 * 1024).feed(data)) frames.push(parseFrame(CLIENT_FRAME, body));
-    }
-    return frames;
-  }
-
-  say(frame: GatewayFramePart): void {
-    this.client.receive(encodeFrame(GATEWAY_FRAME, frame), this.now);
-  }
-
+class Bench extends ClientBench {
   /** A notification of the object "a". */
   notify(description: string | null, { offset = 11n, ...said }: Said = {}): void {
     const bytes = description === null ? undefined : new TextEncoder().encode(description);
@@ -97,7 +55,7 @@ class Bench {
   /** What is stored now. */
   get document(): Document {
     this.save();
-    return this.#stored;
+    return this.stored;
   }
 
   descriptions(text = "lamps"): unknown {
@@ -137,7 +95,7 @@ function described(from = document()): Bench {
 test("who comes to ask for descriptions opens another session; an older service is reported once", () => {
   const bench = new Bench();
   bench.client.register(LAMPS);
-  assert.equal(bench.connect().capabilities, 3);
+  assert.equal(bench.connect().capabilities, UNSETTLED + 3);
   bench.say({ welcome: { inSync: true, epoch: 1, kinds: KINDS_OF_OLDER } });
   bench.client.askDescriptions(LAMPS, false);
   bench.client.tick(bench.now);

@@ -214,7 +214,7 @@ test("who asks is told how members are described, and has it after a reload", as
   assert.equal(rooms.descriptions.size, 0);
   await client.connect();
   assert(await client.waitCaughtUp(DEADLINE_S));
-  assert.equal(socket().said[0]?.hello?.capabilities, 7);
+  assert.equal(socket().said[0]?.hello?.capabilities, 16 + 7);
   assert.deepEqual(told, [["a", 1n, { Room: 410 }], ["b", 1n, { Room: 410 }]]);
   socket().say({ notification: { name: "b", version: 1n, offset: 6n, description: new Uint8Array() } });
   await until(() => told.length === 3, "the description alone");
@@ -275,7 +275,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
   await client.connect();
   assert(await client.waitCaughtUp(DEADLINE_S));
   assert.deepEqual([changes, told, query.members], [["+a -", "+b -"], ["a@1", "b@1"], new Set(["a", "b"])]);
-  assert.equal(socket().said[0]?.hello?.capabilities, 3);
+  assert.equal(socket().said[0]?.hello?.capabilities, 16 + 3);
 
   const hash = queryHash("Room = 410");
   socket().say({ notification: { name: "c", version: 7n, offset: 6n, entered: [hash] } });
@@ -481,6 +481,7 @@ test("wrong options are named", () => {
     [{ keepaliveS: 0.5 }, /^RangeError: keepaliveS:/],
     [{ ackDelayS: -1 }, /^RangeError: ackDelayS:/],
     [{ triesMax: 0 }, /^RangeError: triesMax:/],
+    [{ sayErrors: "no" as never }, /^RangeError: sayErrors: no is not true or false/],
   ];
   for (const [options, message] of cases) assert.throws(() => notify(options), (error) => message.test(String(error)));
   assert.throws(() => new Notify({ domain: "d", groupId: "g", clientId: "c" }), /address: is missing/);

@@ -35,11 +35,12 @@ const FULL = {
   channels: NO_CHANNELS,
   epoch: 2 ** 32 - 1,
   cursor: 2n ** 64n - 1n,
+  settled: true,
 };
 
 test("a document is read as it was written", () => {
   const { wanted, pending, applied, newest, queries, channels: _, ...rest } = decodeDocument(encodeDocument(FULL), ME);
-  assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, wanted: FULL.wanted, pending: FULL.pending });
+  assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, settled: true, wanted: FULL.wanted, pending: FULL.pending });
   assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
   assert.deepEqual([...newest].sort(), [...FULL.newest].sort());
   assert.equal(queries.size, 0);
@@ -69,7 +70,7 @@ test("queries are read as they were written, and only with them the format is an
   assert.match(text, /"__proto__":{"members":\[\]}/);
   assert.match(encodeDocument(FULL), /^{"format":1,/);
   assert.doesNotMatch(encodeDocument(FULL), /quer/);
-  for (const [from, to] of [['"reached_at":"', '"reached_at":"x'], ['"members":[]', '"members":0'], ['"gone":"unregister"', '"gone":"register"'], ['"dropped":true', '"dropped":1'], ['"a":""', '"a":0'], ['"descriptions":{', '"descriptions":7,"more":{']] as const) {
+  for (const [from, to] of [['"reached_at":"', '"reached_at":"x'], ['"members":[]', '"members":0'], ['"gone":"unregister"', '"gone":"register"'], ['"dropped":true', '"dropped":1'], ['"settled":true', '"settled":1'], ['"a":""', '"a":0'], ['"descriptions":{', '"descriptions":7,"more":{']] as const) {
     const damaged = JSON.parse(text.replace(from, to));
     delete damaged.check;
     const fields = JSON.stringify(damaged);

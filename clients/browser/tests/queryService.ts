@@ -175,7 +175,7 @@ export class QuerySession {
     if (!this.closed) this.out.push(encodeFrame(GATEWAY_FRAME, frame));
   }
 
-  #take({ hello, register, unregister, sync, ack, ping, useNames, bye }: ClientFrame): void {
+  #take({ hello, register, unregister, sync, ack, ping, useNames, bye, unsettled }: ClientFrame): void {
     const service = this.#service;
     const { names, queries, knowsQueries } = service;
     if (useNames) this.#names = true;
@@ -234,6 +234,7 @@ export class QuerySession {
       if (ack.complete !== undefined) this.acknowledged = ack.complete;
       if (ack.page !== 0 && ack.page === this.#page && this.#awaitsAck) this.#nextPage();
     }
+    if (unsettled) this.#send({ registered: { request: unsettled.request } });
     if (ping) {
       this.#send({ pong: this.live ? { complete: service.end } : {} });
       if (this.#inSync && ping.digest !== undefined && ping.digest !== service.digest) {

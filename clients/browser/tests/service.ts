@@ -17,6 +17,10 @@ export class Service {
   objects = new Map<string, Newest>();
   end = 0n;
   epoch = 1;
+  /** Of the client: as it has acknowledged. */
+  cursor: bigint | null = null;
+  /** For the ledger: names that the client's application has not taken, be they below the cursor; null: it has not said. */
+  unsettled: Set<string> | null = null;
   session: ServiceSession | null = null;
   /** So many answers to registrations get lost on their way. */
   losesAnswers = 0;
@@ -36,6 +40,7 @@ export class Service {
     this.session?.close(6);
     this.epoch += 1;
     this.end = 0n;
+    this.cursor = null;
     for (const [name, newest] of [...this.objects].reverse()) {
       this.end += 1n;
       this.objects.set(name, { ...newest, offset: this.end });
@@ -89,7 +94,7 @@ export class ServiceSession {
     if (!this.closed) this.out.push(encodeFrame(GATEWAY_FRAME, frame));
   }
 
-  #take({ hello, register, unregister, sync, ack, ping, useNames, bye }: ClientFrame): void {
+  #take({ hello, register, unregister, sync, ack, ping, useNames, bye, unsettled }: ClientFrame): void {
     const { registered, end } = this.#service;
     if (useNames) this.#names = true;
     if (hello) {
@@ -99,13 +104,15 @@ export class ServiceSession {
       for (const name of hello.register) registered.add(name);
       const sameEpoch = hello.epoch === this.#service.epoch;
       const valid = sameEpoch && hello.cursor !== undefined && hello.cursor <= end;
-      this.#cursor = valid ? (hello.cursor as bigint) : null;
+      this.#cursor = this.#service.cursor = valid ? (hello.cursor as bigint) : null;
+      if ((hello.capabilities & 16) !== 0) this.#service.unsettled = new Set(hello.register);
+      else if (hello.register.length > 0) this.#service.unsettled = null;
       this.#welcome(digest(registered) === hello.digest, !sameEpoch);
       if (this.#agreed !== null) this.#catchUp(hello.register);
     }
     if (register) {
       this.#use(register.objects);
-      for (const name of register.objects) registered.add(name);
+      for (const name of register.objects) registered.add(name), this.#service.unsettled?.add(name);
       this.#agreed = digest(registered);
       this.#send({ registered: { request: register.request } });
       for (const name of register.objects) {
@@ -123,6 +130,7 @@ export class ServiceSession {
       this.#use(sync.objects);
       this.#sync = sync.index === 0 ? [...sync.objects] : [...this.#sync, ...sync.objects];
       if (sync.last) {
+        for (const name of this.#sync) if (!registered.has(name)) this.#service.unsettled?.add(name);
         registered.clear();
         for (const name of this.#sync) registered.add(name);
         this.#welcome(true, false);
@@ -130,8 +138,15 @@ export class ServiceSession {
       }
     }
     if (ack) {
-      if (ack.complete !== undefined) this.acknowledged = ack.complete;
+      if (ack.complete !== undefined) this.acknowledged = this.#service.cursor = ack.complete;
       if (ack.page !== 0 && ack.page === this.#page) this.#nextPage();
+    }
+    if (unsettled) {
+      const entries = unsettled.entries.map(({ name }) => name);
+      const before = unsettled.all ? [] : [...(this.#service.unsettled ?? [])].filter((name) => !unsettled.settled.includes(name));
+      if (entries.length + unsettled.settled.length > 64) throw new Error("more than 64 in a frame");
+      this.#service.unsettled = new Set([...before, ...entries]);
+      this.#send({ registered: { request: unsettled.request } });
     }
     if (ping) {
       this.#send({ pong: this.live ? { complete: end } : {} });

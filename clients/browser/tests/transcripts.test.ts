@@ -11,6 +11,7 @@ import { decodeDocument, type Document } from "../src/core/document.js";
 import { BEGINNING, type KeptChannel } from "../src/core/feed.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { byChannel, type Channel, channelOf, type Interest, isName } from "../src/core/interests.js";
+import { Publications } from "../src/core/publications.js";
 import type { Kind } from "../src/core/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
 import { sinceFields, sinceFrom } from "../src/core/since.js";
@@ -51,12 +52,14 @@ class Runner {
       channels,
       queries: new Map(),
       newest: new Map(),
+      settled: header.document.settled ?? false,
       applied: new Map(floors.map(([name, [i, v]]) => [name, { incarnation: BigInt(i), version: BigInt(v) }])),
     };
-    const given = Object.entries(header.settings).map(([name, value]) => [camel(name), value]);
+    const { say_unsettled: saysUnsettled = false, ...settings } = header.settings;
+    const given = Object.entries(settings).map(([name, value]) => [camel(name), value]);
     this.#header = header;
-    this.#settings = { ...DEFAULTS, ...Object.fromEntries(given) };
-    this.client = new Client(document, ["ws://gateway"], this.#settings, () => 0.5, 0);
+    this.#settings = { ...DEFAULTS, sayErrors: false, ...Object.fromEntries(given) };
+    this.client = new Client(document, ["ws://gateway"], this.#settings, () => 0.5, 0, new Publications(), saysUnsettled);
   }
 
   deadline(): number {
@@ -196,7 +199,7 @@ function storedChannels({ channels: { channels, epoch, cursor }, pending }: Docu
 }
 
 function stored(document: Document): Json {
-  const { epoch, cursor, wanted, pending, applied } = document;
+  const { epoch, cursor, wanted, pending, applied, settled } = document;
   const floors = [...applied].map(([name, { incarnation, version }]) => [name, [String(incarnation), String(version)]]);
   return {
     epoch,
@@ -204,6 +207,7 @@ function stored(document: Document): Json {
     wanted: [...wanted].filter(isName).sort(),
     pending: Object.fromEntries([...pending].filter(([interest]) => isName(interest))),
     applied: Object.fromEntries(floors),
+    ...(settled && { settled }),
     ...storedChannels(document),
   };
 }
@@ -220,12 +224,17 @@ function comparable(done: Json[], ofFile: boolean): Json[] {
       frames: action.frames.map((frame: Json) => {
         const read = ofFile ? reread(frame) : frame;
         for (const message of Object.values(read) as Json[]) {
-          for (const field of ["register", "unregister", "objects"]) message?.[field]?.sort();
+          for (const field of ["register", "unregister", "objects", "settled", "settledHashes"]) message?.[field]?.sort();
+          message?.entries?.sort((one: Json, other: Json) => (placeOf(one) < placeOf(other) ? -1 : 1));
         }
         return read;
       }),
     };
   });
+}
+
+function placeOf({ name, hash }: Json): string {
+  return name || String(hash);
 }
 
 function reread(frame: Json): Json {

@@ -43,6 +43,8 @@ export const NO_CHANNELS: KeptChannels = { channels: new Map(), epoch: null, cur
 export class Channels {
   /** The application has heard that the service knows no channels. */
   toldUnknown = false;
+  /** So often something of a pending channel was told, or was found to be nothing. */
+  progress = 0;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
   readonly #settings: Settings;
@@ -275,6 +277,7 @@ export class Channels {
       const feed = this.#feedOf(interest);
       if (feed === undefined) continue;
       this.#registrations.arrived(interest);
+      this.progress += 1;
       if (complete !== null && !feed.deaf) this.#lossFirst(feed, complete + 1n);
       feed.live = !feed.deaf;
     }
@@ -346,6 +349,17 @@ export class Channels {
 
   // What others ask
 
+  /** Whether something of a pending channel is to be told, or is still to come. */
+  lacks(interest: Interest): boolean {
+    const feed = this.#feedOf(interest);
+    return feed === undefined || this.#registrations.stageOf(interest) !== "arrived" || feed.items.length > 0 || feed.deaf;
+  }
+
+  /** All of a pending channel up to there is told; -1: nothing is. */
+  told(interest: Interest): bigint {
+    return this.#feedOf(interest)?.applied(null) ?? BEGINNING;
+  }
+
   /** Of the log of the domain's channels. */
   get epoch(): number | null {
     return this.#cursor.epoch;
@@ -368,8 +382,8 @@ export class Channels {
   }
 
   /** Channels whose callbacks failed too often, until they succeed. */
-  get parked(): string[] {
-    return [...this.#feeds.values()].filter(({ parked }) => parked).map(({ channel }) => channel.name);
+  get parked(): Interest[] {
+    return [...this.#feeds.values()].filter(({ parked }) => parked).map(({ interest }) => interest);
   }
 
   /** Whether a job is out. */
@@ -491,6 +505,7 @@ export class Channels {
     this.#release([feed.pop()]);
     feed.failures = 0;
     feed.parked = false;
+    if (this.#isOwed(feed)) this.progress += 1;
     this.#journal.changed();
     this.#move();
     this.#offer(feed);

@@ -23,7 +23,7 @@ import { Delivery, type Job } from "./delivery.js";
 import { type Document, encodeDocument } from "./document.js";
 import type { Floor } from "./floors.js";
 import { parsedDescription } from "./memberDescriptions.js";
-import { type Channel, type Interest, isName, isQuery } from "./interests.js";
+import { type Channel, type Interest, isName, isQuery, textOf } from "./interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "./protocol.js";
 import { Publications } from "./publications.js";
@@ -32,6 +32,7 @@ import { Registrations } from "./registrations.js";
 import { type Ended, type Parts, type Phase, Session } from "./session.js";
 import type { Since } from "./since.js";
 import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
+import { Unsettled } from "./unsettled.js";
 
 /** What a client is doing, for looking in. */
 export interface Status {
@@ -102,7 +103,7 @@ export class Client {
   #saidBye = false;
   #giveUpSaving = false;
 
-  /** `publications`: what it publishes; they outlive it. */
+  /** `publications`: what it publishes; they outlive it. `saysUnsettled`: transcripts are also of clients that do not. */
   constructor(
     document: Document,
     addresses: readonly string[],
@@ -110,6 +111,7 @@ export class Client {
     random: Random,
     now: number,
     publications = new Publications(),
+    saysUnsettled = true,
   ) {
     const journal = new Journal();
     const registrations = new Registrations(journal, document.wanted, document.pending);
@@ -125,7 +127,9 @@ export class Client {
       cursor: document.cursor,
       channels: document.channels,
     });
-    this.#parts = { identity: document.identity, journal, registrations, delivery, publications, settings, report };
+    const { identity, settled } = document;
+    const unsettled = saysUnsettled ? new Unsettled(journal, registrations, delivery, settings, settled) : null;
+    this.#parts = { identity, journal, registrations, delivery, publications, unsettled, settings, report };
     this.#addresses = new Addresses(addresses, settings.addressRestS, random);
     this.#backoff = new Backoff(settings, random);
     this.#connectAt = this.#hurryFrom = now;
@@ -393,7 +397,7 @@ export class Client {
   }
 
   #document(): Document {
-    const { identity, registrations, delivery } = this.#parts;
+    const { identity, registrations, delivery, unsettled } = this.#parts;
     return {
       identity,
       wanted: registrations.wanted,
@@ -404,6 +408,7 @@ export class Client {
       channels: delivery.channels.kept,
       epoch: delivery.epoch,
       cursor: delivery.cursor,
+      settled: unsettled?.isKnown ?? false,
     };
   }
 
@@ -485,7 +490,7 @@ export class Client {
       registrations: registrations.wanted.size,
       pending: registrations.pending.size,
       waiting: delivery.waiting,
-      parked: [...delivery.parked].sort(),
+      parked: Array.from(delivery.parked, textOf).sort(),
       epoch: delivery.epoch,
       cursor: delivery.cursor,
       channelsEpoch: delivery.channels.epoch,

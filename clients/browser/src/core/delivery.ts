@@ -21,6 +21,7 @@ import { Queries } from "./queries.js";
 import type { Registrations } from "./registrations.js";
 import type { Settings } from "./settings.js";
 import type { MembersJob } from "./telling.js";
+import { Failing } from "./unsettled.js";
 
 export type Report = (error: ColdNotifyError) => void;
 
@@ -97,6 +98,7 @@ function without(all: Iterable<number>, some: ReadonlySet<number>): Set<number> 
 export class Delivery {
   readonly queries: Queries;
   readonly channels: Channels;
+  readonly failing: Failing;
   /** Callbacks of channels went first the last time. */
   #channelsTurn = false;
   /** What callbacks were told last. */
@@ -122,6 +124,7 @@ export class Delivery {
     this.#registrations = registrations;
     this.#settings = settings;
     this.#report = report;
+    this.failing = new Failing(settings.sayErrors);
     this.#floors = new Floors(journal, applied.floors);
     this.newest = new Newest(settings.newestBytesMax, applied.newest ?? new Map(), this.#floors.told);
     this.#epoch = applied.epoch;
@@ -366,6 +369,7 @@ export class Delivery {
 
   /** It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay. */
   forget(interest: Interest): void {
+    if (!isName(interest)) this.failing.over(interest);
     if (channelOf(interest) !== null) {
       this.channels.forget(interest);
       return;
@@ -432,12 +436,15 @@ export class Delivery {
   /** The job's callbacks have returned, or threw what `failed` says by subscriber. */
   done(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
     if ("feed" in job) {
+      if (job.feed.running === job) this.failing.note(job.feed.interest, failed, now);
       this.channels.done(job, failed, now);
       return;
     }
     this.#jobs.delete(job);
     if ("membership" in job) {
-      const isWanted = this.queries.get(job.membership.interest) === job.membership;
+      const { interest } = job.membership;
+      const isWanted = this.queries.get(interest) === job.membership;
+      if (isWanted) this.failing.note(interest, failed, now);
       this.queries.callbacks.done(job, isWanted, failed, now);
       return;
     }
@@ -445,6 +452,7 @@ export class Delivery {
     const slot = this.#slots.get(name);
     if (slot === undefined || slot.running !== job) return; // unregistered meanwhile
     slot.running = null;
+    this.failing.note(name, failed, now);
     for (const cause of failed.values()) this.#report(new CallbackFailed(name, job.update.version, cause));
     const { description } = job;
     if (description !== undefined) {
@@ -474,8 +482,8 @@ export class Delivery {
     return this.#frontier.cursor;
   }
 
-  /** Objects, texts of queries, and channels, whose callbacks failed too often, since the start and until they succeed. */
-  get parked(): ReadonlySet<string> {
+  /** Objects, queries and channels whose callbacks failed too often, since the start and until they succeed. */
+  get parked(): ReadonlySet<Interest> {
     return new Set([...this.#parked, ...this.queries.callbacks.parked, ...this.channels.parked]);
   }
 
@@ -569,6 +577,7 @@ export class Delivery {
       const asks = (interest: Interest): boolean => this.queries.get(interest)?.descriptions != null;
       this.#floors.raise(name, null, (interest) => asks(interest) && knows(interest));
     }
+    this.failing.over(name);
     this.#parked.delete(name);
     slot.failures = 0;
     this.#journal.changed();
@@ -655,6 +664,7 @@ export class Delivery {
     }
     this.#gone(name);
     this.newest.forget(name);
+    this.failing.over(name);
     this.#parked.delete(name);
     if (!this.queries.know(name)) this.#floors.forget(name);
   }

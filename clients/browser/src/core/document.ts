@@ -5,6 +5,7 @@
  *      "epoch": 7 or null, "cursor": "1234" or null,
  *      "wanted": ["camera-config"], "pending": {"camera-config": "register"},
  *      "applied": {"camera-config": ["incarnation", "version"]},
+ *      "settled": true,                                                    if the service knows that nothing is unsettled
  *      "newest": {"camera-config": {"payload": text, "deleted": true}},    if there is one; of the version in "applied"
  *      "check": CRC-32 of the JSON of all the other fields}
  *
@@ -47,12 +48,15 @@ export interface Document {
   readonly channels: KeptChannels;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
+  /** The service knows that nothing is unsettled (`unsettled.ts`). */
+  readonly settled: boolean;
 }
 
 /** Of a client that has never been anywhere. */
 export function emptyDocument(identity: Identity): Document {
   const [wanted, pending, applied, newest, queries] = [new Set<Interest>(), new Map(), new Map(), new Map(), new Map()];
-  return { identity, wanted, pending, applied, newest, queries, channels: NO_CHANNELS, epoch: null, cursor: null };
+  const known = { channels: NO_CHANNELS, epoch: null, cursor: null, settled: false };
+  return { identity, wanted, pending, applied, newest, queries, ...known };
 }
 
 /** The document as JSON. */
@@ -75,6 +79,7 @@ export function encodeDocument(document: Document): string {
     wanted: [...document.wanted].filter(isName).sort(),
     pending: pairs(namesOf(document.pending)),
     applied: pairs(applied as [string, unknown][]),
+    ...(document.settled && { settled: true }),
     ...encodeNewest(document.newest),
     ...queries,
     ...channels,
@@ -124,6 +129,8 @@ export function decodeDocument(text: string, identity: Identity): Document {
     }
     applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
   }
+  const { settled = false } = fields;
+  if (typeof settled !== "boolean") throw new StateDamaged("settled: is not true or false");
   const newest = new Map("newest" in fields ? table(fields, "newest").map(payload) : []);
   const reading = { table, object, number64 };
   const withChannels = format === STATE_FORMAT_WITH_CHANNELS;
@@ -136,7 +143,7 @@ export function decodeDocument(text: string, identity: Identity): Document {
   const channels = told?.kept ?? NO_CHANNELS;
   for (const interest of channels.channels.keys()) wanted.add(interest);
   for (const [interest, kind] of told?.pending ?? []) pending.set(interest, kind);
-  return { identity, wanted, pending, applied, newest, queries, channels, epoch: epoch as number | null, cursor };
+  return { identity, wanted, pending, applied, newest, queries, channels, epoch: epoch as number | null, cursor, settled };
 }
 
 /** The field, or none. */

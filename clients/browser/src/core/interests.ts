@@ -64,6 +64,11 @@ export function interestDigest(interest: Interest): bigint {
   return text === null ? objectDigest(interest) : queryHash(text);
 }
 
+/** As the application calls it: an object's or a channel's name, or a query's text. */
+export function textOf(interest: Interest): string {
+  return queryOf(interest) ?? channelOf(interest)?.name ?? interest;
+}
+
 /** The query for all objects whose names begin with `prefix`. */
 export function startsWith(prefix: string): string {
   return `NAME STARTS WITH "${prefix.replace(/["\\]/g, "\\$&")}"`;

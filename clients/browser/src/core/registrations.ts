@@ -35,6 +35,10 @@ export class Registrations {
   // Two views on `pending`, kept because sets of 10,000 must not be searched at each step.
   readonly #unsent = new Map<Interest, Operation>();
   readonly #stages: Record<Stage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0, withheld: 0 };
+  /** Registrations among `pending`. */
+  #registers = 0;
+  /** So often something has become pending, or is no more. */
+  changes = 0;
   #namesDigest = 0n;
   #queriesDigest = 0n;
   #channelsDigest = 0n;
@@ -133,6 +137,11 @@ export class Registrations {
   /** Whether it is a pending registration: then it need not hold the cursor. */
   isOwed(interest: Interest): boolean {
     return this.#pending.get(interest)?.kind === "register";
+  }
+
+  /** Whether a registration is pending. */
+  get owes(): boolean {
+    return this.#registers > 0;
   }
 
   /** Of its pending operation; null: there is none. */
@@ -322,6 +331,7 @@ export class Registrations {
     if (isChannel(interest) && this.#withholdsChannels && operation.stage === "unsent") operation.stage = "withheld";
     this.#pending.set(interest, operation);
     this.#stages[operation.stage] += 1;
+    this.#note(operation, 1);
     if (operation.stage === "unsent") this.#unsent.set(interest, operation);
   }
 
@@ -330,7 +340,14 @@ export class Registrations {
     if (operation === undefined) return;
     this.#pending.delete(interest);
     this.#stages[operation.stage] -= 1;
+    this.#note(operation, -1);
     this.#unsent.delete(interest);
+  }
+
+  /** It is pending from now on (1), or no more (-1). */
+  #note({ kind }: Operation, sign: 1 | -1): void {
+    if (kind === "register") this.#registers += sign;
+    this.changes += 1;
   }
 
   #move(interest: Interest, operation: Operation, stage: Stage): void {

@@ -42,10 +42,12 @@ import { Publications } from "./publications.js";
 import { type Kind, type Operations, type Registrations, type Stage } from "./registrations.js";
 import { SessionChannels } from "./sessionChannels.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "./settings.js";
+import type { Unsettled } from "./unsettled.js";
 import {
   CAPABILITY_DESCRIPTIONS,
   CAPABILITY_NAMES,
   CAPABILITY_QUERIES,
+  CAPABILITY_UNSETTLED,
   type CaughtUp,
   CLIENT_FRAME,
   type ClientFramePart,
@@ -116,6 +118,8 @@ export interface Parts {
   readonly delivery: Delivery;
   /** What it publishes; a client that publishes nothing may leave it out. */
   readonly publications?: Publications;
+  /** A client that does not say what is unsettled may leave it out. */
+  readonly unsettled?: Unsettled | null;
   readonly settings: Settings;
   readonly report: Report;
 }
@@ -137,6 +141,8 @@ export class Session {
   #asksForKinds = false;
   /** Whether it asked for descriptions. */
   #asksDescriptions = false;
+  /** Whether it said that nothing is unsettled but what it registered for. */
+  #saysAllUnsettled: boolean;
   readonly #requests = new Map<number, Request>();
   #answered: Request[] = [];
   #request = 0;
@@ -172,6 +178,7 @@ export class Session {
     this.#publications.beginSession();
     parts.delivery.queries.beginSession();
     this.#helloOperations = parts.registrations.beginSession();
+    this.#saysAllUnsettled = parts.unsettled?.begin(this.#helloOperations) ?? false;
     this.#hello(token, now);
   }
 
@@ -216,7 +223,7 @@ export class Session {
       this.#waitUntil = now + frame.wait.seconds;
       if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + WELCOME_S);
     } else if (frame.welcome) {
-      this.#onWelcome(frame.welcome);
+      this.#onWelcome(frame.welcome, now);
     } else if (this.#phase === "opening") {
       // Before its Welcome a session has no epoch: nothing it says can be placed.
     } else if (frame.notification) {
@@ -249,7 +256,7 @@ export class Session {
     }
   }
 
-  #onWelcome(welcome: Welcome): void {
+  #onWelcome(welcome: Welcome, now: number): void {
     const { inSync, epoch, refused, kinds, positions } = welcome;
     this.#welcomeDue = null;
     if (epoch !== undefined) {
@@ -274,6 +281,7 @@ export class Session {
         this.#parts.registrations.resend(operations, "sent");
       }
       this.#confirm(operations);
+      this.#parts.unsettled?.welcomed(now);
       this.#advance("in sync");
     } else {
       this.#advance("not in sync");
@@ -304,6 +312,7 @@ export class Session {
     const { complete, setsDigest } = caughtUp;
     if (NEXT[this.#phase]["caught up"] === undefined) return;
     this.#advance("caught up");
+    this.#parts.unsettled?.caughtUp(now);
     if (setsDigest !== undefined) this.#queries.compare(setsDigest);
     this.#queries.caughtUp();
     if (complete !== undefined) this.#parts.delivery.complete(complete);
@@ -315,6 +324,7 @@ export class Session {
 
   #onRegistered(registered: Registered, now: number): void {
     const { request, refused, kinds, begun, answered, unchanged } = registered;
+    this.#parts.unsettled?.answered(request);
     const operations = this.#requests.get(request)?.operations;
     if (operations === undefined) for (const refusal of refused) this.#refuseLater(refusal);
     else if ([...operations.keys()].some(isQuery)) this.#know(kinds);
@@ -341,6 +351,7 @@ export class Session {
 
   #confirm(operations: Operations): void {
     const confirmed = this.#parts.registrations.confirm(operations);
+    this.#parts.unsettled?.confirmed(confirmed);
     this.#queries.confirmed(confirmed);
     this.#parts.delivery.channels.confirmed(confirmed);
   }
@@ -410,6 +421,7 @@ export class Session {
       if (this.#pageEnd !== 0 || this.#channels.pageEnd !== 0) this.#sendAck(now);
       this.#sendChunks(now);
       this.#sendRequests(now);
+      this.#sendUnsettled(now);
       this.#sendPublications(now);
     }
     const data = new Uint8Array(this.#outBytes);
@@ -426,6 +438,8 @@ export class Session {
   bye(now: number): void {
     if (this.#saidBye || this.#ended !== null) return;
     if (this.#acknowledgement !== null || this.#channels.acknowledgement !== null) this.#sendAck(now);
+    this.#parts.unsettled?.hurry(now);
+    this.#sendUnsettled(now);
     this.#send({ bye: {} }, now);
     this.#saidBye = true;
   }
@@ -482,7 +496,8 @@ export class Session {
 
   get #capabilities(): number {
     const queries = this.#asksForKinds ? CAPABILITY_QUERIES : 0;
-    return (this.#names ? CAPABILITY_NAMES : 0) | queries | (this.#asksDescriptions ? CAPABILITY_DESCRIPTIONS : 0);
+    const descriptions = this.#asksDescriptions ? CAPABILITY_DESCRIPTIONS : 0;
+    return (this.#names ? CAPABILITY_NAMES : 0) | queries | descriptions | (this.#saysAllUnsettled ? CAPABILITY_UNSETTLED : 0);
   }
 
   #beginSync(): void {
@@ -490,6 +505,7 @@ export class Session {
     this.#requests.clear();
     this.#answered = [];
     delivery.channels.beginSync();
+    this.#parts.unsettled?.beginSync();
     const operations = registrations.beginSync();
     delivery.oweAll();
     const wanted = [...registrations.wanted].sort();
@@ -515,8 +531,18 @@ export class Session {
     if (sync.allSent) sync.due = now + this.#parts.settings.requestTimeoutS;
   }
 
+  /** Whether the service has this client's set, and takes what differs from it. */
+  get #takesRequests(): boolean {
+    return this.#phase === "catching up" || this.#phase === "live";
+  }
+
+  /** null: nothing is said of it now. */
+  get #unsettled(): Unsettled | null {
+    return (this.#takesRequests && this.#parts.unsettled) || null;
+  }
+
   #sendRequests(now: number): void {
-    if (this.#phase !== "catching up" && this.#phase !== "live") return;
+    if (!this.#takesRequests) return;
     while (this.#requests.size < REQUESTS_UNANSWERED_MAX && this.#outBytes < OUT_BYTES_MAX) {
       const next = this.#parts.registrations.nextRequest();
       if (next === null) return;
@@ -534,8 +560,17 @@ export class Session {
     }
   }
 
+  #sendUnsettled(now: number): void {
+    for (;;) {
+      const unsettled = this.#unsettled?.next(now, this.#request + 1) ?? null;
+      if (unsettled === null) return;
+      this.#request += 1;
+      this.#send({ unsettled }, now);
+    }
+  }
+
   #sendPublications(now: number): void {
-    if (this.#phase !== "catching up" && this.#phase !== "live") return;
+    if (!this.#takesRequests) return;
     while (this.#outBytes < OUT_BYTES_MAX) {
       const publish = this.#publications.next(now);
       if (publish === null) break;
@@ -575,11 +610,24 @@ export class Session {
   /** Both cursors, and the pages that have come. */
   #sendAck(now: number): void {
     const complete = this.#acknowledgement;
-    if (complete !== null) this.#acknowledged = complete;
     this.#ackDue = null;
     const page = this.#pageEnd;
     this.#pageEnd = 0;
-    this.#send({ ack: { complete: complete ?? undefined, page, ...this.#channels.acknowledge() } }, now);
+    const moves = complete !== null || this.#channels.acknowledgement !== null;
+    if (moves) {
+      // What the cursor has passed and the application has not taken is said before.
+      this.#parts.unsettled?.hurry(now);
+      this.#sendUnsettled(now);
+    }
+    if (moves && this.#unsettled?.isLate) {
+      this.#ackDue = now; // as soon as nothing holds that any more
+      const channelsPage = this.#channels.acknowledgePage();
+      if (page + channelsPage > 0) this.#send({ ack: { page, channelsPage } }, now);
+      return;
+    }
+    if (complete !== null) this.#acknowledged = complete;
+    const ack = { complete: complete ?? undefined, page, ...this.#channels.acknowledge() };
+    if (Object.values(ack).some((one) => one !== undefined && one !== 0)) this.#send({ ack }, now);
   }
 
   #send(frame: ClientFramePart, now: number): void {
@@ -618,7 +666,9 @@ export class Session {
       this.#end(null, "the next session asks for descriptions");
       return;
     }
-    if (this.#ackDue !== null && this.#ackDue <= now) this.#sendAck(now);
+    if (this.#ackAt <= now) this.#sendAck(now);
+    const unsettled = this.#unsettled;
+    unsettled?.tick(now, this.#overdue(unsettled.answerDue));
     for (const [number, request] of this.#requests) {
       if (this.#overdue(request.due) > now) continue;
       this.#requests.delete(number);
@@ -642,7 +692,9 @@ export class Session {
 
   /** When `tick` has something to do next. */
   deadline(): number {
-    const due = [this.#pingAt, this.#ackDue, this.#welcomeDue, this.#publications.deadline()];
+    const due = [this.#pingAt, this.#ackAt, this.#welcomeDue, this.#publications.deadline()];
+    const unsettled = this.#unsettled;
+    if (unsettled !== null) due.push(unsettled.due, this.#overdue(unsettled.answerDue));
     for (const request of this.#requests.values()) due.push(this.#overdue(request.due));
     if (this.#answered[0]) due.push(this.#overdue(this.#answered[0].due));
     if (this.#sync?.due != null) due.push(this.#overdue(this.#sync.due));
@@ -651,14 +703,17 @@ export class Session {
     return Math.min(...due.filter((at) => at !== null));
   }
 
+  get #ackAt(): number {
+    return this.#unsettled?.isHeld ? Infinity : (this.#ackDue ?? Infinity);
+  }
+
   get #pingAt(): number {
     return Math.min(this.#sentAt, this.#heardAt) + this.#parts.settings.keepaliveS;
   }
 
   #ping(now: number): void {
     const { registrations } = this.#parts;
-    const inSync = this.#phase === "catching up" || this.#phase === "live";
-    const digest = inSync && registrations.allConfirmed ? registrations.digest : undefined;
+    const digest = this.#takesRequests && registrations.allConfirmed ? registrations.digest : undefined;
     this.#send({ ping: { digest } }, now);
     this.#pings += 1;
     this.#heardAt = now;

@@ -69,9 +69,14 @@ export class SessionChannels {
   acknowledge(): { channelsComplete: bigint | undefined; channelsPage: number } {
     const complete = this.acknowledgement;
     if (complete !== null) this.#acknowledged = complete;
-    const channelsPage = this.pageEnd;
+    return { channelsComplete: complete ?? undefined, channelsPage: this.acknowledgePage() };
+  }
+
+  /** The page that has come. */
+  acknowledgePage(): number {
+    const page = this.pageEnd;
     this.pageEnd = 0;
-    return { channelsComplete: complete ?? undefined, channelsPage };
+    return page;
   }
 
   // What the service says

@@ -69,6 +69,8 @@ export interface Settings {
   readonly displacedMaxS: number;
   /** So much is kept of what callbacks were told last, for `current`, in memory and in the state; 0: nothing. */
   readonly newestBytesMax: number;
+  /** The service is told the first line of what callbacks throw. */
+  readonly sayErrors: boolean;
 }
 
 export const DEFAULTS: Settings = {
@@ -87,15 +89,18 @@ export const DEFAULTS: Settings = {
   displacedMinS: DISPLACED_MIN_S,
   displacedMaxS: DISPLACED_MAX_S,
   newestBytesMax: NEWEST_BYTES_MAX,
+  sayErrors: true,
 };
 
 /** The defaults but for what is given. Raises RangeError, whose message begins with the setting's name. */
 export function settingsOf(given: Partial<Settings>): Settings {
-  const settings: Record<string, number> = { ...DEFAULTS };
+  const settings: Record<string, number | boolean> = { ...DEFAULTS };
   for (const name of Object.keys(DEFAULTS) as (keyof Settings)[]) {
     const value = given[name];
     if (value === undefined) continue;
-    if (typeof value !== "number" || !(value >= 0 && value < Infinity)) {
+    if (typeof DEFAULTS[name] === "boolean") {
+      if (typeof value !== "boolean") throw new RangeError(`${name}: ${String(value)} is not true or false`);
+    } else if (typeof value !== "number" || !(value >= 0 && value < Infinity)) {
       throw new RangeError(`${name}: ${String(value)} is not a number from 0 on`);
     }
     settings[name] = value;

@@ -213,9 +213,9 @@ export class MembersCallbacks {
     return [...this.#touched, ...this.#telling].every(({ parked }) => parked);
   }
 
-  /** Texts of queries whose callbacks failed too often. */
-  get parked(): string[] {
-    return [...this.#telling].filter(({ parked }) => parked).map(({ text }) => text);
+  /** Queries whose callbacks failed too often. */
+  get parked(): Interest[] {
+    return [...this.#telling].filter(({ parked }) => parked).map(({ interest }) => interest);
   }
 
   /** The job's callbacks have returned, or threw what `failed` says by subscriber. `isWanted`: its query still is. */

@@ -9,6 +9,8 @@ export const CAPABILITY_NAMES = 1;
 export const CAPABILITY_QUERIES = 2;
 /** It wants to be told how the members of its queries are described. */
 export const CAPABILITY_DESCRIPTIONS = 4;
+/** All that is unsettled is among the Hello's pending registrations. */
+export const CAPABILITY_UNSETTLED = 16;
 /** In `kinds`: the service knows queries. */
 export const KINDS_QUERIES = 2;
 /** In `kinds`: the service knows channels. */
@@ -314,6 +316,8 @@ export type Refusal = MessageOf<typeof REFUSAL>;
 export type WirePublish = MessagePart<typeof PUBLISH>;
 export type WireAskOutcome = MessagePart<typeof ASK_OUTCOME>;
 export type WireOutcome = MessageOf<typeof OUTCOME>;
+export type WireUnsettled = MessagePart<typeof UNSETTLED>;
+export type WireUnsettledEntry = MessagePart<typeof UNSETTLED_ENTRY>;
 
 /** One frame: the message's length as a varint, then the message. */
 export function encodeFrame<T extends Table>(table: T, message: MessagePart<T>): Uint8Array {

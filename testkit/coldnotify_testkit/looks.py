@@ -1,0 +1,33 @@
+"""For tests: what an operator is told of one object of one group: `Looks`."""
+
+import json
+from typing import Any
+
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.stack import Up
+
+
+class Looks:
+    """What an operator is told of one object of one group."""
+
+    def __init__(self, up: Up, domain: str, group: str, object_: str) -> None:
+        self._http, self._group, self._object = up.report["http"], (domain, group), object_
+
+    def _asked(self, command: str, *arguments: str) -> str:
+        done = coldnotify(command, *self._group, *arguments, http=self._http)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lackers(self) -> dict[str, dict[str, Any] | None]:
+        """Who lacks it: what each says of its callbacks."""
+        lines = self._asked("who-lacks", self._object, "--json").splitlines()
+        return {row["client"]: row["callbacks"] for row in map(json.loads, lines[1:])}
+
+    def verdict(self, client: str) -> str:
+        """What `explain` says of it, as a word."""
+        shown: dict[str, Any] = json.loads(self._asked("explain", client, self._object, "--json"))
+        return str(shown["verdict"])
+
+    def words(self) -> str:
+        """What `who-lacks` says of it, to a person."""
+        return self._asked("who-lacks", self._object)
