@@ -36,12 +36,8 @@ from google.protobuf.json_format import MessageToDict
 
 Json = dict[str, Any]
 T = TypeVar("T", bound=Action | CallAction | None)
-_NAMES = ("register", "unregister", "objects")
+_NAMES = ("register", "unregister", "objects", "settled", "settled_hashes")
 """Fields of frames whose names are in no order that means anything."""
-
-
-_UNSAID = ("say_unsettled", "say_errors")
-"""Of the settings: transcripts are of clients that say nothing of what is unsettled, as they may."""
 
 
 class Half(Random):
@@ -56,9 +52,17 @@ class RecordedDriver(Driver):
     """Its `lines` are a transcript, but for what the whole of it shows."""
 
     def __init__(
-        self, document: Document, addresses: Sequence[Address], settings: Settings, random: Random, now: float
+        self,
+        document: Document,
+        addresses: Sequence[Address],
+        settings: Settings,
+        random: Random,
+        now: float,
+        *,
+        say_unsettled: bool = False,
     ) -> None:
-        super().__init__(document, addresses, replace(settings, say_unsettled=False), Half(), now)
+        settings = replace(settings, say_unsettled=say_unsettled, say_errors=False)
+        super().__init__(document, addresses, settings, Half(), now)
         self._began_s = now
         self._identity = document.identity
         client = {"domain": document.identity.domain, "group": document.identity.group}
@@ -217,6 +221,8 @@ def _json(frame: Any) -> Json:
         for name in _NAMES:
             if isinstance(message.get(name), list):
                 message[name].sort()
+        if "entries" in message:
+            message["entries"].sort(key=lambda entry: (entry.get("name", ""), entry.get("hash", "")))
     return fields
 
 
@@ -244,7 +250,8 @@ def _channel_job(job: ChannelJob) -> Json:
 
 
 def _settings(settings: Settings) -> Json:
-    return {name: value for name, value in asdict(settings).items() if name not in _UNSAID}
+    """Which of those that are true or false are true: the others are no matter of who says nothing of callbacks."""
+    return {name: value for name, value in asdict(settings).items() if value is not False}
 
 
 def _document(document: Document) -> Json:
@@ -255,6 +262,8 @@ def _document(document: Document) -> Json:
         "pending": {name: kind.value for name, kind in sorted(document.pending.items())},
         "applied": {name: [str(n) for n in floor] for name, floor in sorted(document.applied.items())},
     }
+    if document.settled:
+        fields["settled"] = True
     if document.channels or document.pending_channels:
         fields["channels_epoch"] = document.channels_epoch
         fields["channels_cursor"] = _text(document.channels_cursor)

@@ -28,12 +28,21 @@ MISSED_SUBSCRIBER = 2
 class Unit:
     """A client and all that it needs, in which nothing takes time but what is waited for."""
 
-    def __init__(self, service: Service | None = None, disk: bytes | None = None, now_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        service: Service | None = None,
+        disk: bytes | None = None,
+        now_s: float = 0.0,
+        *,
+        say_unsettled: bool = False,
+    ) -> None:
         self.service = service or Service()
         self.now_s = now_s
         self.disk = disk
         document = Document(identity=ME) if disk is None else decode(disk, ME)
-        self.driver = RecordedDriver(document, [Address("gateway", 1)], SETTINGS, Random(), now_s)
+        self.driver = RecordedDriver(
+            document, [Address("gateway", 1)], SETTINGS, Random(), now_s, say_unsettled=say_unsettled
+        )
         self.session: Session | None = None
         self.fails: set[str] = set()
         """Callbacks of these objects and channels raise."""

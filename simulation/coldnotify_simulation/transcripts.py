@@ -14,7 +14,7 @@ from coldnotify.testing import Service
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import WELCOME_S
 
-from coldnotify_simulation import channel_transcripts
+from coldnotify_simulation import channel_transcripts, unsettled_transcripts
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.recorder import RecordedDriver
 from coldnotify_simulation.transcript_unit import DOMAIN, GROUP, SUBSCRIBER, Unit
@@ -445,12 +445,17 @@ def transcripts() -> dict[str, str]:
     texts = {}
     scripts = [("", script) for script in SCRIPTS]
     scripts += [("channels/", script) for script in channel_transcripts.SCRIPTS]
+    scripts += [("unsettled/", script) for script in unsettled_transcripts.SCRIPTS]
     for folder, script in scripts:
         name = folder + script.__name__.replace("_", "-")
         texts[name] = script().driver.transcript(name, script.__doc__ or "")
     for seed in range(1, _HISTORIES + 1):
         name = f"history-{seed}"
         texts[name] = history(seed).driver.transcript(name, "A random history.")
+    for seed in range(1, unsettled_transcripts.HISTORIES + 1):
+        name = f"unsettled/history-{seed}"
+        text = unsettled_transcripts.history(seed).driver.transcript(name, "A random history of callbacks that raise.")
+        texts[name] = text
     for seed in range(1, _WORLDS + 1):
         name = f"simulated-{seed}"
         texts[name] = simulated(seed).transcript(name, "In a simulated world, with matchers and gateways that die.")

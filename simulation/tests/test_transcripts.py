@@ -1,6 +1,6 @@
 """The files in schemas/transcripts are what `make transcripts` gives.
 
-Stands for: recorder, transcript_unit, channel_transcripts
+Stands for: recorder, transcript_unit, channel_transcripts, unsettled_transcripts
 """
 
 import json
@@ -40,15 +40,18 @@ def test_every_kind_of_frame_occurs(texts: dict[str, str]) -> None:
     def kinds(side: str) -> set[str]:
         return {kind for line in lines for step in line[side] for frame in step.get("frames", ()) for kind in frame}
 
-    assert kinds("then") == {"hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye"}
+    usual = {"hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye"}
+    assert kinds("then") == {*usual, "unsettled"}
     assert kinds("do") == {
         *("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close"),
         *("message", "missed", "channels_end"),
     }
 
 
-def test_channels_are_in_a_folder_of_their_own(texts: dict[str, str]) -> None:
-    assert {name for name, text in texts.items() if "channel" in text} == {
+def test_channels_and_what_is_unsettled_are_in_folders_of_their_own(texts: dict[str, str]) -> None:
+    of_unsettled = {name for name in texts if name.startswith("unsettled/")}
+    assert {name for name, text in texts.items() if "unsettled" in text} == of_unsettled
+    assert {name for name, text in texts.items() if "channel" in text} - of_unsettled == {
         name for name in texts if name.startswith("channels/")
     }
 

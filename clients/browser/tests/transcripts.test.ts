@@ -271,4 +271,5 @@ for (const file of FILES) {
 test("there are transcripts", () => {
   assert(FILES.filter((file) => !file.includes("/")).length >= 20);
   assert(FILES.filter((file) => file.startsWith("channels/")).length >= 9);
+  assert(FILES.filter((file) => file.startsWith("unsettled/")).length >= 14);
 });

@@ -56,7 +56,7 @@ class Runner:
             given["channels_cursor"] = number(given["channels_cursor"])
             given["channels"] = {channel_of(one): kept_of(one) for one in given["channels"]}
             given["pending_channels"] = {channel_of(one): Kind(one["kind"]) for one in given["pending_channels"]}
-        settings = Settings(**header["settings"], say_unsettled=False)
+        settings = Settings(**{"say_unsettled": False, "say_errors": False} | header["settings"])
         self.driver = Driver(Document(**given), [Address("gateway", 1)], settings, Half(), 0.0)
         self.save: Save | None = None
         self.job: AnyJob | None = None
@@ -160,6 +160,8 @@ class Runner:
             "pending": {name: kind.value for name, kind in document.pending.items()},
             "applied": {name: [str(number) for number in floor] for name, floor in document.applied.items()},
         }
+        if document.settled:
+            fields["settled"] = True
         if document.channels or document.pending_channels:
             pending = document.pending_channels
             fields |= {
@@ -231,9 +233,10 @@ def as_json(frame: ClientFrame) -> dict[str, Any]:
     """The order of names within a frame means nothing."""
     fields: dict[str, Any] = MessageToDict(frame, preserving_proto_field_name=True)
     for message in fields.values():
-        for field in {"register", "unregister", "objects"} & set(message):
+        for field in {"register", "unregister", "objects", "settled", "settled_hashes"} & set(message):
             if isinstance(message[field], list):
                 message[field].sort()
+        message.get("entries", []).sort(key=lambda entry: (entry.get("name", ""), entry.get("hash", "")))
     return fields
 
 
