@@ -249,9 +249,11 @@ class Messages:
                 periods[key] = self._told_in[id(event)] = period
 
     def _comes_later(self, event: MessageTold, period: int) -> bool:
-        """Whether a message that was sent in this period may be in the next one's log."""
-        log = self._logs.get((event.channel, period))
-        return log is not None and event.message in log.by_id and self._may_be_in(event, log, period + 1)
+        """Whether a message that was sent in this period may be in the next one's log, or was sent there once more."""
+        log, later = self._logs.get((event.channel, period)), self._logs.get((event.channel, period + 1))
+        if log is None or event.message not in log.by_id:
+            return False
+        return self._may_be_in(event, log, period + 1) or (later is not None and event.message in later.by_id)
 
     def _period_of(self, event: MessageTold, period: int, now: int) -> int:
         """Of the log that has this message: the one that its client is in, or a later one, or else the one before."""

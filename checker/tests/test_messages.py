@@ -291,6 +291,11 @@ def test_what_is_told_first_may_be_of_the_log_that_came_while_it_was_sent() -> N
     assert story.end() == []
 
 
+def test_one_that_is_sent_once_more_behind_a_loss_may_be_told_of_the_next_log() -> None:
+    story = Story(since="now").sent(4, "m").say(lost()).sent(0, "m").sent(1, "n1").told(0, message="m", payload="m")
+    assert story.told(1, message="n1", payload="n1").end() == []
+
+
 def test_one_that_is_sent_again_may_be_in_the_log_that_came_meanwhile() -> None:
     story = Story(since="now").sent(4, "m").say(Send(publisher="p", id=99, channel=CHANNEL, message="m", payload="m"))
     story.say(lost()).say(Published(publisher="p", id=99, outcome="acknowledged", offset=0))
