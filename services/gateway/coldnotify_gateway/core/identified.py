@@ -26,12 +26,12 @@ from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.waiting_publishes import Publishes
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import TABLE, Event, State
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.unidentified import Unidentified
+from coldnotify_gateway.core.waiting_publishes import Publishes
 
 
 class Identified:

@@ -46,8 +46,8 @@ from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from msgspec import UNSET
 
 from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send
-from coldnotify_gateway.core.waiting_publishes import Waiting
 from coldnotify_gateway.core.timers import NEVER_S
+from coldnotify_gateway.core.waiting_publishes import Waiting
 
 if TYPE_CHECKING:
     from coldnotify_gateway.core.counters import Counters
