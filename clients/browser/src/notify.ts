@@ -88,6 +88,12 @@ export interface Query {
   readonly text: string;
   /** As the members callbacks are told, or as the service said if there are none. Empty until the state is read. */
   readonly members: ReadonlySet<string>;
+  /**
+   * Whether `members` are all there are, as of what the client was told last. false: the service has not said yet who all
+   * of them are, or is being asked again, or callbacks are still to be told; then no members does not say that there are
+   * none.
+   */
+  readonly membersKnown: boolean;
   /** As a registration's, of each member that has it, by name. */
   readonly current: ReadonlyMap<string, Notification>;
   /** How its members are described, by name, as the service said last; null: the object has no description. Empty unless
@@ -462,6 +468,7 @@ export class Notify {
 
   #query(text: string, interest: Interest): Query {
     const members = (): ReadonlySet<string> => new Set(this.#client?.members(interest));
+    const membersKnown = (): boolean => this.#client?.knowsMembers(interest) ?? false;
     const descriptions = (): ReadonlyMap<string, Description | null> => this.#client?.descriptions(interest) ?? new Map();
     const current = (): ReadonlyMap<string, Notification> => {
       const found = [...members()].map((name) => [name, this.#client?.current(name) ?? null] as const);
@@ -471,6 +478,9 @@ export class Notify {
       text,
       get members() {
         return members();
+      },
+      get membersKnown() {
+        return membersKnown();
       },
       get current() {
         return current();

@@ -267,7 +267,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
   const { told, callback } = recorder();
   const query = client.registerQuery("Room = 410");
   assert.equal(query.text, "Room = 410");
-  assert.deepEqual(query.members, new Set());
+  assert.deepEqual([query.members, query.membersKnown], [new Set(), false]);
   query.subscribe(callback);
   const changes: string[] = [];
   const onMembers = (added: ReadonlySet<string>, removed: ReadonlySet<string>): void => void changes.push(`+${[...added]} -${[...removed]}`);
@@ -275,6 +275,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
   await client.connect();
   assert(await client.waitCaughtUp(DEADLINE_S));
   assert.deepEqual([changes, told, query.members], [["+a -", "+b -"], ["a@1", "b@1"], new Set(["a", "b"])]);
+  await until(() => query.membersKnown, "all has been told");
   assert.equal(socket().said[0]?.hello?.capabilities, 16 + 3);
 
   const hash = queryHash("Room = 410");
@@ -297,7 +298,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
   assert.equal(client.status.registrations, 3, "queries stay");
   client.unregisterQuery("Room = 410");
   await until(() => socket().said.some(({ unregister }) => unregister?.queries[0] === hash), "the service is told");
-  assert.deepEqual(query.members, new Set());
+  assert.deepEqual([query.members, query.membersKnown], [new Set(), false]);
   await client.disconnect();
 });
 

@@ -212,6 +212,12 @@ export class Client {
     return this.#parts.delivery.queries.members(query);
   }
 
+  /** Whether these are all there are, as of what was told last: nothing of the query is to be answered or told. */
+  knowsMembers(query: Interest): boolean {
+    const { registrations } = this.#parts;
+    return registrations.wanted.has(query) && !registrations.isOwed(query);
+  }
+
   /** Be told how the members of this query are described, or not. */
   askDescriptions(query: Interest, wanted: boolean): void {
     this.#parts.delivery.queries.descriptions.ask(query, wanted);
