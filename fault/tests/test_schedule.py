@@ -182,3 +182,9 @@ def test_one_version_is_one_content() -> None:
                 a = step.arguments
                 assert contents.setdefault((a["object"], a["incarnation"], a["version"]), a["payload"]) == a["payload"]
     assert version_arguments("a/b/c", 0, 7)["deleted"]
+
+
+def test_the_last_devices_have_raw_clients() -> None:
+    assert [schedule(1, 60).form_of(number) for number in (1, 2, 3, 4)] == ["sync", "sync", "aio", "raw"]
+    assert [schedule(1, 60, raw_devices=4).form_of(number) for number in (1, 4)] == ["raw", "raw"]
+    assert schedule(1, 60, raw_devices=0).steps == schedule(1, 60).steps

@@ -69,6 +69,11 @@ class Channels:
         """The text of the channel of this name."""
         return next((text for text in self._state.channels if text.partition("\0")[0] == name), None)
 
+    @property
+    def waiting(self) -> set[Interest]:
+        """Those that are pending only because their log has nothing yet, or nothing as far as they are."""
+        return {channel(text) for text in self._caught_up}
+
     # What the device says
 
     def said(self, text: str) -> wire.Channel:
@@ -166,6 +171,7 @@ class Channels:
         for text, one in self._state.channels.items():
             if self._operations.stage(channel(text)) is Stage.CONFIRMED and not one.since:
                 self._caught_up.add(text)
+                self._operations.take(channel(text))
                 known = self._known(text) if complete is None else max(complete, self._known(text))
                 self._tell_loss(text, known + 1)
         if complete is not None:

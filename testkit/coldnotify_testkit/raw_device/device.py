@@ -21,7 +21,7 @@ from coldnotify_testkit.raw_device.publishes import Publishes
 from coldnotify_testkit.raw_device.state import Disk, Interest, State, channel, decode, object_, query
 from coldnotify_testkit.raw_device.state import encode as encode_state
 
-GATEWAY_FRAME_BYTES_MAX = 256 * 1024
+TAKEN_BYTES_MAX = 256 * 1024
 IN_FRAME_MAX = 64
 TEXTS_BYTES_MAX = 16 * 1024
 """Of names and texts together in a frame; the document allows twice as many, half of them texts of queries."""
@@ -81,7 +81,7 @@ class Device:
         self.publishes = Publishes(application)
         self._application = application
         self._out = bytearray()
-        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._frames = FrameBuffer(TAKEN_BYTES_MAX)
         self.connected = False
         self.over: str | None = None
         self.code: int | None = None
@@ -92,7 +92,7 @@ class Device:
 
     def _begin(self, now: float) -> None:
         self._out.clear()
-        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._frames = FrameBuffer(TAKEN_BYTES_MAX)
         self.over = self.code = None
         self.caught_up = self._welcomed = self._in_sync = False
         self._begun_s = self._sent_s = self._heard_s = now
@@ -163,7 +163,12 @@ class Device:
     def settled(self) -> bool:
         """Caught up, and nothing is pending."""
         live = self.channels.live or not self.state.channels
-        return self.connected and self.caught_up and live and not self.state.pending
+        return self.connected and self.caught_up and live and not self._lacks
+
+    @property
+    def _lacks(self) -> bool:
+        """Whether something is to come still."""
+        return not self.state.pending.keys() <= self.channels.waiting
 
     # A connection
 
@@ -509,7 +514,7 @@ class Device:
 
     def _note_unsettled(self) -> None:
         """The service has been told that nothing is unsettled, if that is so."""
-        if not self.state.pending and not self.operations.settled and not self._says_all:
+        if not self._lacks and not self.operations.settled and not self._says_all:
             self.state.unsettled = False
 
     def _say_all(self, now: float) -> None:

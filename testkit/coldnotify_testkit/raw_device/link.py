@@ -14,7 +14,7 @@ from coldnotify_testkit.raw_device.device import Device
 _log = logging.getLogger(__name__)
 _TICK_S = 0.05
 _READ_BYTES = 65536
-_STAY_AWAY_FROM_CODE = 64
+_NOT_AGAIN_FROM_CODE = 64
 _DISPLACED, _UNKNOWN_SESSION = 5, 6
 
 
@@ -174,7 +174,7 @@ class Link:
         _log.info("session over: %s", self.device.over or "the connection ended")
         caught_up = self.device.caught_up
         self._close()
-        if code is not None and code >= _STAY_AWAY_FROM_CODE:
+        if code is not None and code >= _NOT_AGAIN_FROM_CODE:
             self.stayed_away = self.device.over
         if caught_up:
             self._failed = 0

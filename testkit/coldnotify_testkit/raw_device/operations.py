@@ -49,9 +49,13 @@ class Operations:
         """It is not pending any more."""
         if self._state.pending.pop(interest, None) is not None:
             del self._numbers[interest], self._stages[interest]
-            if interest in self.held:
-                self.held.discard(interest)
-                self.settled.add(interest)
+            self.take(interest)
+
+    def take(self, interest: Interest) -> None:
+        """The application has all of it, whether it is pending or not."""
+        if interest in self.held:
+            self.held.discard(interest)
+            self.settled.add(interest)
 
     def stage(self, interest: Interest) -> Stage | None:
         """None: it is not pending."""

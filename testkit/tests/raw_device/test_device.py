@@ -285,6 +285,20 @@ def test_of_another_log_all_is_told_and_the_loss_before() -> None:
     assert unit.device.settled
 
 
+def test_a_channel_of_an_empty_log_lacks_nothing() -> None:
+    unit = Unit()
+    unit.device.subscribe("tasks")
+    unit.connects()
+    position = wire.ChannelPosition(channel=TASKS)
+    end = wire.ChannelsEnd(page=1, last=True)
+    unit.hears(welcome(epoch=7, channels_epoch=3, positions=[position]), caught_up(0), {"channels_end": end})
+    assert unit.device.settled
+    (channel,) = unit.connects().channels
+    assert channel.since == wire.SINCE_BEGINNING
+    unit.hears(welcome(channels_epoch=3), caught_up(0), {"channels_end": end}, message(0, 1))
+    assert (unit.told.messages, unit.device.state.channels_cursor, unit.device.state.pending) == ([0], 0, {})
+
+
 def test_without_channels_nothing_of_their_cursor_is_said() -> None:
     unit = with_tasks()
     unit.device.unsubscribe("tasks")
