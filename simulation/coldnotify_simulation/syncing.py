@@ -22,7 +22,7 @@ from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
 
 _SHARE = 0.4
 """Of schedules with queries."""
-_ANSWER_S = 30.0
+_ANSWERED_WITHIN_S = 30.0
 """Without a part of the answer for so long, the request ends with 503."""
 _TRIES_MAX = 20
 _NAME = "by-sync"
@@ -99,7 +99,7 @@ class Syncing(Process):
 
     def _heard(self) -> None:
         self._heard_s = heard_s = self.clock.now_s
-        self.later(_ANSWER_S, lambda: self._end("not answered in time") if self._heard_s == heard_s else None)
+        self.later(_ANSWERED_WITHIN_S, lambda: self._end("not answered in time") if self._heard_s == heard_s else None)
 
     def _end(self, outcome: str) -> None:
         link, self._agent, self._link = self._link, None, None
@@ -204,7 +204,7 @@ class Syncing(Process):
         for _ in range(_TRIES_MAX):
             if self._agent is None:
                 self._ask()
-            self.world.run(_ANSWER_S / 2)
+            self.world.run(_ANSWERED_WITHIN_S / 2)
             if self.counts["answered"] > answered:
                 break
         else:

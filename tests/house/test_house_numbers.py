@@ -1,0 +1,21 @@
+"""The house does not grow worse: what is counted of its code may fall, and not rise. Lower a ceiling when it has."""
+
+from coldnotify_testkit import house_numbers
+from coldnotify_testkit.house_numbers import BOTH, CLAUSES, IS_NONE, OF_FIELDS, SET_FROM_OUTSIDE, TWO_MEANINGS, WORDS
+
+CEILINGS = {
+    BOTH: 98,
+    CLAUSES: 1_475,
+    IS_NONE: 85,
+    OF_FIELDS: 345,
+    SET_FROM_OUTSIDE: 1_468,
+    TWO_MEANINGS: 147,
+    WORDS: 172_500,
+}
+"""`python -m coldnotify_testkit.house_numbers` prints what is there."""
+
+
+def test_nothing_that_is_counted_has_risen() -> None:
+    found = house_numbers.numbers()
+    risen = {name: number for name, number in found.items() if number > CEILINGS[name]}
+    assert not risen, f"above their ceilings: {risen}"
