@@ -45,6 +45,7 @@ class Events:
         loop = asyncio.get_running_loop()
         stream: web.StreamResponse | None = None
         due_s = loop.time() + _JUDGED_S
+        ping_due_s = loop.time() + HEARTBEAT_S
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, agent.begin())
             heard_s = loop.time()
@@ -76,8 +77,10 @@ class Events:
                         await stream.prepare(request)
                         shown = retry() + shown
                     elif data is None and not over:
-                        self._events.on_bytes(connection, agent.ping())
                         shown += HEARTBEAT
+                    if loop.time() >= ping_due_s:  # whoever is told much has nothing else to say
+                        self._events.on_bytes(connection, agent.ping())
+                        ping_due_s = loop.time() + HEARTBEAT_S
                     if over:
                         # Is it to be refused for good, that is what it hears when it comes back.
                         shown += unavailable(not_answered(agent.closed, waits=agent.waits))

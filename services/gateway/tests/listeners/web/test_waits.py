@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import count
 
 import pytest
 from aiohttp import ClientSession, ClientTimeout, web
@@ -16,6 +17,8 @@ from coldnotify_gateway.listeners.web.event_stream import Events
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, Sync
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Notification, Ping, Welcome
 from coldnotify_testkit.device_frames import hello
 
 ASKED = {"domain": "d", "group": "g", "client": "c", "registrations": ["a"]}
@@ -59,6 +62,22 @@ class RefusingCore(WaitingCore):
     async def _say(self, connection):
         connection.send(encoding.close(CloseCode.NOT_ALLOWED, "not for you"))
         connection.finish()
+
+
+class BusyCore(WaitingCore):
+    """Tells of a publish again and again; notes what the session says."""
+
+    said = b""
+
+    async def _say(self, connection):
+        connection.send(encode(GatewayFrame(welcome=Welcome(in_sync=True, epoch=1))))
+        for version in count():
+            told = Notification(name="a", version=version, offset=version)
+            connection.send(encode(GatewayFrame(notification=told)))
+            await asyncio.sleep(0.01)
+
+    def on_bytes(self, connection, data):
+        BusyCore.said += data
 
 
 @asynccontextmanager
@@ -107,3 +126,11 @@ async def test_a_session_that_hears_nothing_ends_so_that_the_page_comes_back(mon
 async def test_what_is_refused_for_good_has_a_status():
     async with site(RefusingCore) as client, client.get("/v1/events", params=LOOK) as answer:
         assert (answer.status, await answer.json()) == (403, {"error": "not for you", "close": "NOT_ALLOWED"})
+
+
+async def test_a_session_that_is_told_all_the_time_says_something_too(monkeypatch):
+    """Otherwise it would be given up as silent, after an hour and a half."""
+    monkeypatch.setattr(event_stream, "HEARTBEAT_S", 0.2)
+    async with site(BusyCore) as client, client.get("/v1/events", params=LOOK) as answer:
+        while encode(ClientFrame(ping=Ping())) not in BusyCore.said:
+            await answer.content.readuntil(b"\n\n")
