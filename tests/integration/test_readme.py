@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.stack import Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 README = Path(__file__).parents[2] / "README.md"
@@ -71,6 +71,13 @@ class Reader:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     reader = Reader(up, tmp_path)
+    with notify(up, "unit", None, group="readers") as unit:
+        unit.register("camera-config").subscribe(lambda told: None)
+        _follow_the_readme(reader, up)
+
+
+def _follow_the_readme(reader: Reader, up: Up) -> None:
+    """A unit is registered, as publishers wait for a share of those that are."""
     said = [reader.run(language, code) for language in ("python", "sh") for code in blocks("Publish", language)]
     assert said[1] == "published\n"
     assert said[2].count("outcome published") == said[2].count('"outcome": "published"') == 1

@@ -9,7 +9,7 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
     with Publisher("kafka-1:9092", http="coldnotify-1:55002") as publisher:
         published = publisher.publish("animal.observer", "region-1", "camera-config", version=44)
         print(published.outcome())  # published; or stale, altered ...: then clients are not told of it
-        published.applied_by(0.9, timeout_s=3600)
+        published.applied_by(0.9, timeout_s=60)
 
     with Publisher("kafka-1:9092") as publisher:
         publisher.describe("animal.observer", "region-1", "lamp-7", {"Room": 410, "Kind": "lamp", "on": True})
