@@ -6,6 +6,7 @@ from which nothing comes although Kafka has more of it is looked at, too.
 
 Nor does a record that says another offset than its own. Kafka takes it, and its client believes it, and reads on behind
 that offset. It is seen by saying an offset that Kafka does not have yet, or by records behind it that say lower ones.
+One that says a lower offset itself is dropped: the records before it are right.
 """
 
 import queue
@@ -55,6 +56,8 @@ class _Place:
     """It is being looked at, or is to be."""
     damaged: bool = False
     """The same, for an error: what comes meanwhile is of no use."""
+    sound: int | None = None
+    """From here on it was looked at last without finding anything: who says what it is not comes later."""
 
 
 class _Run(NamedTuple):
@@ -74,11 +77,15 @@ class _Run(NamedTuple):
             expected += 1
         return None
 
+    def expected(self, offset: int) -> int:
+        """The offset that comes behind the last one that is lower than this."""
+        return next((said + 1 for _, said in reversed(self.said) if said < offset), self.begin)
+
     def without(self, offset: int, handed: list[Message | None]) -> int:
         """Take back what says this offset or a higher one; returns the offset that was to come in its place."""
         while self.said and self.said[-1][1] >= offset:
             handed[self.said.pop()[0]] = None
-        return self.said[-1][1] + 1 if self.said else self.begin
+        return self.expected(offset)
 
 
 class _Looked(NamedTuple):
@@ -88,6 +95,8 @@ class _Looked(NamedTuple):
     place: _Place
     start: int
     gap: Gap | None
+    sound: bool
+    """What stands there can be read, and stands at its own offset."""
 
 
 class RecordConsumer(Consumer):
@@ -201,7 +210,7 @@ class RecordConsumer(Consumer):
             error, run = message.error(), runs.get(where)
             if place is not None and error is not None and error.code() in BEYOND and run is not None:
                 jump = run.first_jump()
-                if jump is not None and not place.damaged:
+                if jump is not None and not place.damaged and run.expected(jump) != place.sound:
                     # The client asked for what is behind an offset that there is not.
                     self._suspect(where, place, run.without(jump, handed))
                     continue
@@ -212,10 +221,10 @@ class RecordConsumer(Consumer):
             offset = message.offset() or 0
             run = runs.setdefault(where, _Run(place.next, []))
             if offset < place.next and self._resets_by_error:
-                # Of the client's offsets none is lower than the one before: one of the two says what it is not.
-                expected = run.without(offset, handed)
-                if expected < offset:
-                    self._suspect(where, place, expected)
+                # Of the client's offsets none is lower than the one before: one of the two says what it is not. Where
+                # no hole is left for the earlier one, or none was found in it, it is this one.
+                if offset > run.expected(offset) != place.sound:
+                    self._suspect(where, place, run.without(offset, handed))
                 continue
             run.said.append((len(handed), offset))
             self._take(message, now_s)
@@ -306,16 +315,17 @@ class RecordConsumer(Consumer):
         self._searching.start()
 
     def _run_search(self, where: _Where, place: _Place, start: int) -> None:
-        gap = None
+        gap, sound = None, False
         try:
             search = GapSearch(self._config, lambda: self._stopping.is_set() or self._places.get(where) is not place)
             try:
                 gap = search.find(*where, start)
+                sound = gap is None and search.answered
             finally:
                 search.close()
         except KafkaException as error:
             _paced.log("what cannot be read is not known", level="warning", topic=where[0], error=str(error))
-        self._looked.put(_Looked(where, place, start, gap))
+        self._looked.put(_Looked(where, place, start, gap, sound))
 
     def _go_to(self, partition: TopicPartition, place: _Place) -> bool:
         """False: the partition is being taken away."""
@@ -333,7 +343,7 @@ class RecordConsumer(Consumer):
 
     def _skip(self, looked: _Looked, now_s: float) -> Gap | None:
         """Go on behind what cannot be read; if it was an error that passes, at the place where it was."""
-        where, place, start, gap = looked
+        where, place, start, gap, sound = looked
         was_damaged, place.damaged, place.looked_at = place.damaged, False, False
         place.moved_s = now_s
         if self._places.get(where) is not place:
@@ -345,6 +355,7 @@ class RecordConsumer(Consumer):
             return None
         if gap is None and not was_damaged:
             return None
+        place.sound = start if sound else None
         if not self._go_to(TopicPartition(*where, start if gap is None else gap.next), place) or gap is None:
             return None
         # Where one stands there may be others, and nothing says so.

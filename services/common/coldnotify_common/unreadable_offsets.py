@@ -92,6 +92,8 @@ class GapSearch:
         )
         self._stopped = stopped
         self._until_s = 0.0
+        self.answered = False
+        """Whether Kafka has said all that the last search asked."""
 
     def close(self) -> None:
         """It looks no more."""
@@ -114,6 +116,7 @@ class GapSearch:
                 words = words or "the record's lengths are not those of a record"
                 at += 1
                 look = self._look(where, at, BAD_TIMES)
+        self.answered = look is _Answer.READABLE
         return None if at == start else Gap(topic, partition, start, at, f"cannot be read: {words}")
 
     def _behind(self, where: tuple[str, int], at: int, damaged: _Damaged) -> tuple[int, _Look]:

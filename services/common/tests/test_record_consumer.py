@@ -12,7 +12,7 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.record_batches import Batch
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
-from coldnotify_testkit.waiting import WAIT_S
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka
@@ -75,6 +75,34 @@ def test_gaps_stand_where_records_cannot_be_read_and_all_others_are_read_once(
     records, gaps = read(consumer, {1: 7, 2: 2})
     assert sorted(records) == [(1, 1, 2), (1, 2, 3), (1, 5, 6), (2, 0, 1), (2, 1, 2)]
     assert gaps == [(1, 0, 1), (1, 3, 5), (1, 6, 7)]
+
+
+@pytest.mark.parametrize("by", [-1, -2, -4])
+def test_who_says_a_lower_offset_than_its_own_takes_nothing_with_it(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, by: int
+) -> None:
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD, GOOD, GOOD, GOOD, misplaced(by), GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    assert read(consumer, {1: 6}) == ([(1, offset, offset + 1) for offset in (0, 1, 2, 3, 5)], [])
+
+
+def test_who_says_the_offset_of_a_hole_is_the_one_that_is_not_believed(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer
+) -> None:
+    """It may also be the record in between that says what it is not: that is looked at, and once only."""
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap, "transactional.id": "a-back-end"})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.produce(TOPIC, b"x", b"d/g/c", partition=1)
+    assert producer.flush(WAIT_S) == 0
+    producer.abort_transaction(WAIT_S)
+    place = TopicPartition(TOPIC, 1)
+    wait_for(lambda: consumer.get_watermark_offsets(place, WAIT_S)[1] == 4, "the marker behind it")
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD, misplaced(-3), GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    assert read(consumer, {1: 7}) == ([(1, 0, 1), (1, 4, 5), (1, 6, 7)], [])
 
 
 @pytest.mark.parametrize(
