@@ -83,6 +83,9 @@ class Surroundings(Protocol):
     def on_registers(self, client: "Client", name: str) -> None:
         """Its application says that it wants the object."""
 
+    def on_registers_query(self, client: "Client", text: str) -> None:
+        """Its application says that it wants a query that it did not want."""
+
     def on_subscribes(self, client: "Client", name: str) -> None:
         """Its application says that it wants the channel."""
 
@@ -293,6 +296,8 @@ class Client(Process):
         more = {"descriptions": True} if text in self.described else {}
         self.trace.event("register_query", client=self.key, query=text, **more)
         query = Query(text)
+        if query not in driver.queries:
+            self.world.on_registers_query(self, text)
         # Each call to subscribe has a number of its own.
         number = self._numbers.setdefault(text, _SUBSCRIBER + 1 + 2 * len(self._numbers))
         driver.subscribe_members(query, number)

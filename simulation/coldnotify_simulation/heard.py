@@ -3,6 +3,7 @@
 The library passes over a version of an object that it does not know as a member. Another client may not.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,7 +16,9 @@ from coldnotify_schemas.wire_pb2 import CaughtUp, GatewayFrame, Notification, Re
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.link import Link
-from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.memberships import Memberships
+from coldnotify_simulation.promises import Broken, Promises
+from coldnotify_simulation.sets import Groups
 
 
 @dataclass(slots=True)
@@ -34,14 +37,19 @@ class _Query:
 class Heard:
     """What all clients were sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, promises: Promises, memberships: Memberships, groups: Groups) -> None:
+        self._promises = promises
+        self._memberships = memberships
+        self._groups = groups
+        self._epochs: dict[str, int | None] = {}
+        """By client, that of its cursor in this session."""
         self._queries: dict[str, dict[int, _Query]] = {}
         """By client and hash."""
         self._named: dict[str, set[str]] = {}
         """By client: what it was registered for by name since its connection was made."""
         self._frames: dict[Link, FrameBuffer] = {}
-        self.judged = 0
-        """So many versions of members."""
+        self.counts: Counter[str] = Counter()
+        """So many versions of members, and sets, were judged."""
 
     def starts(self, client: Client, document: Document) -> None:
         """Its process begins with what this document has."""
@@ -56,6 +64,11 @@ class Heard:
         """Its application asks for an object by name."""
         self._named.setdefault(client.key, set()).add(name)
 
+    def registers_query(self, client: Client, text: str) -> None:
+        """Its application asks for a query. What it had of an earlier registration is under way perhaps."""
+        one = self._queries[client.key].setdefault(query_hash(text), _Query())
+        one.answered, one.answer = False, None
+
     def on_received(self, client: Client, link: Link, data: bytes) -> None:
         """It has taken in these frames."""
         for body in self._frames[link].feed(data):
@@ -66,6 +79,7 @@ class Heard:
         self._frames = {one: frames for one, frames in self._frames.items() if one.client is not client}
         self._frames[link] = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._named[client.key] = set(client.wanted)
+        self._epochs[client.key] = None if client.driver is None else client.driver.status(0.0).epoch
         wanted = {query_hash(text) for text in client.queries}
         queries = self._queries[client.key]
         self._queries[client.key] = {hash_: one for hash_, one in queries.items() if hash_ in wanted}
@@ -78,6 +92,10 @@ class Heard:
 
     def _on_frame(self, client: Client, frame: GatewayFrame) -> None:
         match frame.WhichOneof("frame"):
+            case "welcome" if frame.welcome.HasField("epoch"):
+                self._epochs[client.key] = frame.welcome.epoch
+            case "pong" if frame.pong.HasField("complete"):
+                self._judge_sets(client, frame.pong.complete)
             case "notification":
                 self._on_notification(client, frame.notification)
             case "registered":
@@ -107,7 +125,7 @@ class Heard:
         queries = self._queries[client.key].values()
         if not queries or said.name in self._named[client.key] or said.name in client.wanted:
             return
-        self.judged += 1
+        self.counts["frames judged"] += 1
         if not any(said.name in one.members or one.doubted for one in queries):
             raise Broken(
                 f"P9: {client.name} is sent version {said.version} of {said.name}, and was not told that it is a member"
@@ -133,6 +151,25 @@ class Heard:
         if said.HasField("sets_digest") and sets_digest(held) != said.sets_digest:
             for one in queries.values():
                 one.doubted = True
+        if said.HasField("complete"):
+            self._judge_sets(client, said.complete)
+
+    def _judge_sets(self, client: Client, complete: int) -> None:
+        """The client is complete up to there: so are its sets, if it was not told to ask for any."""
+        if self._epochs[client.key] != self._promises.epoch:
+            return
+        queries, group = self._queries[client.key], client.key.rpartition("/")[0]
+        for text in client.queries:
+            one = queries.get(query_hash(text))
+            if one is None or one.doubted or not one.answered or self._memberships.doubts(client.key, text):
+                continue
+            self.counts["sets judged"] += 1
+            wrong = self._groups.wrong(group, text, one.members, complete + 1)
+            if wrong:
+                raise Broken(
+                    f"P9: {client.name} is told that it is complete up to {complete}, and was told "
+                    f"{sorted(one.members)} as members of {text!r}: {sorted(wrong)} wrong"
+                )
 
     def _of(self, client: Client, hashes: Iterable[int]) -> list[_Query]:
         return [self._queries[client.key].setdefault(hash_, _Query()) for hash_ in hashes]

@@ -59,6 +59,18 @@ _OF_AGREEMENTS = {
 """What matchers counted."""
 
 
+_OF_SYNCS = {
+    "sync answered": "answers",
+    "sync judged": "held against the log",
+    "sync broken off": "broken off",
+    "sync closed": "closed",
+    "sync stuck": "given up",
+    "frames judged": "versions of members on sessions held against what was told before",
+    "sets judged": "sets held against the log",
+}
+"""What a device that wakes by sync was told, and what sessions were sent."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0: all promises held. 1: one was broken. 2: wrong use."""
     parser = argparse.ArgumentParser(prog="coldnotify_simulation", description=__doc__)
@@ -93,6 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print("of queries: " + ", ".join(f"{counts[name]} {words}" for name, words in _COUNTED.items()))
     print("of retention: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_RETENTION.items()))
     print("of channels: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_CHANNELS.items()))
+    print("of syncs and sessions: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_SYNCS.items()))
     print("of agreements: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_AGREEMENTS.items()))
     return 1 if failures else 0
 
@@ -115,6 +128,7 @@ def _play_all(seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
             failures.append(str(failed))
             schedule = failed.schedule
         counts.update(schedule.world.counts())
+        counts.update({f"sync {outcome}": times for outcome, times in schedule.syncing.counts.items()})
     return failures, counts
 
 

@@ -92,6 +92,10 @@ class Memberships:
         """They were lost."""
         self._doubted |= {(client, text): False for text in queries}
 
+    def doubts(self, client: str, text: str) -> bool:
+        """Whether the service may have lost this registration, and the client has not heard of it again."""
+        return (client, text) in self._doubted
+
     def on_registered(self, client: str, queries: list[str]) -> None:
         """A record of them was written."""
         for text in queries:

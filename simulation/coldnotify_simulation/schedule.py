@@ -151,7 +151,6 @@ class Schedule:
         names_only = not self.describing.on and not self.chatting.on
         self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
         self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
-        self.kinds |= self.syncing.kinds()
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def play(self) -> None:
@@ -182,6 +181,7 @@ class Schedule:
         self.limiting.end()
         self.operating.end()
         self.crowding.end()
+        self.syncing.end()
         self.sleeping.end()
         self.clock_faults.end()
         world.removes_in_calm = self.removing.goes_on

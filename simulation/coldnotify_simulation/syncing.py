@@ -2,11 +2,12 @@
 
 The agent is the product's own; what carries the request is played as `listeners/web/sync.py` does it. A device takes an
 answer once it is whole, and stores its cursor. What it holds then is held against the log, as of that cursor, and each
-notification against those before it. All of it is drawn from a lot of its own.
+notification against those before it. All of it is drawn from a lot of its own, and at times of its own: the rest of the
+schedule stays what it is.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from random import Random
 
 from coldnotify_gateway.agent import Agent, Device, Found
@@ -25,6 +26,7 @@ _SHARE = 0.4
 _ANSWERED_WITHIN_S = 30.0
 """Without a part of the answer for so long, the request ends with 503."""
 _TRIES_MAX = 20
+_PACE_S = 1.5
 _NAME = "by-sync"
 
 
@@ -38,6 +40,8 @@ class Syncing(Process):
         self.world = world
         self.group = GROUPS[0]
         self.on = possible and self.random.random() < _SHARE
+        self.ended = False
+        """It was there until faults stopped."""
         self.names: set[str] = set()
         self.texts: set[str] = set()
         self.epoch: int | None = None
@@ -54,10 +58,19 @@ class Syncing(Process):
         if self.on:
             self._born()
             self._want_others()
+            self._later()
 
-    def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
-        """What is done, and how often beside the rest."""
-        return {"sync": (8, self.sync)} if self.on else {}
+    def _later(self) -> None:
+        self.clock.later(self.random.expovariate(1 / _PACE_S), self._come)
+
+    def _come(self) -> None:
+        if self.on:
+            self._later()
+            self.sync()
+
+    def end(self) -> None:
+        """Faults stop: it does nothing by chance any more."""
+        self.ended, self.on = self.on, False
 
     # ---- what the device does
 
@@ -196,7 +209,7 @@ class Syncing(Process):
 
     def settle(self) -> None:
         """Faults have stopped: it is answered, and each member comes once."""
-        if not self.on:
+        if not self.ended:
             return
         self._end("gone")
         self._want_others()

@@ -22,6 +22,7 @@ from coldnotify_simulation.link import Link
 from coldnotify_simulation.memberships import Memberships
 from coldnotify_simulation.messages import Messages
 from coldnotify_simulation.promises import Promises, group_partition
+from coldnotify_simulation.sets import Groups
 from coldnotify_simulation.trace import Trace
 
 
@@ -49,6 +50,7 @@ class Witness:
         kafka: Kafka,
         gateways: list[Gateway],
         judges: tuple[Promises, Memberships, Messages],
+        groups: Groups,
         ledger: LedgerLook,
         late_s: float,
     ) -> None:
@@ -63,7 +65,7 @@ class Witness:
         self.ledger = ledger
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
-        self.heard = Heard()
+        self.heard = Heard(self.promises, self.memberships, groups)
         self.received: Callable[[Client, Link, bytes], None] | None = None
         """For whoever looks at what clients receive."""
 
@@ -138,6 +140,10 @@ class Witness:
     def on_registers(self, client: Client, name: str) -> None:
         """Its application asks for the object by its name."""
         self.heard.registers(client, name)
+
+    def on_registers_query(self, client: Client, text: str) -> None:
+        """Its application asks for a query that it did not want."""
+        self.heard.registers_query(client, text)
 
     def on_subscribes(self, client: Client, name: str) -> None:
         """Its application says that it wants the channel."""

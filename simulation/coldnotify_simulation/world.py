@@ -75,7 +75,7 @@ class World:
         judges = self.promises, self.memberships, self.messages
         self.ledger = LedgerLook(self.matchers, self.trace)
         self.witness = Witness(
-            self.clock, self.random, self.trace, self.kafka, self.gateways, judges, self.ledger, late_s
+            self.clock, self.random, self.trace, self.kafka, self.gateways, judges, self.groups, self.ledger, late_s
         )
         self.clients = [
             Client(f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self.witness, 2)
@@ -511,7 +511,7 @@ class World:
 
     def counts(self) -> Counter[str]:
         """What came to pass: in matchers, as applications were told, and who was refused."""
-        counts = self.memberships.counts + self.messages.counts
+        counts = self.memberships.counts + self.messages.counts + self.witness.heard.counts
         for matcher in self.matchers:
             counts.update(matcher.counts)
         counts.update(str(event["event"]) for event in self.trace.history if event["event"] in _COUNTED)

@@ -171,7 +171,7 @@ def a_page_that_is_to_come_names_the_member_first() -> None:
             world.publish_next(client.key_of(name), high=True)
         world.run(2.0)
         reads(world, client, 1)
-        must(world.witness.heard.judged == 2, "what the client knows as a member overtakes")
+        must(world.witness.heard.counts["frames judged"] == 2, "what the client knows as a member overtakes")
         reads_on(world, client)
 
 

@@ -10,12 +10,12 @@ from coldnotify_gateway.agent import Agent
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
-    "a version comes before the answer that names its object": Slip(
+    "the whole set is not said where another one is known": Slip(
         Agent,
-        "_comes_again",
-        "(self._doubted or self._anew)",
-        "self._doubted",
-        92,
+        "_welcome",
+        'return b"" if welcome.in_sync else self._whole_set()',
+        'return b""',
+        33,
     ),
     "an answer ends though not all differences are known": Slip(
         Agent,
