@@ -39,6 +39,8 @@ class Socket {
   readonly said: Partial<ClientFrame>[] = [];
   /** Of each channel, all up to there was told. */
   readonly told = new Map<string, bigint>();
+  /** Channels whose position is none of this log. */
+  readonly lost = new Set<string>();
   readyState = 0;
   bufferedAmount = 0;
   binaryType = "";
@@ -89,6 +91,10 @@ class Socket {
       let begins = BigInt(log.length) - 1n;
       if (since === SINCE.SINCE_OLDEST || since === SINCE.SINCE_BEGINNING) begins = -1n;
       if (since === SINCE.SINCE_POSITION) begins = at;
+      if (since === SINCE.SINCE_POSITION && at >= BigInt(log.length)) {
+        begins = -1n;
+        this.lost.add(name);
+      }
       this.told.set(name, begins);
       Socket.wanted.add(name);
       return begins < 0n ? { channel: channelHash(name) } : { channel: channelHash(name), position: begins };
@@ -102,6 +108,8 @@ class Socket {
     });
     const complete = BigInt(log.length) - 1n;
     const ends = complete < 0n ? {} : { complete };
+    for (const name of this.lost) this.say({ missed: { channel: channelHash(name), before: 0n, reason: REASON.LOST, paged: true } });
+    this.lost.clear();
     for (let at = 0; at < behind.length; at += PAGE_MESSAGES) {
       for (const one of behind.slice(at, at + PAGE_MESSAGES)) this.message(one.channel, one.payload, one.offset, true);
       this.say({ channelsEnd: { page: 1 + at, last: false } });
@@ -342,4 +350,25 @@ test("it ends; and what cannot be is named", async () => {
   for (const [step, words] of cases) assert.throws(step, (error) => words.test(String(error)), String(words));
   assert.deepEqual(sinceOf(new Date(5)), { kind: "time", at: 5n, epoch: 0 });
   assert.deepEqual(sinceOf("0000000a.12"), { kind: "position", at: 12n, epoch: 10 });
+});
+
+test("a position above the log's end begins anew, and the loss is told before", async () => {
+  const state = new MemoryState();
+  for (let number = 0; number < 4; number++) send("tasks", { number }, false);
+  const before = notify({ state });
+  before.channel("tasks", { since: "now" });
+  await before.connect();
+  assert(await before.waitCaughtUp(DEADLINE_S));
+  send("tasks", { number: 4 });
+  await until(() => before.status.pending === 1, "nobody has subscribed: it is pending at its position");
+  await before.disconnect();
+  log.length = 2;
+  const heard: (string | bigint)[] = [];
+  const client = notify({ state });
+  const onMissed = ({ reason }: Missed): void => void heard.push(reason);
+  client.channel("tasks").subscribe(({ offset }) => void heard.push(offset), onMissed);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  await until(() => heard.length === 3, "what is there, and that more was");
+  assert.deepEqual(heard, ["LOST", 0n, 1n]);
 });

@@ -202,14 +202,20 @@ export class Channels {
     this.#journal.changed(true);
     for (const feed of this.#feeds.values()) {
       if (feed.since !== null) continue;
-      this.#drop(feed);
-      feed.told = null;
-      feed.lost = true;
-      feed.position = feed.received = feed.askedFrom = BEGINNING;
-      feed.live = feed.deaf = feed.parked = false;
+      this.#beginAnew(feed);
       this.#registrations.expect(feed.interest);
     }
     return isVoid;
+  }
+
+  /** What is known of it is of another log: it is told from the beginning, and the loss is to be told before. */
+  #beginAnew(feed: Feed): void {
+    this.#drop(feed);
+    feed.told = null;
+    feed.lost = true;
+    feed.position = feed.received = feed.askedFrom = BEGINNING;
+    feed.live = feed.deaf = feed.parked = false;
+    this.#journal.changed(true);
   }
 
   /** The service said where channels of these operations begin. */
@@ -253,6 +259,10 @@ export class Channels {
   missed(said: WireMissed): string {
     const feed = this.#byHash.get(said.channel);
     if (feed !== undefined && this.#listens(feed, said.paged)) {
+      if (said.reason === REASON.LOST && said.after === undefined && said.before <= feed.askedFrom) {
+        // The position that this session has said is above the log's end, so it is none of this log.
+        this.#beginAnew(feed);
+      }
       const known = this.#known(feed);
       if (said.before - 1n > known || (said.reason === REASON.LOST && !feed.tellsLoss)) {
         if (said.after !== undefined && said.after > known) return this.#gap(feed, known, said.before);

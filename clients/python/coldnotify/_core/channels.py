@@ -187,12 +187,17 @@ class Channels:
         self._journal.changed(urgent=True)
         for feed in self._feeds.values():
             if feed.since is None:
-                self._drop(feed)
-                feed.told, feed.lost = None, True
-                feed.position = feed.received = feed.asked_from = BEGINNING
-                feed.live = feed.deaf = feed.parked = False
+                self._begin_anew(feed)
                 self._registrations.expect(feed.channel)
         return void
+
+    def _begin_anew(self, feed: Feed) -> None:
+        """What is known of it is of another log: it is told from the beginning, and the loss is to be told before."""
+        self._drop(feed)
+        feed.told, feed.lost = None, True
+        feed.position = feed.received = feed.asked_from = BEGINNING
+        feed.live = feed.deaf = feed.parked = False
+        self._journal.changed(urgent=True)
 
     def resolved(self, positions: Iterable[wire.ChannelPosition], operations: Mapping[Interest, object]) -> None:
         """The service said where channels of these operations begin."""
@@ -231,6 +236,9 @@ class Channels:
         """Messages may be missing. As `message`."""
         feed = self._by_hash.get(said.channel)
         if feed is not None and self._listens(feed, said.paged):
+            if said.reason == wire.LOST and not said.HasField("after") and said.before <= feed.asked_from:
+                # The position that this session has said is above the log's end, so it is none of this log.
+                self._begin_anew(feed)
             known = self._known(feed)
             if said.before - 1 > known or (said.reason == wire.LOST and not feed.tells_loss):
                 if said.HasField("after") and said.after > known:

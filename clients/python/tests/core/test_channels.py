@@ -478,3 +478,27 @@ def test_a_later_welcome_without_kinds_takes_no_channel_out_of_the_set() -> None
     bench.say(welcome=wire.Welcome(in_sync=False))
     chunks = [frame.sync for frame in bench.out() if frame.HasField("sync")]
     assert [one.name for chunk in chunks for one in chunk.channels] == ["alarms"]
+
+
+def test_a_position_above_the_logs_end_begins_anew_and_the_loss_is_told() -> None:
+    """As after a power loss of the only broker, for a channel that had just been subscribed to."""
+    kept = {ALARMS: KeptChannel(), TASKS: KeptChannel(position=50)}
+    bench = ClientBench(replace(at(30, ALARMS, pending=(TASKS,)), channels=kept))
+    bench.client.subscribe(TASKS, 1)
+    bench.client.subscribe_missed(TASKS, 2)
+    (said,) = bench.connect().channels
+    assert (said.since, said.at) == (wire.SINCE_POSITION, 50)
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10))
+    loss = wire.Missed(channel=TASKS.hash, before=10, reason=wire.LOST, paged=True)
+    bench.say(missed=loss)
+    message(bench, TASKS, 20, 11, paged=True)
+    assert (document(bench).channels[TASKS].position, document(bench).channels[TASKS].lost) == (BEGINNING, True)
+    missed, told = tell(bench)
+    assert (missed.reason, missed.after, missed.before, told.offset) == (MissedReason.LOST, None, 10, 20)
+    bench.say(missed=loss)  # what is asked once more is told once more
+    message(bench, TASKS, 20, 11, paged=True)
+    message(bench, TASKS, 35, 15, paged=True)
+    bench.say(channels_end=wire.ChannelsEnd(page=2, last=True, complete=40))
+    assert [one.offset for one in tell(bench)] == [35]
+    assert document(bench).pending_channels == {}
