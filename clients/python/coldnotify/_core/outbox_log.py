@@ -47,9 +47,9 @@ class Kept(NamedTuple):
     """Unix time."""
     size_bytes: int
     """Of the entry in the log."""
-    before: int = -1
-    """The highest version of its object that may have been published before the clock stepped ahead, if the log was
-    written anew without it."""
+    before: tuple[int, ...] = ()
+    """Versions of its object from before the clock stepped ahead, which may have been published, and which the log that
+    was written anew does not have."""
 
 
 class Settled(NamedTuple):
@@ -95,7 +95,9 @@ class Log(NamedTuple):
     """Where a half written entry begins, which is the end; None: there is none."""
 
 
-def accepted_entry(number: int, outgoing: Outgoing, *, given: bool, accepted_ms: int, before: int = -1) -> bytes:
+def accepted_entry(
+    number: int, outgoing: Outgoing, *, given: bool, accepted_ms: int, before: Sequence[int] = ()
+) -> bytes:
     """The entry that says so."""
     said: dict[str, Any] = {
         name: value for name, value in outgoing._asdict().items() if name != "payload" and value != _DEFAULTS[name]
@@ -103,7 +105,7 @@ def accepted_entry(number: int, outgoing: Outgoing, *, given: bool, accepted_ms:
     said["at"] = accepted_ms
     if given:
         said["given"] = True
-    if before >= 0:
+    if before:
         said["before"] = before
     if outgoing.payload is None:
         said["empty"] = True
@@ -198,7 +200,7 @@ def _parse(body: bytes, size_bytes: int) -> Entry:
             fields["to"] = tuple(said.get("to", ()))
             payload = None if said.get("empty") else body[13 + size :]
             outgoing = Outgoing(**fields | {"payload": payload})
-            given, before = bool(said.get("given")), int(said.get("before", -1))
+            given, before = bool(said.get("given")), tuple(map(int, said.get("before", ())))
             return Kept(number, outgoing, given, int(said["at"]), size_bytes, before)
         case b"S":
             return Settled([int.from_bytes(body[at : at + 8]) for at in range(1, len(body), _NUMBER_BYTES)])

@@ -39,6 +39,9 @@ VERSION_NONE = "version: nothing is above the object's last one, which is the hi
 OBJECTS_REMEMBERED_MAX = 10_000
 """Objects whose last version is remembered. One that is forgotten gets its next version above all that were given."""
 
+STEPS_REMEMBERED_MAX = 8
+"""Of one object, until its version is settled. A clock that steps ahead by an hour again and again is rare."""
+
 
 class _Last(NamedTuple):
     """The highest version that an object was given, or published with."""
@@ -48,15 +51,19 @@ class _Last(NamedTuple):
     """It comes from this machine's clock."""
     settled: int = -1
     """The highest that was settled: of a clock that was wrong the service has taken none."""
-    lower: int = -1
-    """The highest of before the clock stepped ahead: it may have been published, and taken out before that is known."""
+    lower: tuple[int, ...] = ()
+    """The highest of before each time that the clock stepped ahead: it may have been published, and taken out before
+    that is known. In order."""
 
     def max(self, other: "_Last") -> "_Last":
         """Both together."""
         high, low = (self, other) if self.version >= other.version else (other, self)
-        stepped = high.version - low.version > CLOCK_AHEAD_S_MAX * 1000
-        lower = max(high.lower, low.lower, low.version if stepped else -1)
-        return high._replace(settled=max(self.settled, other.settled), lower=lower)
+        earlier = {*high.lower, *low.lower}
+        if low.version >= 0 and high.version - low.version > CLOCK_AHEAD_S_MAX * 1000:
+            earlier.add(low.version)
+        settled = max(self.settled, other.settled)
+        lower = sorted(one for one in earlier if one > settled)[-STEPS_REMEMBERED_MAX:]
+        return high._replace(settled=settled, lower=tuple(lower))
 
 
 _NO_LAST = _Last(-1, clocked=False)
@@ -240,7 +247,7 @@ class OutboxQueue:
         before = [self._waiting[number].outgoing.version or 0 for number in numbers if number < record.number]
         last = self._versions.get(record.outgoing.key, _NO_LAST)
         settled = last.settled if last.settled >= 0 else self._floor
-        all_of_them = (*before, last.version, last.lower, settled)
+        all_of_them = (*before, last.version, *last.lower, settled)
         can_be = [one for one in all_of_them if clock_fault(max(one, 0), service_ms) is None]
         return max(can_be, default=-1)
 
@@ -250,7 +257,7 @@ class OutboxQueue:
         self._floor, self._floor_all = min(self._floor, bound_ms), min(self._floor_all, bound_ms)
         last = self._versions.get(key)
         if last is not None and last.clocked and last.version > bound_ms:
-            version = max(last.settled, last.lower if last.lower <= bound_ms else -1)
+            version = max(last.settled, *(one for one in last.lower if one <= bound_ms), -1)
             if version < 0:
                 del self._versions[key]
             else:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 from coldnotify._core.outbox_log import Kept
-from coldnotify._core.outbox_queue import OutboxQueue
+from coldnotify._core.outbox_queue import STEPS_REMEMBERED_MAX, OutboxQueue
 from coldnotify._core.outgoing import Outgoing
 from coldnotify.errors import OutboxFull
 from coldnotify_testkit.examples import examples
@@ -262,18 +262,23 @@ def test_what_was_numbered_before_the_clock_was_set_right_gets_the_present_time(
     assert last.outgoing.version == NOW_MS + 1
 
 
-def test_what_may_be_published_of_before_the_clock_stepped_is_outdone_after_any_number_of_restarts():
+@pytest.mark.parametrize("steps", [1, 2, STEPS_REMEMBERED_MAX])
+def test_what_may_be_published_of_before_the_clock_stepped_is_outdone_after_any_number_of_restarts(steps: int):
     queue = OutboxQueue(100, 100_000)
     (sent,) = accept(queue, version(), now_ms=NOW_MS)[0]
     queue.take(9, 9_999)  # Kafka has it, and the answer is lost
-    (stepped,) = accept(queue, version(), now_ms=NOW_MS + 2 * 3_600_000)[0]
+    for step in range(1, steps + 1):
+        (stepped,) = accept(queue, version(), now_ms=NOW_MS + 2 * step * 3_600_000)[0]
     for _ in range(3):
         log, queue = queue.compacted(), OutboxQueue(100, 100_000)
         queue.load(log)
         assert names(queue.take(9, 9_999)) == [("a", stepped.outgoing.version)]
     # By the service's clock, which is behind ours, it was published a minute before the first.
-    (made,) = queue.renumber({stepped.number: NOW_MS - 60_000}, NOW_MS + 2 * 3_600_000)
+    (made,) = queue.renumber({stepped.number: NOW_MS - 60_000}, stepped.accepted_ms)
     assert made[0].outgoing.version == (sent.outgoing.version or 0) + 1
+    queue.settle([stepped.number])
+    (last,) = accept(queue, version(), now_ms=NOW_MS)[0]
+    assert last.outgoing.version == (sent.outgoing.version or 0) + 2
 
 
 def test_one_objects_number_is_not_every_objects():
