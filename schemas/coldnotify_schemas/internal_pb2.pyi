@@ -156,12 +156,16 @@ class CheckDigest(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class Leave(_message.Message):
-    __slots__ = ("complete", "channels_complete")
+    __slots__ = ("complete", "channels_complete", "epoch", "channels_epoch")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
     complete: int
     channels_complete: int
-    def __init__(self, complete: _Optional[int] = ..., channels_complete: _Optional[int] = ...) -> None: ...
+    epoch: int
+    channels_epoch: int
+    def __init__(self, complete: _Optional[int] = ..., channels_complete: _Optional[int] = ..., epoch: _Optional[int] = ..., channels_epoch: _Optional[int] = ...) -> None: ...
 
 class Disconnect(_message.Message):
     __slots__ = ("reason",)
@@ -194,16 +198,20 @@ class AskOutcome(_message.Message):
     def __init__(self, object: _Optional[str] = ..., offset: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
 
 class Acks(_message.Message):
-    __slots__ = ("sessions", "completes", "channels_sessions", "channels_completes")
+    __slots__ = ("sessions", "completes", "channels_sessions", "channels_completes", "epoch", "channels_epoch")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     COMPLETES_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_SESSIONS_FIELD_NUMBER: _ClassVar[int]
     CHANNELS_COMPLETES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
     sessions: _containers.RepeatedScalarFieldContainer[int]
     completes: _containers.RepeatedScalarFieldContainer[int]
     channels_sessions: _containers.RepeatedScalarFieldContainer[int]
     channels_completes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, sessions: _Optional[_Iterable[int]] = ..., completes: _Optional[_Iterable[int]] = ..., channels_sessions: _Optional[_Iterable[int]] = ..., channels_completes: _Optional[_Iterable[int]] = ...) -> None: ...
+    epoch: int
+    channels_epoch: int
+    def __init__(self, sessions: _Optional[_Iterable[int]] = ..., completes: _Optional[_Iterable[int]] = ..., channels_sessions: _Optional[_Iterable[int]] = ..., channels_completes: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ..., channels_epoch: _Optional[int] = ...) -> None: ...
 
 class Beat(_message.Message):
     __slots__ = ("sessions", "checksum", "generation", "number", "serial")

@@ -89,8 +89,8 @@ class Surroundings(Protocol):
     def on_subscribes(self, client: "Client", name: str) -> None:
         """Its application says that it wants the channel."""
 
-    def on_saved(self, client: "Client", document: Document) -> None:
-        """A document is durable."""
+    def on_saved(self, client: "Client", document: Document, written_s: float) -> None:
+        """A document is durable, which its driver began to write then."""
 
     def on_stopped(self, client: "Client") -> None:
         """It has disconnected in order."""
@@ -473,11 +473,11 @@ class Client(Process):
         self.later(0.0, down)
 
     def _save(self, driver: Driver, save: Save) -> None:
-        self._writing = save.data
+        self._writing, written_s = save.data, self.clock.now_s
 
         def saved() -> None:
             self.disk, self._writing = save.data, None
-            self.world.on_saved(self, decode(save.data, self.identity))
+            self.world.on_saved(self, decode(save.data, self.identity), written_s)
             driver.saved(save, self.clock.now_s)
             self.drive()
 

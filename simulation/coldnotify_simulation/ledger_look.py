@@ -32,10 +32,13 @@ class LedgerLook:
         place = client, name
         self._taken[place] = max(version, self._taken.get(place, version))
 
-    def look(self) -> None:
+    def look(self, clients: Iterable[Client]) -> None:
         """Raises Broken where the ledger says more than callbacks have done. What it says of some is in the history."""
         self._note()
+        wishes = {client.key: client.wish for client in clients}
         for known, obj in self._applied():
+            if known.key in wishes and obj.name not in wishes[known.key]:
+                continue  # its application wants it no more, which the service is to hear
             version = obj.incarnation, obj.version
             if self._taken.get((known.key, obj.name), (-1, -1)) < version:
                 raise Broken(f"P2: the ledger says that {known.key} has applied {obj.name} {version}, which it has not")

@@ -121,6 +121,8 @@ class _Subscription:
     """Logs that were lost before it began, or that it was told to be lost."""
     doubted: bool = False
     """The service may have lost the registration."""
+    begun_s: float = 0.0
+    """When the application said so; 0: it stood in a document."""
     missed: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -211,7 +213,7 @@ class Messages:
         mine = self._of.setdefault(client.key, {})
         one = mine.get(name)
         if one is None:
-            mine[name] = _Subscription(attributes, since, losses=self.losses)
+            mine[name] = _Subscription(attributes, since, losses=self.losses, begun_s=self._clock.now_s)
         elif one.attributes != attributes:
             self._change(client, one, name, attributes)
 
@@ -378,7 +380,7 @@ class Messages:
             known.append(document.channels_cursor)
         return max(one for one in known if one is not None)
 
-    def on_saved(self, client: Client, document: Document) -> None:
+    def on_saved(self, client: Client, document: Document, written_s: float) -> None:
         """The sentence on which all rests: what the durable document says of a channel is true."""
         mine = self._of.get(client.key, {})
         if document.channels_epoch != self.epoch:
@@ -387,6 +389,8 @@ class Messages:
             one = mine.get(channel.name)
             if one is None or kept.since is not None or frozenset(channel.attributes) != one.attributes:
                 continue
+            if written_s < one.begun_s:
+                continue  # it is of the subscription before: a machine that sleeps may write for long
             if kept.lost or (one.epoch is not None and one.epoch != self.epoch):
                 continue
             applied = self._applied(document, channel.name)

@@ -156,11 +156,11 @@ class Witness:
         self.memberships.starts(client, document)
         self.heard.starts(client, document)
 
-    def on_saved(self, client: Client, document: Document) -> None:
+    def on_saved(self, client: Client, document: Document, written_s: float) -> None:
         """A document is durable."""
         self.promises.on_saved(client, document)
         self.memberships.on_saved(client, document, self.promises.epoch)
-        self.messages.on_saved(client, document)
+        self.messages.on_saved(client, document, written_s)
 
     def on_caught_up(self, client: Client, since: int) -> None:
         """The library says: complete."""

@@ -112,7 +112,7 @@ class World:
         while seconds > 0:
             self.clock.run(min(seconds, _LEDGER_EVERY_S))
             seconds -= _LEDGER_EVERY_S
-            self.ledger.look()
+            self.ledger.look(self.clients)
 
     # ---- publishers
 
@@ -154,6 +154,7 @@ class World:
         said: dict[str, str] = {}
         if source is not None:
             self.promises.caused(f"{domain}/{group}/{source}", key.split("/", 2)[2], means)
+            self.ledger.on_returned(f"{domain}/{group}/{source}", key.split("/", 2)[2], means)  # it has what it made
             said["source"] = source
         if high:
             said["priority"] = HIGH

@@ -365,9 +365,9 @@ class Bench:
         """A Leave."""
         self.request(session, client, gateway, leave=internal_pb2.Leave(complete=complete))
 
-    def acks(self, completes: Mapping[int, int], gateway: int = GATEWAY) -> None:
-        """Acks: by session."""
-        acks = internal_pb2.Acks(sessions=completes.keys(), completes=completes.values())
+    def acks(self, completes: Mapping[int, int], gateway: int = GATEWAY, epoch: int | None = None) -> None:
+        """Acks: by session. `epoch`: None leaves out of which they are."""
+        acks = internal_pb2.Acks(sessions=completes.keys(), completes=completes.values(), epoch=epoch)
         self.request(gateway=gateway, acks=acks)
 
     def beat(

@@ -1,5 +1,9 @@
 """The requests that the gateway sends the matcher: made here, with what asking does to a session."""
 
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import zip_longest
+
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import (
     Acks,
@@ -29,6 +33,8 @@ from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
+OfEpoch = tuple[int | None, list[tuple[int, int]]]
+"""Acknowledgements: their epoch, and of each its session and what it is complete to."""
 ACKS_MAX = 4096
 """Sessions of one request: some 60 KiB, and some milliseconds of a matcher's turn."""
 
@@ -221,25 +227,31 @@ class Requests:
     def leave(self, session: Identified) -> Output:
         """The session has ended."""
         # Before the Opened the client's number may be of another epoch.
-        said = Leave(complete=_optional(session.acked) if session.opened else None)
+        said = Leave(complete=_optional(session.acked), epoch=session.epoch) if session.opened else Leave()
         if session.channels is not None and session.opened and session.channels.acked != NONE:
             said.channels_complete = session.channels.acked
+            if session.channels.epoch is not None:
+                said.channels_epoch = session.channels.epoch
         return self._request(session, leave=said)
 
     def acks(self, view: PartitionView[Identified]) -> list[Output]:
         """What the clients of this partition acknowledged since the last time."""
-        objects, channels = list(view.acks.items()), list(view.channels_acks.items())
+        objects = _by_epoch(view.acks, {number: view.sessions[number].epoch for number in view.acks})
+        channels = _by_epoch(
+            view.channels_acks, {number: _epoch(view.sessions[number]) for number in view.channels_acks}
+        )
         view.acks.clear()
         view.channels_acks.clear()
         outputs: list[Output] = []
-        # After a takeover these are all that there are.
-        for start in range(0, max(len(objects), len(channels)), ACKS_MAX):
-            some, others = objects[start : start + ACKS_MAX], channels[start : start + ACKS_MAX]
+        nothing: OfEpoch = (None, [])
+        for (epoch, some), (channels_epoch, others) in zip_longest(objects, channels, fillvalue=nothing):
             acks = Acks(
                 sessions=[number for number, _ in some],
                 completes=[complete for _, complete in some],
+                epoch=epoch,
                 channels_sessions=[number for number, _ in others],
                 channels_completes=[complete for _, complete in others],
+                channels_epoch=channels_epoch,
             )
             outputs.append(self._of_gateway(view, acks=acks))
         return outputs
@@ -327,6 +339,22 @@ class Requests:
     def _produce(self, view: PartitionView[Identified], key: bytes, request: Request) -> Output:
         self._counters.requests[request.WhichOneof("body") or ""] += 1
         return Produce(view.partition, key, request)
+
+
+def _epoch(session: Identified) -> int | None:
+    return None if session.channels is None else session.channels.epoch
+
+
+def _by_epoch(acks: Mapping[int, int], epochs: Mapping[int, int | None]) -> list[OfEpoch]:
+    """Acknowledgements of one epoch each, at most ACKS_MAX. After a takeover these are all that there are."""
+    by_epoch: defaultdict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    for number, complete in acks.items():
+        by_epoch[epochs[number]].append((number, complete))
+    return [
+        (epoch, said[start : start + ACKS_MAX])
+        for epoch, said in by_epoch.items()
+        for start in range(0, len(said), ACKS_MAX)
+    ]
 
 
 def _catch_up(session: Identified, page: int) -> CatchUp:

@@ -5,7 +5,7 @@ from coldnotify_gateway.core import Limits, State, requests
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Answered, Item, Opened
+from coldnotify_schemas.internal_pb2 import Answered, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import ClientFrame, Register
 from coldnotify_testkit.device_frames import ack, bye, hello, ping, register, sync, unregister
 from coldnotify_testkit.gateway_bench import Bench
@@ -104,6 +104,22 @@ def test_a_new_matcher_is_told_again_what_was_acknowledged(bench):
     bench.later(3)
     (acks,) = [request.acks for request in bench.take_requests() if request.HasField("acks")]
     assert dict(zip(acks.sessions, acks.completes, strict=True)) == {1: 2, 2: 3}
+
+
+def test_acknowledgements_say_of_which_epoch_they_are(bench):
+    """A matcher of another one handles once more what the one before had not committed."""
+    wire = bench.opening()
+    bench.inbox(
+        Item(opened=Opened(session=1, ask=1, in_sync=True, epoch=77)),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=3)),
+    )
+    bench.say(wire, ack(3))
+    bench.later(1.5)
+    (acks,) = [request.acks for request in bench.take_requests() if request.HasField("acks")]
+    assert (list(acks.completes), acks.epoch) == ([3], 77)
+    bench.say(wire, bye())
+    (leave,) = [request.leave for request in bench.take_requests() if request.HasField("leave")]
+    assert (leave.complete, leave.epoch) == (3, 77)
 
 
 def test_many_acknowledgements_are_several_requests(bench, monkeypatch):

@@ -162,9 +162,9 @@ class Requests:
         elif kind == "check_digest":
             self._on_check_digest(client, session, request.check_digest)
         elif kind == "leave":
-            if request.leave.HasField("complete"):
+            if request.leave.HasField("complete") and self._is_ours(request.leave):
                 self._state.acknowledge(client, request.leave.complete)
-            if request.leave.HasField("channels_complete"):
+            if request.leave.HasField("channels_complete") and self._channels.are_ours(client, request.leave):
                 self._state.acknowledge_channels(client, request.leave.channels_complete)
             self._state.end_session(client)
 
@@ -446,9 +446,14 @@ class Requests:
             if key is not None:
                 client = self._state.clients[key]
                 self._state.see(client, now_ms)
-                self._state.acknowledge(client, complete)
+                if self._is_ours(acks):
+                    self._state.acknowledge(client, complete)
         if acks.channels_sessions:
             self._channels.acks(gateway, acks, now_ms)
+
+    def _is_ours(self, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
+        """Whether its cursors are of this epoch. A request from before it is handled once more by who owns it now."""
+        return not said.HasField("epoch") or said.epoch == self._state.epoch
 
     def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:
         self._state.generation_heard = max(self._state.generation_heard, beat.generation)

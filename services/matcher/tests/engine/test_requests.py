@@ -246,6 +246,21 @@ def test_acks_are_clamped_and_never_go_down() -> None:
     assert client.cursor == 2
 
 
+def test_acks_of_another_epoch_say_nothing_of_this_one() -> None:
+    bench = Bench()
+    bench.opened("a")
+    for version in (1, 2):
+        bench.version("a", version)
+    bench.settle()
+    client = bench.engine.clients[f"{PREFIX}client-1"]
+    bench.acks({1: 1}, epoch=EPOCH + 1)
+    bench.settle()
+    assert client.cursor == -1
+    bench.acks({1: 1}, epoch=EPOCH)
+    bench.settle()
+    assert client.cursor == 1
+
+
 def test_the_clients_own_cursor_is_the_truth_even_if_it_is_lower() -> None:
     bench = Bench()
     bench.version("a", 1)

@@ -237,6 +237,11 @@ class ChannelRequests:
             if log.position:
                 answer.channels.add(retention=RETENTIONS[log.retention], complete=log.position - 1)
 
+    def are_ours(self, client: Client, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
+        """Whether its cursors of channels are of the log that the client's channels are in now."""
+        log = self._state.log_of(client)
+        return log is None or not said.HasField("channels_epoch") or said.channels_epoch == log.epoch
+
     def acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
         """Which messages clients have applied."""
         for number, complete in zip(acks.channels_sessions, acks.channels_completes, strict=False):
@@ -244,6 +249,8 @@ class ChannelRequests:
             if key is not None:
                 client = self._state.clients[key]
                 self._state.see(client, now_ms)
+                if not self.are_ours(client, acks):
+                    continue
                 self._state.acknowledge_channels(client, complete)
                 if client.session is not None and client.session.channels is not None:
                     client.session.channels.acknowledged(complete)
