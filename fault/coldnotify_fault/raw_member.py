@@ -129,9 +129,7 @@ class RawMember:
 
     def _disconnect(self, device: Device, _: dict[str, Any]) -> None:
         self._connecting = None
-        self._link.disconnect(self._stopped)
-
-    def _stopped(self) -> None:
+        self._link.disconnect()
         self._history.write("stopped", client=self._name)
 
     def _fail_next_callback(self, device: Device, _: dict[str, Any]) -> None:

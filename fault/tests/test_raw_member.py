@@ -48,5 +48,8 @@ def test_it_is_told_and_notes_what_a_member_does(tmp_path: Path) -> None:
         wait_for(lambda: len(of("message")) == 2)
         assert [(one["message"], one.get("failed", False)) for one in of("message")] == [("m1", True), ("m1", False)]
         wait_for(lambda: [one["outcome"] for one in of("published")] == ["acknowledged"])
-        member.do({"do": "disconnect"})
-        wait_for(lambda: bool(of("stopped")))
+        for command in ("disconnect", "connect", "disconnect"):
+            member.do({"do": command})
+        wait_for(lambda: len(of("stopped")) == 2)
+        lines = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+        assert lines[lines.index("stopped") :] == ["stopped", "connecting", "stopped"]

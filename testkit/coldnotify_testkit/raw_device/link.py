@@ -80,26 +80,17 @@ class Link:
             self._todo.append(what)
 
     def connect(self) -> None:
-        """It is to be connected."""
+        """It is to be connected. For the link's thread: see `do`."""
+        self._wanted, self._next_s = True, 0.0
 
-        def connect(_: Device) -> None:
-            self._wanted, self._next_s = True, 0.0
-
-        self.do(connect)
-
-    def disconnect(self, then: Callable[[], None] = lambda: None) -> None:
-        """It is not to be connected any more. `then` is called once it is not."""
-
-        def disconnect(device: Device) -> None:
-            self._wanted = False
-            if self._socket is not None:
-                device.say_bye(time.monotonic())
-                self._write(device)
-                self._close()
-            device.save()
-            then()
-
-        self.do(disconnect)
+    def disconnect(self) -> None:
+        """It is not to be connected any more, and is not. For the link's thread."""
+        self._wanted = False
+        if self._socket is not None:
+            self.device.say_bye(time.monotonic())
+            self._write(self.device)
+            self._close()
+        self.device.save()
 
     def _run(self) -> None:
         while not self._stopping:

@@ -84,7 +84,7 @@ def link_of(gateway: Gateway, tmp_path: Path, *, crashes: float = 0.0) -> Link:
 
     link = Link(device, [gateway.address], pauses=PAUSES, crashes=crashes)
     link.do(lambda device: device.register("camera"))
-    link.connect()
+    link.do(lambda device: link.connect())
     link.start()
     return link
 
@@ -120,7 +120,7 @@ def test_it_says_bye_before_it_goes(gateway: Gateway, tmp_path: Path) -> None:
     gateway.say(welcome=wire.Welcome(in_sync=True, epoch=7))
     gateway.say(caught_up=wire.CaughtUp(complete=3))
     wait_for(lambda: link.device.caught_up)
-    link.disconnect()
+    link.do(lambda device: link.disconnect())
     said = gateway.frame()
     while not said.HasField("bye"):
         said = gateway.frame()
