@@ -4,13 +4,13 @@ from coldnotify_testkit import house_numbers
 from coldnotify_testkit.house_numbers import BOTH, CLAUSES, IS_NONE, OF_FIELDS, SET_FROM_OUTSIDE, TWO_MEANINGS, WORDS
 
 CEILINGS = {
-    BOTH: 98,
-    CLAUSES: 1_475,
+    BOTH: 99,
+    CLAUSES: 1_478,
     IS_NONE: 85,
-    OF_FIELDS: 345,
-    SET_FROM_OUTSIDE: 1_468,
+    OF_FIELDS: 346,
+    SET_FROM_OUTSIDE: 1_472,
     TWO_MEANINGS: 147,
-    WORDS: 172_500,
+    WORDS: 172_100,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 
