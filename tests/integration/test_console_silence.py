@@ -93,7 +93,7 @@ def test_where_no_matcher_answers_the_last_counts_stay_and_are_dimmed(up: Up, wi
     register(up, group)
     window.open(up.http_url + "/")
     lacked = "document.querySelector('#oldest tbody td')?.innerText"
-    window.wait_for(f"{LIVE} == 'live' && {lacked}?.includes('/')", "something is lacking; others may lack it for longer")
+    window.wait_for(f"{LIVE} == 'live' && {lacked}?.includes('/')", "something is lacking")
     oldest = window.run(f"return {lacked}")
     online = window.run(f"return {ONLINE}")
     is_old = "document.querySelector('#tiles').classList.contains('old')"
