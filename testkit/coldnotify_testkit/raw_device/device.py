@@ -420,7 +420,7 @@ class Device:
             self.channels.complete(complete)
 
     def _on_registered(self, said: wire.Registered, now: float) -> None:
-        if said.HasField("channels_epoch"):
+        if said.HasField("channels_epoch") and said.channels_epoch != self.state.channels_epoch:
             self.channels.epoch(said.channels_epoch)
         self._refuse(said.refused)
         request = self._requests.pop(said.request, None)

@@ -285,6 +285,13 @@ def test_of_another_log_all_is_told_and_the_loss_before() -> None:
     assert unit.device.settled
 
 
+def test_a_registered_with_its_own_epoch_makes_nothing_void() -> None:
+    """Behind a takeover the service does not know that the client knows it."""
+    unit = with_tasks()
+    unit.hears({"registered": wire.Registered(channels_epoch=3)}, message(11, 3))
+    assert (unit.told.gaps, unit.told.messages, unit.device.state.channels_cursor) == ([], [8, 11], 11)
+
+
 def test_a_channel_of_an_empty_log_lacks_nothing() -> None:
     unit = Unit()
     unit.device.subscribe("tasks")
