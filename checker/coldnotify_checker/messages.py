@@ -515,9 +515,10 @@ class Messages:
         channel, now = subscription.begun.channel, self._periods.at(subscription.begun.channel, until)
         if subscription.period == now:
             return False
+        if not isinstance(event, End):
+            return True
         # One that was confirmed later may have begun in the next log: the service had not heard of it before.
-        knew = self._knew_before(subscription, subscription.period + 1)
-        if isinstance(event, End) and (subscription.told or knew):
+        if subscription.told or self._knew_before(subscription, subscription.period + 1):
             messages = self._logs.get((channel, now), Log()).by_id.values()
             lacking = [one for one in messages if one.placed is not None and one.is_for(subscription.begun.attributes)]
             if lacking:

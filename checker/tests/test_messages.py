@@ -277,6 +277,13 @@ def test_the_oldest_is_what_is_there_when_the_service_hears_of_it() -> None:
     assert len(story.end()) == 1
 
 
+def test_a_wake_that_began_before_a_loss_may_end_behind_it() -> None:
+    story = Story(since="now").wake().sent(0).told(0).say(Connecting(client=CLIENT))
+    since = story.t
+    story.say(lost()).missed(None, 0, "lost").sent(0, "n0").told(0, message="n0", payload="n0")
+    assert story.say(CaughtUp(client=CLIENT, since=since)).end() == []
+
+
 def test_what_retention_takes_while_a_client_wakes_first_is_not_owed() -> None:
     story = Story().sent(0).say(Connecting(client=CLIENT))
     since = story.t
