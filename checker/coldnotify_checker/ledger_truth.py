@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from coldnotify_schemas.topics import REGISTRATIONS
 
 from coldnotify_checker.histories import (
+    Connecting,
     Event,
     Forgotten,
     Ledger,
@@ -46,6 +47,9 @@ class LedgerLooks:
     _sources: dict[str, set[str]] = field(default_factory=dict)
     """By object, the clients that have published it themselves: they are not told what they published."""
     _lives: dict[str, int] = field(default_factory=dict)
+    _forgotten: set[str] = field(default_factory=set)
+    """Clients that an operator has had forgotten, and that have not come again: what they are told until then, the
+    service may have sent before it heard so."""
     _looks: list[Ledger] = field(default_factory=list)
     """To be judged once what their clocks may have for earlier is in."""
 
@@ -64,6 +68,9 @@ class LedgerLooks:
                 self._lives[event.client] = event.life
             case Forgotten():
                 self._doubt(event.client)
+                self._forgotten.add(event.client)
+            case Connecting():
+                self._forgotten.discard(event.client)
             case TopicLost() if event.topic == REGISTRATIONS:
                 self._doubt(None)
             case Unregister() | Refused():
@@ -100,7 +107,7 @@ class LedgerLooks:
     def _on_told(self, told: Told) -> None:
         place = self._place(told.object, told.client)
         place.last = told
-        if place.told_since is None:
+        if place.told_since is None and told.client not in self._forgotten:
             place.told_since = told.t
         if told.version is not None and not told.failed:
             # Where the application does not know the incarnation, it may be the highest of all.

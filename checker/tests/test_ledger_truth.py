@@ -2,6 +2,7 @@
 
 import pytest
 from coldnotify_checker.histories import (
+    Connecting,
     Event,
     Forgotten,
     Ledger,
@@ -58,6 +59,8 @@ def violations(*events: Event, skew_s: float = 0.0) -> int:
         ([told(3.5, 2), look(2, 4, 2)], 0),
         ([Unregister(t=at(2), client=CLIENT, object=OBJECT), look(3, 4, 2)], 0),
         ([Forgotten(t=at(2), client=CLIENT), look(3, 4, 2)], 0),
+        ([Forgotten(t=at(2), client=CLIENT), told(2.5, 1), look(3, 4, 2)], 0),
+        ([Forgotten(t=at(2), client=CLIENT), Connecting(t=at(2.2), client=CLIENT), told(2.5, 1), look(3, 4, 2)], 1),
         ([TopicLost(t=at(2), topic=REGISTRATIONS), look(3, 4, 2)], 0),
         ([Started(t=at(2), client=CLIENT, life=1), look(3, 4, 2)], 0),
         ([Publish(t=at(2), publisher="p", id=1, object=OBJECT, version=2, source="c"), look(3, 4, 2)], 0),
