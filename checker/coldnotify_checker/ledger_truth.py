@@ -31,6 +31,8 @@ class _Place:
     """When it was registered last; None: it is not."""
     told_since: int | None = None
     """When it was told something of it first since then: so the service knows the registration."""
+    by_query: bool = False
+    """It was told something of it that it was not registered for: what it is told shows no registration."""
     taken: Version = (-1, -1)
     """The highest that a callback has taken, in all its lives."""
     last: Told | None = None
@@ -107,7 +109,8 @@ class LedgerLooks:
     def _on_told(self, told: Told) -> None:
         place = self._place(told.object, told.client)
         place.last = told
-        if place.told_since is None and told.client not in self._forgotten:
+        place.by_query |= place.registered is None
+        if place.told_since is None and told.client not in self._forgotten and not place.by_query:
             place.told_since = told.t
         if told.version is not None and not told.failed:
             # Where the application does not know the incarnation, it may be the highest of all.

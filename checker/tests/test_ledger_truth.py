@@ -74,6 +74,16 @@ def test_a_registration_that_the_service_may_not_know_yet_is_not_judged() -> Non
     assert violations(look(0.5, 2, 2)) == 0
 
 
+def test_what_is_told_for_a_querys_sake_shows_no_registration() -> None:
+    events = [told(1, 1), Register(t=at(2), client=CLIENT, object=OBJECT), told(3, 1), look(4, 5, 2)]
+    verdict = Verdict()
+    looks = LedgerLooks(verdict, 0)
+    for event in [Started(t=at(0), client=CLIENT), *events]:
+        looks.on_event(event)
+    looks.finish()
+    assert verdict.counts["P2"] == 0
+
+
 def test_clocks_may_be_apart() -> None:
     late = [told(4.5, 2), look(3, 4, 2)]
     assert (violations(*late), violations(*late, skew_s=1.0)) == (1, 0)
