@@ -37,7 +37,8 @@ def test_a_line_a_test(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[
     pytester.runpytest_subprocess("-p", "coldnotify_testkit.costs", f"--costs={file}").assert_outcomes(passed=4)
     costs = {name.rpartition("::")[2]: cost for name, cost in read(file).items()}
     assert list(costs) == ["test_itself", "test_below", "test_nothing", "test_end"]
-    assert costs["test_itself"].own_core_s >= 0.2
+    # It is counted in hundredths, where it begins and where it ends.
+    assert costs["test_itself"].own_core_s >= 0.18
     # Of others the kernel says hundredths.
     assert costs["test_below"].below_core_s >= 0.18, "it runs still"
     (whole,) = by_module(read(file)).values()

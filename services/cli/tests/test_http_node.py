@@ -57,8 +57,8 @@ def node() -> Iterator[str]:
 def test_who_lacks_prints_what_holds_for_all_and_then_everyone(node: str) -> None:
     lines = coldnotify("who-lacks", "d", "g", "a/b", http=node).stdout.splitlines()
     assert lines[0] == ("a/b version 2 (published 2023-11-14 22:13:20+00:00): 1500 of 2000 lack it, 7 of them asleep")
-    rows = [line.split()[0] for line in lines[1:]]
-    assert [row for row in rows if row.startswith(("c0", "c1"))] == CLIENTS
+    names = [line.split()[0] for line in lines[1:]]
+    assert [name for name in names if name.startswith(("c0", "c1"))] == CLIENTS
     done = coldnotify("who-lacks", "d", "g", "a/b", "--json", "--limit", "1200", http=f"http://{node}/")
     summary, *rows = map(json.loads, done.stdout.splitlines())
     assert summary == ABOUT
