@@ -158,7 +158,8 @@ def test_callbacks_that_raise_are_told_with_the_first_line_of_what_they_raised()
     assert one.client._document().settled is False, "before it leaves"
 
 
-def test_nothing_leaves_before_the_document_says_that_it_may() -> None:
+def with_something_to_say() -> ClientBench:
+    """A session that is live; a callback has raised, and it is time to say so."""
     one = bench()
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
@@ -167,6 +168,11 @@ def test_nothing_leaves_before_the_document_says_that_it_may() -> None:
     told(one, error=ValueError())
     one.now += SAID_AGAIN_S
     one.client.tick(one.now)
+    return one
+
+
+def test_nothing_leaves_before_the_document_says_that_it_may() -> None:
+    one = with_something_to_say()
     assert one.client.data_to_send(one.now) == b""
     saved = one.save()
     assert saved is not None
@@ -196,14 +202,7 @@ def test_no_hello_says_that_nothing_else_is_unsettled_while_the_document_may_for
 
 
 def test_what_waits_to_be_durable_wakes_nobody() -> None:
-    one = bench()
-    live(one)
-    one.say(caught_up=wire.CaughtUp(complete=10))
-    one.client.subscribe("a", 1)
-    one.say(notification=wire.Notification(name="a", version=2, offset=11))
-    told(one, error=ValueError())
-    one.now += SAID_AGAIN_S
-    one.client.tick(one.now)
+    one = with_something_to_say()
     assert sent(one) == []
     save = one.client.save_due(one.now)
     assert save is not None, "which takes a while"
