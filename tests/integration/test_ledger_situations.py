@@ -17,7 +17,7 @@ from coldnotify.publisher import Applied, Publisher
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.child import Child
-from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.looks import Looks
 from coldnotify_testkit.matcher_process import records_of
 from coldnotify_testkit.release_before import python_path, unpacked
 from coldnotify_testkit.stack import Up, get_json, running
@@ -93,35 +93,30 @@ class Unit:
         self.taken.append(told.version)
 
 
-class Looks:
+class AllLooks(Looks):
     """All ways to ask."""
 
     def __init__(self, up: Up) -> None:
-        self._up = up
-
-    def _asked(self, command: str, *arguments: str) -> str:
-        done = coldnotify(command, DOMAIN, GROUP, *arguments, http=self._up.report["http"])
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        super().__init__(up, DOMAIN, GROUP, OBJECT)
+        self._http_url = up.http_url
 
     def of(self, client: str) -> Said:
-        explained = json.loads(self._asked("explain", client, OBJECT, "--json"))["verdict"]
-        lines = [json.loads(line) for line in self._asked("who-lacks", OBJECT, "--json").splitlines()]
-        rows = {one["client"]: one["callbacks"] for one in lines[1:]}
+        explained, rows = self.verdict(client), self.lackers()
         shown = self.get("matrix")
         cells = {
             one["client"]: dict(zip((o["object"] for o in shown["objects"]), one["cells"], strict=True))
             for one in shown["items"]
         }
         cell = cells.get(client, {}).get(OBJECT)
+        callbacks = rows.get(client)
         if client in rows:
-            lacks = "lacks" if rows[client] is None else rows[client]["state"]
+            lacks = "lacks" if callbacks is None else callbacks["state"]
         else:
             lacks = "applied" if cell else "nobody"
         return Said(explained, lacks, "nobody" if cell is None else cell or "not registered")
 
     def get(self, path: str) -> Any:
-        return get_json(f"{self._up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/{path}")
+        return get_json(f"{self._http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/{path}")
 
     def subscriber(self, channel: str, client: str) -> dict[str, Any]:
         shown = self.get(f"channels/{quote(channel, safe='')}")["subscriptions"]["items"]
@@ -190,7 +185,7 @@ def test_what_is_said_agrees_with_what_callbacks_did(tmp_path: Path) -> None:
 
     with ExitStack() as stack:
         up = stack.enter_context(running(tmp_path / "up", "--gateways=2", "--matchers=2"))
-        looks = Looks(up)
+        looks = AllLooks(up)
         stack.enter_context(stopped(list(units.values())))
         stack.callback(goes_on.set)
         publisher = stack.enter_context(Publisher(up.kafka, http=up.report["http"]))
@@ -257,7 +252,7 @@ def test_what_is_said_agrees_with_what_callbacks_did(tmp_path: Path) -> None:
 def test_of_a_channel_it_is_said_how_many_messages_are_lacking_and_whether_some_are_gone(
     up: Up, tmp_path: Path
 ) -> None:
-    looks, goes_on = Looks(up), threading.Event()
+    looks, goes_on = AllLooks(up), threading.Event()
     told: list[object] = []
 
     def hear(message: Message) -> None:
