@@ -37,6 +37,11 @@ class _Place:
     """The highest that a callback has taken, in all its lives."""
     last: Told | None = None
 
+    def hear(self, told: Told) -> None:
+        """The application is told something of the object."""
+        self.last = told
+        self.by_query |= self.registered is None
+
 
 @dataclass(slots=True)
 class LedgerLooks:
@@ -108,8 +113,7 @@ class LedgerLooks:
 
     def _on_told(self, told: Told) -> None:
         place = self._place(told.object, told.client)
-        place.last = told
-        place.by_query |= place.registered is None
+        place.hear(told)
         if place.told_since is None and told.client not in self._forgotten and not place.by_query:
             place.told_since = told.t
         if told.version is not None and not told.failed:
