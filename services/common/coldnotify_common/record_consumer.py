@@ -22,7 +22,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.paced import Paced
-from coldnotify_common.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset
+from coldnotify_common.unreadable_offsets import BEYOND, Gap, GapSearch, is_of_offset, may_have_ended
 
 __all__ = ["Gap", "RecordConsumer"]
 
@@ -297,7 +297,7 @@ class RecordConsumer(Consumer):
             except KafkaException:
                 continue  # it was not fetched from so far
             start = max(low, 0) if place.next is None else place.next
-            if high > start:
+            if high > start or (place.next is not None and may_have_ended(self, where)):
                 place.stall_s = min(2 * place.stall_s, STALL_S_MAX)
                 self._search(where, place, start)
 
@@ -344,7 +344,8 @@ class RecordConsumer(Consumer):
     def _skip(self, looked: _Looked, now_s: float) -> Gap | None:
         """Go on behind what cannot be read; if it was an error that passes, at the place where it was."""
         where, place, start, gap, sound = looked
-        was_damaged, place.damaged, place.looked_at = place.damaged, False, False
+        ended = place.next == start and may_have_ended(self, where)
+        was_damaged, place.damaged, place.looked_at = place.damaged or ended, False, False
         place.moved_s = now_s
         if self._places.get(where) is not place:
             return None  # it is read from elsewhere

@@ -10,10 +10,11 @@ offset where another one stands, or none.
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 BAD_TIMES = 3
 """So often what stands there must have been found unreadable before it counts as such: a fetch may be broken, too."""
@@ -31,7 +32,10 @@ _OF_OFFSET = frozenset(
 """The last two as well: they are what librdkafka makes of bytes that are no records."""
 BEYOND = frozenset((KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE))
 """There is no such offset any more, or not yet."""
+_FORGOTTEN = -1
+"""The end of a partition, as librdkafka has it once Kafka has answered with an error; before any answer it is lower."""
 _POLL_S = 0.05
+_ASK_AGAIN_S = 0.5
 _STATISTICS_MS = 20
 _OPTIONS_OF_ITS_OWN = ("group.instance.id", "partition.assignment.strategy", "on_commit", "client.id")
 
@@ -50,6 +54,16 @@ class Gap(NamedTuple):
 def is_of_offset(error: KafkaError) -> bool:
     """Whether this error is one of what stands at an offset, and none of the connection or of the broker."""
     return error.code() in _OF_OFFSET
+
+
+def may_have_ended(consumer: Consumer, where: tuple[str, int]) -> bool:
+    """Whether Kafka's last answer was an error: with some the client ends fetching, and not always says it.
+
+    It drops an error that it takes for one of a place that it has left.
+    """
+    with suppress(KafkaException):
+        return bool(consumer.get_watermark_offsets(TopicPartition(*where), cached=True)[1] == _FORGOTTEN)
+    return False
 
 
 class _Answer(Enum):
@@ -179,14 +193,18 @@ class GapSearch:
 
         Else SILENT or UNKNOWN.
         """
-        self._consumer.assign([TopicPartition(*where, offset)])
-        partial = self._partial
+        place = TopicPartition(*where, offset)
+        self._consumer.assign([place])
+        partial, asked_s = self._partial, time.monotonic()
         while not self._stopped() and time.monotonic() < self._until_s:
             message = self._consumer.poll(_POLL_S)
             if message is None:
                 # An answer that is on its way from the look before counts once more.
                 if self._partial - partial > BAD_TIMES:
                     return _Answer.SILENT
+                if time.monotonic() - asked_s > _ASK_AGAIN_S and may_have_ended(self._consumer, where):
+                    self._consumer.assign([place])
+                    asked_s = time.monotonic()
                 continue
             error = message.error()
             if error is None or error.code() == KafkaError._PARTITION_EOF or is_of_offset(error):
@@ -195,7 +213,7 @@ class GapSearch:
                 if message.offset() == offset:
                     return message
                 # It answers the look before, at an offset made of damaged bytes; with it the client has ended fetching.
-                self._consumer.assign([TopicPartition(*where, offset)])
+                self._consumer.assign([place])
         return _Answer.UNKNOWN
 
     def _on_statistics(self, text: str) -> None:

@@ -184,6 +184,21 @@ def test_an_answer_that_comes_late_does_not_end_reading(fresh_kafka: EmbeddedBro
     assert read(consumer, {1: 2}) == ([(1, 1, 2)], [])
 
 
+def test_fetching_that_has_ended_without_a_word_goes_on(
+    fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client drops the error that ends it where it takes it for one of a place that it has left."""
+    monkeypatch.setattr("coldnotify_common.record_consumer.STALL_S", 0.1)
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    consumer.assign([TopicPartition(TOPIC, 1, 0)])
+    assert read(consumer, {1: 1}) == ([(1, 0, 1)], [])
+    Consumer.seek(consumer, TopicPartition(TOPIC, 1, 1000))
+    said = wait_for(lambda: consumer.poll(0.1), "the error that nobody hands on")
+    assert said.error() is not None
+    write(fresh_kafka.bootstrap, TOPIC, 1, [GOOD])
+    assert read(consumer, {1: 2}) == ([(1, 1, 2)], [])
+
+
 def test_what_is_found_damaged_during_another_look_is_looked_at_behind_it(
     fresh_kafka: EmbeddedBroker, consumer: RecordConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
