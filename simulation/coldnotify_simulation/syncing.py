@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from random import Random
 
-from coldnotify_gateway.agent import Agent, Device, Found
+from coldnotify_common.played.agent import Agent, Device, Found
 from coldnotify_schemas import topics
 from coldnotify_schemas.wire_pb2 import Notification, Registered
 

@@ -6,7 +6,7 @@ Stands for: syncing
 import sys
 
 import pytest
-from coldnotify_gateway.agent import Agent
+from coldnotify_common.played.agent import Agent
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

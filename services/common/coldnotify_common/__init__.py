@@ -1,1 +1,1 @@
-"""What every service needs: settings, logging, the admin HTTP port, Kafka client configuration."""
+"""Services have in common: settings, logging, the admin HTTP port, Kafka client configuration, tenancy, `played`."""

@@ -10,14 +10,14 @@ import secrets
 
 from aiohttp import web
 from coldnotify_common.event_streams import HEARTBEAT, HEARTBEAT_S, event_stream, retry, unavailable
+from coldnotify_common.played.agent import Agent, Device, Found
+from coldnotify_common.played.agent_channels import parse_mark
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.wire_pb2 import Message, Missed
 
-from coldnotify_gateway.agent import Agent, Device, Found
-from coldnotify_gateway.agent_channels import parse_mark
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.sync import identified, not_answered, session_of

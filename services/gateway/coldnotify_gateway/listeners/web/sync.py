@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import structlog
 from aiohttp import web
 from coldnotify_common.paced import Paced
+from coldnotify_common.played.agent import Agent, Device
 from coldnotify_common.query_numbers import seconds
 from coldnotify_common.slices import Slices
 from coldnotify_common.web import BadRequest, error_response
@@ -22,7 +23,6 @@ from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_le
 from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX, SYNC_WAIT_S_MAX
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 
-from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.core import Violation
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 from coldnotify_common.json_answers import with_texts
 from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
+from coldnotify_common.played.agent import Agent, Device, Found
+from coldnotify_common.played.agent_channels import ChannelsMark, parse_mark
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
@@ -37,9 +39,6 @@ from coldnotify_schemas.wire_pb2 import (
     Notification,
     Registered,
 )
-
-from coldnotify_gateway.agent import Agent, Device, Found
-from coldnotify_gateway.agent_channels import ChannelsMark, parse_mark
 
 _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1,40000}))?")

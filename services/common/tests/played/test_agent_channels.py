@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from coldnotify_gateway.agent import Agent, Device
-from coldnotify_gateway.agent_channels import NOWHERE, ChannelsMark, parse_mark, short
+from coldnotify_common.played.agent import Agent, Device
+from coldnotify_common.played.agent_channels import NOWHERE, ChannelsMark, parse_mark, short
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.interests import by_channel, by_name, digest_of
 from coldnotify_schemas.wire_pb2 import (

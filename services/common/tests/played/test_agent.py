@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from coldnotify_gateway.agent import Agent, Device
+from coldnotify_common.played.agent import Agent, Device
 from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll, SendUrgent
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame

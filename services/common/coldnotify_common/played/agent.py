@@ -50,7 +50,7 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 
-from coldnotify_gateway.agent_channels import NOWHERE, AgentChannels, ChannelsMark
+from coldnotify_common.played.agent_channels import NOWHERE, AgentChannels, ChannelsMark
 
 Found = Notification | Registered | Message | Missed
 """What a device is told. A Registered says where the answers to queries begin and end."""
