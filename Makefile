@@ -121,13 +121,15 @@ transcripts: $(INSTALLED) ## record schemas/transcripts/: what a client does, st
 	$(BIN)/python -m coldnotify_simulation.transcripts schemas/transcripts
 
 .PHONY: docs
-docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, http-api.md, file-map.md, the protocol's numbers and Grafana's dashboards
+docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, the protocol's numbers and Grafana's dashboards
 	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
 	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
-	$(BIN)/python -m coldnotify_cli.http_api_doc > docs/http-api.md
-	$(BIN)/python -m coldnotify_testkit.file_map > docs/file-map.md
 	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 	$(BIN)/python -m coldnotify_testkit.protocol_numbers
+
+.PHONY: map
+map: $(INSTALLED) ## list every module with what it is for; make map | grep page
+	@$(BIN)/python -m coldnotify_testkit.file_map
 
 .PHONY: site
 site: $(INSTALLED) ## make the documentation as a site that needs no network: dist/site

@@ -8,6 +8,8 @@ import posixpath
 import re
 from pathlib import Path
 
+from coldnotify_cli import http_api_doc
+from coldnotify_testkit import file_map
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -58,6 +60,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     )
     files.append(File.generated(config, "api/python.md", content=reference))
     files.append(File.generated(config, "api/browser.md", content=_browser()))
+    files.append(File.generated(config, "api/http.md", content=http_api_doc.generate()))
+    files.append(File.generated(config, "file-map.md", content=file_map.generate()))
     return files
 
 

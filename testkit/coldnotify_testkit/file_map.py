@@ -1,7 +1,4 @@
-"""The file map: docs/file-map.md, made of the first line of every package and module.
-
-python -m coldnotify_testkit.file_map > docs/file-map.md
-"""
+"""The file map, which `make map` prints: the first line of every package and module."""
 
 import ast
 import inspect
@@ -14,10 +11,8 @@ ROOT = Path(__file__).parents[2]
 
 _HEAD = """# File map
 
-<!-- Generated: python -m coldnotify_testkit.file_map > docs/file-map.md -->
-
-Every package and its modules, each with the first line of its docstring. [ARCHITECTURE.md](ARCHITECTURE.md) says what
-the folders are for and where to begin.
+Every package and its modules, each with the first line of its docstring. docs/ARCHITECTURE.md says what the folders are
+for and where to begin.
 """
 
 
@@ -49,7 +44,7 @@ def first_sentence(module: Path) -> str:
 
 
 def generate(root: Path = ROOT) -> str:
-    """The text of docs/file-map.md."""
+    """The file map as Markdown."""
     return "\n".join([_HEAD, *(_section(package, root) for package in packages(root))])
 
 

@@ -10,7 +10,6 @@ import pytest
 from coldnotify_cli.main import COMMANDS, cli
 from coldnotify_cli.settings_doc import OTHER_VARIABLES, all_settings
 from coldnotify_common.settings import describe
-from coldnotify_testkit.file_map import generate as generated_file_map
 
 ROOT = Path(__file__).parents[2]
 BESIDE_DOCS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -89,11 +88,6 @@ def test_every_folder_of_the_file_map_exists() -> None:
 
 def test_every_package_is_in_the_file_map() -> None:
     assert packages() - set(file_map()) == set()
-
-
-def test_the_list_of_modules_is_the_generated_one() -> None:
-    text = (ROOT / "docs" / "file-map.md").read_text(encoding="utf-8")
-    assert text == generated_file_map(), "make docs"
 
 
 def test_every_module_that_the_file_map_names_exists() -> None:

@@ -9,7 +9,7 @@ from coldnotify_kafka.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-GENERATED = {"api/python.md", "api/browser.md"}
+GENERATED = {"api/python.md", "api/browser.md", "api/http.md", "file-map.md"}
 """Made when the site is made."""
 
 

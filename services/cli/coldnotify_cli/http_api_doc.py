@@ -1,7 +1,4 @@
-"""docs/http-api.md: every operation of every HTTP port, made from what the ports answer at /v1/openapi.json.
-
-python -m coldnotify_cli.http_api_doc > docs/http-api.md
-"""
+"""The site's reference of HTTP: every operation of every port, made from what the ports answer at /v1/openapi.json."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +8,11 @@ from coldnotify_common.openapi import PORTS, document
 
 _Json = dict[str, Any]
 
-_HEAD = """# HTTP API
-
-<!-- Generated: python -m coldnotify_cli.http_api_doc > docs/http-api.md -->
+_HEAD = """# HTTP reference
 
 Every HTTP port answers `GET /v1/openapi.json` with its API as OpenAPI 3.1, for tools that make clients or tests of it;
-this page is made from the same descriptions. [protocol.md](protocol.md) says how sync, events, publishing and
-descriptions are used, [security.md](security.md) who may ask what. Wherever a GET is, a HEAD is, too. Every answer has
+this page is made from the same descriptions. [HTTP API](../http-api.md) says how to use them. Wherever a GET is, a HEAD
+is, too. Every answer has
 the header `X-Request-Id`: the request's own, or a new one. An error inside is a 500 with `error`, a method that a path
 does not have is a 405. Answers may get more fields. Requests with fields that are not known are refused.
 
@@ -39,7 +34,7 @@ _KNOWN = ("401", "403", "421")
 
 
 def generate() -> str:
-    """The text of docs/http-api.md."""
+    """The reference as Markdown."""
     documents = {kind: document(kind, kind) for kind in PORTS}
     parts = [_HEAD]
     shown: dict[str, str] = {}
