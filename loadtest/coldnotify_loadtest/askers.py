@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from coldnotify_schemas.flow.beginnings import KAFKA
-from coldnotify_schemas.flow.controllers import DEFAULT, FIXED
-from coldnotify_schemas.flow.flow_limit import FlowLimit
+from coldnotify.flow.beginnings import KAFKA
+from coldnotify.flow.controllers import DEFAULT, FIXED
+from coldnotify.flow.flow_limit import FlowLimit
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX

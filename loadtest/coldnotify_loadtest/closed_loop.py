@@ -14,9 +14,9 @@ from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from typing import Any, Protocol
 
-from coldnotify_schemas.flow.beginnings import Beginnings
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.beginnings import Beginnings
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.windows import Window
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import Producer

@@ -9,8 +9,8 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.windows import Window
 
 _JITTER = 0.5
 """The fixed part takes this share less to this share more, by chance."""

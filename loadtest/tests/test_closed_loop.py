@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 
 import pytest
+from coldnotify.flow.beginnings import KAFKA
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_loadtest.closed_loop import DISTRIBUTIONS, ClosedLoopError, Place, Producers, Task, drawn
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.population import Population
-from coldnotify_schemas.flow.beginnings import KAFKA
 
 BEGIN = KAFKA._replace(completions=20, seconds=0.05)
 FEW = Population(1, 4, 2, domain="flow")

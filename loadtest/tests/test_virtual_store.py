@@ -4,10 +4,10 @@ Stands for: virtual_store, flow
 """
 
 import pytest
+from coldnotify.flow.beginnings import KAFKA, STORE
+from coldnotify.flow.flow_limit import FlowLimit
 from coldnotify_loadtest.experiments.flow import knee_of, shortened
 from coldnotify_loadtest.virtual_store import BATCHES, IN_MEMORY, Store, simulate
-from coldnotify_schemas.flow.beginnings import KAFKA, STORE
-from coldnotify_schemas.flow.flow_limit import FlowLimit
 
 
 @pytest.mark.parametrize(

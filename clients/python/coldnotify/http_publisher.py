@@ -39,8 +39,6 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from coldnotify_schemas.flow.controllers import DEFAULT, NAMES
-
 from coldnotify._core.outgoing import Outgoing, message_of, version_of
 from coldnotify._outbox.outbox_base import Pending, Rejected
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
@@ -50,6 +48,7 @@ from coldnotify._publishing.published import Published, PublishError, PublishRej
 from coldnotify._publishing.turns import NoTurn, Refused, Turns
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse, UsedAfterFork
+from coldnotify.flow.controllers import DEFAULT, NAMES
 
 __all__ = [
     "Accepted",

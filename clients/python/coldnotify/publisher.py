@@ -60,7 +60,6 @@ except ImportError as error:
 
 from coldnotify_schemas.channels import parse_retentions
 from coldnotify_schemas.descriptions import Value
-from coldnotify_schemas.flow.controllers import DEFAULT, NAMES
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
 
@@ -103,6 +102,7 @@ from coldnotify._publishing.sender import QUEUE_MAX, Flow, Sender
 from coldnotify._publishing.tracing import trace_of
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse, UsedAfterFork
+from coldnotify.flow.controllers import DEFAULT, NAMES
 
 __all__ = [
     "OFFSET_NOT_KNOWN",

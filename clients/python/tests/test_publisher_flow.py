@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
+from coldnotify.flow.beginnings import KAFKA
 from coldnotify.publisher import Published, Publisher, PublishManyError, PublishTimeout
-from coldnotify_schemas.flow.beginnings import KAFKA
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 

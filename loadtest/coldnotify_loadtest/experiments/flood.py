@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from coldnotify_schemas.flow.controllers import DEFAULT, FIXED
+from coldnotify.flow.controllers import DEFAULT, FIXED
 
 from coldnotify_loadtest.askers import Ask, Asked, Askers
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity

@@ -17,10 +17,10 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from coldnotify_schemas.flow.beginnings import HTTP, KAFKA, STORE, Beginnings
-from coldnotify_schemas.flow.controllers import FIXED, NAMES
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.beginnings import HTTP, KAFKA, STORE, Beginnings
+from coldnotify.flow.controllers import FIXED, NAMES
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.windows import Window
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row
 from coldnotify_loadtest.closed_loop import DISTRIBUTIONS, Loop, Place, Producers, Task

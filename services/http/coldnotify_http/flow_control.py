@@ -4,10 +4,10 @@ import time
 from collections.abc import Sequence
 
 from aiohttp import web
+from coldnotify.flow.beginnings import HTTP
+from coldnotify.flow.flow_limit import FlowLimit
 from coldnotify.publisher import Published, PublishError, Sent
 from coldnotify_common.web import error_response
-from coldnotify_schemas.flow.beginnings import HTTP
-from coldnotify_schemas.flow.flow_limit import FlowLimit
 
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.settings import HttpSettings

@@ -14,9 +14,6 @@ from typing import Any, NamedTuple, cast
 
 from coldnotify_schemas.channels import Retentions, message_headers
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
-from coldnotify_schemas.flow.beginnings import KAFKA
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.windows import Window
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.protocol import CLOCK_SET_S
@@ -31,6 +28,9 @@ from coldnotify._forked import Owner
 from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Repeat
 from coldnotify._publishing.stamping import STAMPS_MAX, StampClock, Stamps
+from coldnotify.flow.beginnings import KAFKA
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.windows import Window
 
 _logger = logging.getLogger("coldnotify.publisher")
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from coldnotify_schemas.flow.beginnings import HTTP
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.pacing import Pacing
-
 from coldnotify._forked import in_children
+from coldnotify.flow.beginnings import HTTP
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.pacing import Pacing
 
 
 class NoTurn(Exception):

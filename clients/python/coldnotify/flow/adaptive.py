@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from statistics import fmean
 
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.windows import Window
 
 WINDOWS = 5
 STEEP, MEDIUM = 0.05, 0.02

@@ -1,8 +1,8 @@
 """Vegas: by the queue that it estimates."""
 
 import pytest
-from coldnotify_schemas.flow.vegas import Vegas
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.vegas import Vegas
+from coldnotify.flow.windows import Window
 
 
 def window(limit: float, wait_s: float) -> Window:

@@ -3,7 +3,7 @@
 import heapq
 
 import pytest
-from coldnotify_schemas.flow.pacing import INTERVAL_MAX_S, Pacing
+from coldnotify.flow.pacing import INTERVAL_MAX_S, Pacing
 
 
 def test_nothing_is_paced_at_first() -> None:

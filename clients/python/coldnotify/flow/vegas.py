@@ -5,7 +5,7 @@ As Netflix' concurrency-limits describes its VegasLimit, after TCP Vegas, with t
 
 from math import ceil, log10
 
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.windows import Window
 
 ALPHA, BETA, THRESHOLD = 3, 6, 1
 """Queues, in logarithms of the limit: below the last the limit grows by beta, below alpha by one, above beta it shrinks

@@ -9,7 +9,7 @@ queues unless they drain together: so drains are by the clock.
 
 from collections import deque
 
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.windows import Window
 
 GAIN_SHARP = 1.25
 """Of a server that takes so many at a time, each for the same time: its knee is sharp, and this is just above it."""

@@ -1,12 +1,12 @@
 """All controllers, by the names that settings take."""
 
-from coldnotify_schemas.flow.adaptive import Adaptive
-from coldnotify_schemas.flow.beginnings import Beginnings
-from coldnotify_schemas.flow.bottleneck import Bottleneck
-from coldnotify_schemas.flow.controller import Controller, Fixed
-from coldnotify_schemas.flow.gradient2 import Gradient2
-from coldnotify_schemas.flow.last_three_points import LastThreePoints
-from coldnotify_schemas.flow.vegas import Vegas
+from coldnotify.flow.adaptive import Adaptive
+from coldnotify.flow.beginnings import Beginnings
+from coldnotify.flow.bottleneck import Bottleneck
+from coldnotify.flow.controller import Controller, Fixed
+from coldnotify.flow.gradient2 import Gradient2
+from coldnotify.flow.last_three_points import LastThreePoints
+from coldnotify.flow.vegas import Vegas
 
 DEFAULT = "bottleneck"
 """docs/adr/0033-flow-control.md says why."""

@@ -5,7 +5,7 @@ From "RocketSpeed on Kafka: Smart Flow Control"; latency alone counts.
 
 from collections import deque
 
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.windows import Window
 
 LINE_SHARE = 0.05
 """Three points are on a line if the middle one is off by no more than this share of the largest."""

@@ -1,8 +1,8 @@
 """Last Three Points, row by row of its table."""
 
 import pytest
-from coldnotify_schemas.flow.last_three_points import LastThreePoints, steps_of
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.last_three_points import LastThreePoints, steps_of
+from coldnotify.flow.windows import Window
 
 
 @pytest.mark.parametrize(

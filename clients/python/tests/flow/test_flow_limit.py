@@ -1,8 +1,8 @@
 """The limit: which windows move it, and what failures are."""
 
-from coldnotify_schemas.flow.beginnings import KAFKA
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.beginnings import KAFKA
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.windows import Window
 
 
 class Told:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.windows import Window
 
 
 class Controller(Protocol):

@@ -1,7 +1,7 @@
 """The semaphore: permits out, permits free, and one resize at a time."""
 
 import pytest
-from coldnotify_schemas.flow.permits import Permits
+from coldnotify.flow.permits import Permits
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,8 +1,8 @@
 """Adaptive, row by row of its table, and the slopes."""
 
 import pytest
-from coldnotify_schemas.flow.adaptive import Adaptive, slope, steps_of
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.adaptive import Adaptive, slope, steps_of
+from coldnotify.flow.windows import Window
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 As Netflix' concurrency-limits describes its Gradient2Limit, with that library's defaults, once a window.
 """
 
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.windows import Window
 
 SMOOTHING = 0.2
 QUEUE = 4

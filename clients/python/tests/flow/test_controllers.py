@@ -4,10 +4,10 @@ Stands for: controller, beginnings
 """
 
 import pytest
-from coldnotify_schemas.flow.beginnings import HTTP, KAFKA, STORE
-from coldnotify_schemas.flow.controllers import DEFAULT, FIXED, NAMES, controller_named
-from coldnotify_schemas.flow.flow_limit import FlowLimit
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.beginnings import HTTP, KAFKA, STORE
+from coldnotify.flow.controllers import DEFAULT, FIXED, NAMES, controller_named
+from coldnotify.flow.flow_limit import FlowLimit
+from coldnotify.flow.windows import Window
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 """Bottleneck: the gain times throughput times the smallest time, and drains."""
 
-from coldnotify_schemas.flow.bottleneck import DRAIN_EVERY, DRAIN_FOR, MEMORY, Bottleneck
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.bottleneck import DRAIN_EVERY, DRAIN_FOR, MEMORY, Bottleneck
+from coldnotify.flow.windows import Window
 
 
 def window(limit: float, wait_s: float, ended_s: float) -> Window:

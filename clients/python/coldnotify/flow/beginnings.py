@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from coldnotify_schemas.flow.bottleneck import GAIN_BATCHES, GAIN_SHARED, GAIN_SHARP
+from coldnotify.flow.bottleneck import GAIN_BATCHES, GAIN_SHARED, GAIN_SHARP
 
 
 class Beginnings(NamedTuple):

@@ -1,10 +1,10 @@
 """The limit on what is in flight: permits, the window that is measured, and the controller that moves the limit."""
 
-from coldnotify_schemas.flow.beginnings import KAFKA, Beginnings
-from coldnotify_schemas.flow.controller import Controller, Fixed
-from coldnotify_schemas.flow.controllers import FIXED, controller_named
-from coldnotify_schemas.flow.permits import Permits
-from coldnotify_schemas.flow.windows import Measuring, Window
+from coldnotify.flow.beginnings import KAFKA, Beginnings
+from coldnotify.flow.controller import Controller, Fixed
+from coldnotify.flow.controllers import FIXED, controller_named
+from coldnotify.flow.permits import Permits
+from coldnotify.flow.windows import Measuring, Window
 
 
 class FlowLimit:

@@ -1,8 +1,8 @@
 """Gradient2: against figures computed by hand from its description."""
 
 import pytest
-from coldnotify_schemas.flow.gradient2 import Gradient2
-from coldnotify_schemas.flow.windows import Window
+from coldnotify.flow.gradient2 import Gradient2
+from coldnotify.flow.windows import Window
 
 
 def window(limit: float, wait_s: float) -> Window:

@@ -1,7 +1,7 @@
 """Windows: what is counted, from when on, and Little's law."""
 
 import pytest
-from coldnotify_schemas.flow.windows import Measuring, Window
+from coldnotify.flow.windows import Measuring, Window
 
 
 def test_a_window_says_the_rates_the_time_and_what_was_in_flight() -> None:
