@@ -13,7 +13,7 @@ from coldnotify_common.about import about
 from coldnotify_common.admin import standard_routes
 from coldnotify_common.openapi import PATH, PORTS, document, route
 from coldnotify_gateway.listeners.web.web_site import WebSite
-from coldnotify_gateway.session_pages import routes as gateway_routes
+from coldnotify_gateway.session_endpoints import routes as gateway_routes
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_http.app import HttpService
 from coldnotify_http.metrics import Metrics

@@ -126,7 +126,7 @@ async def _serve_http(
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
     from coldnotify_gateway.metrics import GatewayCollector
-    from coldnotify_gateway.session_pages import routes
+    from coldnotify_gateway.session_endpoints import routes
 
     registry = CollectorRegistry()
     registry.register(GatewayCollector(current))

@@ -1,6 +1,6 @@
 """The gateway as a process, with a real Kafka and real sockets; the test plays the matcher.
 
-Stands for: app, session_pages, client_connection, topics_watch
+Stands for: app, session_endpoints, client_connection, topics_watch
 """
 
 import random

@@ -35,22 +35,22 @@ from coldnotify_schemas.protocol import HELLO_S
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from coldnotify_http import console, ledger_pages
+from coldnotify_http import console, ledger_endpoints
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.describing import Describing
 from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
-from coldnotify_http.history_pages import HistoryPages
+from coldnotify_http.history_endpoints import HistoryEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.outcome_client import Outcomes
-from coldnotify_http.overview_pages import Overview
+from coldnotify_http.overview_endpoints import Overview
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.resetting import Resetting
 from coldnotify_http.sending import Sending
 from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings
-from coldnotify_http.tenant_pages import TenantPages
+from coldnotify_http.tenant_endpoints import TenantEndpoints
 
 log = structlog.get_logger()
 
@@ -196,11 +196,11 @@ class HttpService:
             ).routes(),
             *self._outcomes.routes(),
             *describing.routes(),
-            *HistoryPages(self._asking, settings).routes(),
+            *HistoryEndpoints(self._asking, settings).routes(),
             *Resetting(publishing, self._asking, metrics).routes(),
             *ClientChanges(self._changing, metrics, bodies).routes(),
-            *ledger_pages.routes(self._asking),
-            *TenantPages(self._tenancy, settings, bodies).routes(),
+            *ledger_endpoints.routes(self._asking),
+            *TenantEndpoints(self._tenancy, settings, bodies).routes(),
             *self._overview.routes(),
             *console.routes(),
             *self._passing_on.routes(),

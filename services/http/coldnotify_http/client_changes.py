@@ -7,7 +7,7 @@ from coldnotify_common.web_auth import IDENTITY
 from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_name
 
-from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses
+from coldnotify_http.ledger_endpoints import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses
 from coldnotify_http.metrics import ACKNOWLEDGED, INDETERMINATE, REFUSED, Metrics
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
 from coldnotify_http.request_parts import Bodies, domain_and_group

@@ -13,7 +13,7 @@ from coldnotify_schemas.records import InvalidRecord
 
 from coldnotify_http.bodies import object_of_path
 from coldnotify_http.entrance import Admission
-from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, answered, as_it_is, sees_addresses
+from coldnotify_http.ledger_endpoints import GROUP, NOBODY, RETRY_AFTER_S, answered, as_it_is, sees_addresses
 from coldnotify_http.metrics import ABOVE_AGREEMENT, ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
 from coldnotify_http.refusals import refusal

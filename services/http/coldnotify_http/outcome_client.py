@@ -15,7 +15,7 @@ from coldnotify_schemas.protocol import OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import PublicRecord
 
 from coldnotify_http.bodies import Named
-from coldnotify_http.ledger_pages import answered
+from coldnotify_http.ledger_endpoints import answered
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, path
 from coldnotify_http.settings import HttpSettings
 

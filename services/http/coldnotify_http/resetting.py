@@ -11,7 +11,7 @@ from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.records import InvalidRecord, name_the_field, parse_public_record
 
-from coldnotify_http.ledger_pages import GROUP, answered, as_it_is
+from coldnotify_http.ledger_endpoints import GROUP, answered, as_it_is
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient, path
 from coldnotify_http.publishing import Publishing

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession, web
 from coldnotify_common.identity import Identity
 from coldnotify_common.web_auth import IDENTITY
-from coldnotify_http import ledger_pages
+from coldnotify_http import ledger_endpoints
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
@@ -40,7 +40,7 @@ async def node(
         stack.push_async_callback(asking.close)
         routes = [
             *ClientChanges(asking, Metrics(registry), Bodies(HttpSettings())).routes(),
-            *ledger_pages.routes(asking),
+            *ledger_endpoints.routes(asking),
         ]
         yield await stack.enter_async_context(served_alone(routes, known)), registry
 

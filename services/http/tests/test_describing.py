@@ -10,7 +10,7 @@ import pytest
 from aiohttp import ClientSession, web
 from coldnotify_common.identity import Identity
 from coldnotify_common.web_auth import IDENTITY
-from coldnotify_http import ledger_pages
+from coldnotify_http import ledger_endpoints
 from coldnotify_http.describing import Describing
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
@@ -53,7 +53,7 @@ async def node(matchers: list[str], *, timeout_s: float = 30, identity: Identity
     asking, registry = NodeClient(settings), CollectorRegistry()
     routes = [
         *Describing(asking, asking, Metrics(registry), Bodies(HttpSettings(http_body_timeout_s=0.5))).routes(),
-        *ledger_pages.routes(asking),
+        *ledger_endpoints.routes(asking),
     ]
     try:
         async with served_alone(routes, known) as url:

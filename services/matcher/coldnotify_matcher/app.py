@@ -56,32 +56,32 @@ def run(settings: MatcherSettings) -> int:
 
 
 def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[AbstractRouteDef]":
-    from coldnotify_matcher import (
-        channel_pages,
-        description_pages,
-        find_pages,
-        ledger,
-        missing_pages,
-        operating_pages,
-        outcome_pages,
-        overview,
-        query_pages,
-        removal_pages,
-    )
     from coldnotify_matcher.asked_writes import AskedWrites
-    from coldnotify_matcher.state_pages import routes
+    from coldnotify_matcher.looking import (
+        channel_endpoints,
+        description_endpoints,
+        find_endpoints,
+        ledger,
+        missing_endpoints,
+        operating_endpoints,
+        outcome_endpoints,
+        overview,
+        query_endpoints,
+        removal_endpoints,
+    )
+    from coldnotify_matcher.looking.state_endpoints import routes
 
     writes = AskedWrites(settings)
     return [
         *ledger.routes(current),
-        *description_pages.routes(current, writes),
-        *missing_pages.routes(current),
-        *operating_pages.routes(current, writes),
-        *outcome_pages.routes(current),
+        *description_endpoints.routes(current, writes),
+        *missing_endpoints.routes(current),
+        *operating_endpoints.routes(current, writes),
+        *outcome_endpoints.routes(current),
         *overview.routes(current),
-        *find_pages.routes(current),
-        *query_pages.routes(current),
-        *channel_pages.routes(current),
-        *removal_pages.routes(current),
+        *find_endpoints.routes(current),
+        *query_endpoints.routes(current),
+        *channel_endpoints.routes(current),
+        *removal_endpoints.routes(current),
         *routes(current),
     ]

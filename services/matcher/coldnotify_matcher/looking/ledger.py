@@ -34,11 +34,11 @@ from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR
 from coldnotify_matcher.engine.unsettled import Unsettled
-from coldnotify_matcher.evaluating import Evaluation, fits, in_turn, why
+from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
+from coldnotify_matcher.looking.outcome_endpoints import show_outcome
+from coldnotify_matcher.looking.showing import show_unsettled
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, client_summary, in_a_thread, show_object
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.outcome_pages import show_outcome
-from coldnotify_matcher.showing import show_unsettled
-from coldnotify_matcher.state_pages import HasWorker, Look, client_summary, in_a_thread, show_object
 
 LACKING_SHOWN_MAX = 100
 """Objects that one explanation lists."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import ledger
-from coldnotify_matcher.outcome_pages import Outcomes, routes
+from coldnotify_matcher.looking import ledger
+from coldnotify_matcher.looking.outcome_endpoints import Outcomes, routes
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 from coldnotify_streams.step_bell import StepBell
@@ -25,7 +25,7 @@ LONG_S = 100
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_matcher.outcome_pages.OUTCOME_WAIT_S_MAX", LONG_S)
+    monkeypatch.setattr("coldnotify_matcher.looking.outcome_endpoints.OUTCOME_WAIT_S_MAX", LONG_S)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_it_is_waited_until_the_record_is_read_and_no_step_is_waited_for(port: i
 def test_what_is_just_being_taken_in_is_not_taken_for_forgotten(
     port: int, bench: Bench, current: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coldnotify_matcher.outcome_pages._LOOK_AGAIN_S", 60)
+    monkeypatch.setattr("coldnotify_matcher.looking.outcome_endpoints._LOOK_AGAIN_S", 60)
     bench.version("o", 1)
     bench.settle()
     slots = bench.engine.history._outcomes

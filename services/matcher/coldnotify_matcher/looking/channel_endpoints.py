@@ -10,13 +10,13 @@ from coldnotify_common.list_pages import page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_object
 
-from coldnotify_matcher.channel_standing import behind, show_subscriber
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.looking.channel_standing import behind, show_subscriber
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker, Look, first_of, in_a_thread
 
 MESSAGES_SHOWN_MAX = 20
 """Of one channel."""

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import query_pages, state_pages
+from coldnotify_matcher.looking import query_endpoints, state_endpoints
 from coldnotify_schemas import wire_pb2
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
 from coldnotify_testkit.fetching import fetch
@@ -23,7 +23,7 @@ def bench() -> Bench:
 def port(bench: Bench) -> Iterator[int]:
     worker = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=RLock())
     current = SimpleNamespace(worker=worker)
-    shown = [*query_pages.routes(current), *state_pages.routes(current)]
+    shown = [*query_endpoints.routes(current), *state_endpoints.routes(current)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port

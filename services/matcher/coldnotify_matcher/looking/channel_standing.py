@@ -9,7 +9,7 @@ from coldnotify_schemas.interests import channel_of
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, RegisteredChannel
-from coldnotify_matcher.showing import show_unsettled
+from coldnotify_matcher.looking.showing import show_unsettled
 
 ASLEEP, CATCHING_UP, LIVE = "asleep", "catching up", "live"
 

@@ -21,8 +21,8 @@ from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.engine.history import REJECTED, Taken
+from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker, partition_for
 
 WAITING_MAX = 10_000
 """Who comes on top is not waited with; each is a task and a connection."""

@@ -21,9 +21,9 @@ from coldnotify_schemas.names import check_name
 
 from coldnotify_matcher.asked_writes import NotWritten
 from coldnotify_matcher.engine.operating import Operated
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.request_records import REASON_CHARS_MAX
-from coldnotify_matcher.state_pages import HasWorker, Look
 
 CHANGE_S = 8.0
 """For one request, from its coming to its answer. The HTTP service waits for 10 s by default."""

@@ -1,6 +1,6 @@
 """A group's channels, who is subscribed, who is behind, and the last messages, over a real port.
 
-Stands for: channel_pages, channel_standing
+Stands for: channel_endpoints, channel_standing
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import channel_pages, state_pages
-from coldnotify_matcher.channel_standing import behind
+from coldnotify_matcher.looking import channel_endpoints, state_endpoints
+from coldnotify_matcher.looking.channel_standing import behind
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_streams.core.job import Phase
@@ -33,7 +33,7 @@ def port(bench: ChannelsBench) -> Iterator[int]:
     partition = SimpleNamespace(engine=bench.engine, phase=Phase.OWNED, number=PARTITION)
     worker = SimpleNamespace(partitions={PARTITION: partition}, followed={}, lock=RLock())
     current: Any = SimpleNamespace(worker=worker)
-    shown = [*channel_pages.routes(current), *state_pages.routes(current)]
+    shown = [*channel_endpoints.routes(current), *state_endpoints.routes(current)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port

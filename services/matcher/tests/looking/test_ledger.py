@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import evaluating, ledger, overview, state_pages
 from coldnotify_matcher.engine.interests.by_query import deciding, query
-from coldnotify_matcher.state_pages import routes
+from coldnotify_matcher.looking import evaluating, ledger, overview, state_endpoints
+from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.interests import query_hash
@@ -150,7 +150,7 @@ def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(p
 def test_many_come_in_pages_and_are_looked_at_in_parts(
     port: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_pages, "LOCKED_S", 0)
+    monkeypatch.setattr(state_endpoints, "LOCKED_S", 0)
     for number in range(5):
         bench.opened("o", session=number + 1, client=f"c{number}")
     bench.version("o", 1)

@@ -20,14 +20,14 @@ from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 
-from coldnotify_matcher.channel_standing import cursor_of, show_channel
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import NEVER, Described
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.looking.channel_standing import cursor_of, show_channel
+from coldnotify_matcher.looking.showing import show_unsettled
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.showing import show_unsettled
 
 if TYPE_CHECKING:
     from coldnotify_matcher.worker import Worker
@@ -52,7 +52,7 @@ class HasWorker(Protocol):
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1; each answers for the partitions that this matcher serves. The list of a group's objects
-    is among `find_pages`."""
+    is among `find_endpoints`."""
     look = Look(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [

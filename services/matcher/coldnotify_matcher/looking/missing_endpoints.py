@@ -15,7 +15,7 @@ from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_streams.core.job import Phase
 
-from coldnotify_matcher.state_pages import HasWorker, partition_for
+from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 
 _NAME_BYTES_MAX = 4096
 """Of a name in JSON: of 255 bytes, each of which may be escaped."""

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import find_pages
-from coldnotify_matcher.evaluating import in_turn
-from coldnotify_matcher.find_pages import Found
+from coldnotify_matcher.looking import find_endpoints
+from coldnotify_matcher.looking.evaluating import in_turn
+from coldnotify_matcher.looking.find_endpoints import Found
 from coldnotify_schemas import topics
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, Bench
 from coldnotify_testkit.fetching import fetch
@@ -47,7 +47,7 @@ class Matcher:
 @pytest.fixture
 def matcher() -> Iterator[Matcher]:
     one = Matcher()
-    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=find_pages.routes(one.current)))
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=find_endpoints.routes(one.current)))
     admin.start()
     one.port = admin.port
     yield one
@@ -128,7 +128,7 @@ def test_the_worker_goes_on_while_a_query_is_evaluated(matcher: Matcher, monkeyp
             evaluated.append(other.submit(lock.acquire, timeout=0).result(60))
         return True
 
-    monkeypatch.setattr(find_pages, "query_of", lambda _text: SimpleNamespace(matches=matches, text="n = 1"))
+    monkeypatch.setattr(find_endpoints, "query_of", lambda _text: SimpleNamespace(matches=matches, text="n = 1"))
     assert matcher.get(query="n = 1")[0] == 200
     assert evaluated == [True]
 

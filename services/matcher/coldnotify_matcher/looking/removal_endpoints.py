@@ -9,7 +9,7 @@ from coldnotify_common.json_answers import json_answer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_streams.core.job import Phase
 
-from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 
 CLOCKS_SHOWN_MAX = 100
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher.missing_pages import routes
+from coldnotify_matcher.looking.missing_endpoints import routes
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_streams.core.job import Phase
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench

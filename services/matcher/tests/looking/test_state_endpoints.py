@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import find_pages, state_pages
+from coldnotify_matcher.looking import find_endpoints, state_endpoints
+from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import routes
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
@@ -50,7 +50,7 @@ def current(bench: Bench) -> Current:
 
 @pytest.fixture
 def port(current: Current) -> Iterator[int]:
-    shown = [*find_pages.routes(current), *routes(current)]
+    shown = [*find_endpoints.routes(current), *routes(current)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port
@@ -207,7 +207,7 @@ def test_before_there_is_a_worker(port: int, current: Current) -> None:
 def test_a_step_that_lasts_holds_up_only_those_who_look_in(
     port: int, current: Current, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_pages, "LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(state_endpoints, "LOCK_TIMEOUT_S", 0.2)
     with current.worker.lock:
         status, body = get(port, "/v1/partitions")
         assert status == 503
@@ -219,9 +219,9 @@ def test_a_step_that_lasts_holds_up_only_those_who_look_in(
 def test_a_look_that_takes_long_lets_the_worker_go_on(
     current: Current, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_pages, "LOCKED_S", 0)
+    monkeypatch.setattr(state_endpoints, "LOCKED_S", 0)
     bench.settle()
-    look = state_pages.Look(current)
+    look = state_endpoints.Look(current)
     taken: list[int] = []
     stepping = threading.Event()
 
@@ -248,9 +248,9 @@ def test_a_look_that_takes_long_lets_the_worker_go_on(
 def test_a_look_ends_where_the_partition_goes_meanwhile(
     current: Current, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_pages, "LOCKED_S", 0)
+    monkeypatch.setattr(state_endpoints, "LOCKED_S", 0)
     bench.settle()
-    look = state_pages.Look(current)
+    look = state_endpoints.Look(current)
     looked = look.each(bench.partition, iter(int, 1))
     next(looked)
     current.worker.partitions = {}

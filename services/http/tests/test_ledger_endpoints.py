@@ -16,7 +16,7 @@ from coldnotify_common.identity import Identity
 from coldnotify_common.settings import SettingError
 from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
-from coldnotify_http import ledger_pages
+from coldnotify_http import ledger_endpoints
 from coldnotify_http.node_client import NodeClient, addresses, path
 from coldnotify_http.settings import HttpSettings
 from coldnotify_testkit.served_routes import served, served_alone
@@ -42,7 +42,7 @@ async def node(
     )
     asking = NodeClient(settings)
     try:
-        async with served_alone(ledger_pages.routes(asking), known) as url:
+        async with served_alone(ledger_endpoints.routes(asking), known) as url:
             yield url
     finally:
         await asking.close()
@@ -209,7 +209,7 @@ async def test_who_asks_as_often_as_it_can_keeps_nobody_from_asking(monkeypatch:
             goes_on.set()
             assert {status for status, *_ in await asyncio.gather(*greedy)} == {200}
             goes_on.clear()
-            monkeypatch.setattr("coldnotify_http.ledger_pages.QUERY_TURN_S", 0.1)
+            monkeypatch.setattr("coldnotify_http.ledger_endpoints.QUERY_TURN_S", 0.1)
             query = asyncio.create_task(get(url + objects.format("d")))
             await until(lambda: asked.count("d") == 10, "they are asked")
             status, refused, retry_after = await get(url + objects.format("d"))

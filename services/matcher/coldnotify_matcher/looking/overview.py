@@ -23,9 +23,9 @@ from coldnotify_common.web import BadRequest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.ledger import lacking_since_ms
+from coldnotify_matcher.looking.ledger import lacking_since_ms
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker, Look, first_of, in_a_thread
 
 SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""

@@ -15,7 +15,7 @@ from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.web import Handler, json_errors
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.overview_pages import Overview
+from coldnotify_http.overview_endpoints import Overview
 from coldnotify_http.settings import HttpSettings
 from yarl import URL
 
@@ -145,7 +145,7 @@ async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops()
 
 
 async def test_a_stream_is_not_silent_for_as_long_as_matchers_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages._LOOKING_EVERY_S", 0.01)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints._LOOKING_EVERY_S", 0.01)
     async with node() as (url, _, overview), ClientSession() as client:
         answer, now = asyncio.Event(), overview._now
 
@@ -202,7 +202,7 @@ async def test_a_matcher_of_the_release_before_shows_nothing_to_who_sees_some_do
 
 
 async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages.VIEWERS_MAX", 1)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints.VIEWERS_MAX", 1)
     async with node() as (url, _, _), ClientSession() as client:
         stream = await client.get(f"{url}/v1/console/events")
         await read_event(stream)
@@ -212,7 +212,7 @@ async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPa
 
 
 async def test_one_identity_cannot_take_all_the_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages.VIEWERS_PER_IDENTITY_MAX", 2)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints.VIEWERS_PER_IDENTITY_MAX", 2)
     asks = [OURS]
     async with node(lambda: asks[-1]) as (url, _, _), ClientSession(url) as client:
 
@@ -239,7 +239,7 @@ async def test_one_identity_cannot_take_all_the_places(monkeypatch: pytest.Monke
 
 
 async def test_where_nobody_is_asked_there_is_only_the_bound_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages.VIEWERS_PER_IDENTITY_MAX", 1)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints.VIEWERS_PER_IDENTITY_MAX", 1)
     async with node(ANYBODY) as (url, _, _), ClientSession(url) as client:
         streams = [await client.get("/v1/console/events") for _ in range(3)]
         assert [one.status for one in streams] == [200] * 3
@@ -248,9 +248,9 @@ async def test_where_nobody_is_asked_there_is_only_the_bound_of_all(monkeypatch:
 
 
 async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages.VIEWERS_MAX", 1)
-    monkeypatch.setattr("coldnotify_http.overview_pages._WRITE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("coldnotify_http.overview_pages.REFRESH_S", 0.01)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints.VIEWERS_MAX", 1)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints._WRITE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints.REFRESH_S", 0.01)
     async with node() as (url, _, overview), ClientSession(url) as client:
 
         async def large() -> dict[str, Any]:
@@ -292,7 +292,7 @@ async def test_a_stream_ends_when_the_token_it_was_begun_with_expires() -> None:
 
 
 async def test_a_stream_ends_when_what_it_was_begun_with_is_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_http.overview_pages.REFRESH_S", 0.01)
+    monkeypatch.setattr("coldnotify_http.overview_endpoints.REFRESH_S", 0.01)
     async with (
         asyncio.timeout(LIMIT_S),
         node(OURS) as (url, _, overview),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import overview, state_pages
+from coldnotify_matcher.looking import overview, state_endpoints
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
 
 MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
@@ -51,7 +51,7 @@ def get(port: int, path: str) -> Any:
 def test_groups_clients_and_objects_that_wait(
     bench: Bench, port: int, monkeypatch: pytest.MonkeyPatch, locked_s: float
 ) -> None:
-    monkeypatch.setattr(state_pages, "LOCKED_S", locked_s)
+    monkeypatch.setattr(state_endpoints, "LOCKED_S", locked_s)
     monkeypatch.setattr(overview, "RECENT_MS", 1 << 50)
     body = get(port, "/v1/overview")
 

@@ -11,7 +11,7 @@ from urllib.request import Request
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher.asked_writes import NotWritten
-from coldnotify_matcher.operating_pages import Operating
+from coldnotify_matcher.looking.operating_endpoints import Operating
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of

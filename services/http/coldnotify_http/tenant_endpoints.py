@@ -47,7 +47,7 @@ _HISTORIES_MAX = 2
 """Histories that are read at a time, one of each identity: each reads what was written about all tenants then."""
 
 
-class TenantPages:
+class TenantEndpoints:
     """The handlers. What is read is what this node knows; what is written goes to Kafka, and comes back from there."""
 
     def __init__(self, tenancy: Tenancy, settings: ServiceSettings, bodies: Bodies) -> None:

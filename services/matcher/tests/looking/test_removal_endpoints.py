@@ -12,7 +12,7 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.clocks import KAFKA, Clocks
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.removal_brake import FEW
-from coldnotify_matcher.removal_pages import routes
+from coldnotify_matcher.looking.removal_endpoints import routes
 from coldnotify_testkit.engine_bench import PARTITION, Bench
 from coldnotify_testkit.fetching import Answer, fetch
 

@@ -22,7 +22,7 @@ from coldnotify_schemas.records import (
 )
 from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
 
-from coldnotify_http.ledger_pages import GROUP, RETRY_AFTER_S, answered, as_it_is, sees_addresses
+from coldnotify_http.ledger_endpoints import GROUP, RETRY_AFTER_S, answered, as_it_is, sees_addresses
 from coldnotify_http.node_client import NodeClient, path
 from coldnotify_http.object_history import Found, History, read_history
 from coldnotify_http.request_parts import domain_and_group
@@ -38,7 +38,7 @@ PAYLOAD_SHOWN_BYTES_MAX = 200
 NOT_READ = "Kafka cannot be read at the moment"
 
 
-class HistoryPages:
+class HistoryEndpoints:
     """The handler."""
 
     def __init__(

@@ -13,10 +13,10 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.web import Handler, json_errors
 from coldnotify_common.web_auth import IDENTITY
-from coldnotify_http import tenant_pages
+from coldnotify_http import tenant_endpoints
 from coldnotify_http.request_parts import Bodies
 from coldnotify_http.settings import HttpSettings
-from coldnotify_http.tenant_pages import TenantPages
+from coldnotify_http.tenant_endpoints import TenantEndpoints
 
 OPERATOR = Identity("ada", publishes=("*",))
 THEIRS = Identity("bob", publishes=("a.one",))
@@ -43,7 +43,7 @@ def tenancy() -> Tenancy:
 
 @pytest.fixture
 async def service(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    monkeypatch.setattr(tenant_pages, "_KAFKA_S", 0.5)
+    monkeypatch.setattr(tenant_endpoints, "_KAFKA_S", 0.5)
     people = {one.name: one for one in (OPERATOR, THEIRS, OTHERS)}
 
     @web.middleware
@@ -52,7 +52,7 @@ async def service(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         return await handler(request)
 
     app = web.Application(middlewares=[json_errors, identified])
-    app.add_routes(TenantPages(tenancy, ServiceSettings(kafka="127.0.0.1:1"), Bodies(HttpSettings())).routes())
+    app.add_routes(TenantEndpoints(tenancy, ServiceSettings(kafka="127.0.0.1:1"), Bodies(HttpSettings())).routes())
     async with TestServer(app) as server, ClientSession() as client:
         yield Service(f"http://{server.host}:{server.port}", client)
 

@@ -40,8 +40,8 @@ from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.engine.description_store import NEVER, Described
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, partition_for, show_description
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread, partition_for, show_description
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from coldnotify_common.list_pages import page_request
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
-from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
+from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 
 CLIENTS_SHOWN_MAX = 100
 """Names that one query is shown with."""

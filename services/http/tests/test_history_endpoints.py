@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 from coldnotify_common.kafka import KafkaUnavailable
-from coldnotify_http.history_pages import READINGS_MAX, HistoryPages
+from coldnotify_http.history_endpoints import READINGS_MAX, HistoryEndpoints
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.object_history import Found, History
 from coldnotify_http.settings import HttpSettings
@@ -50,7 +50,7 @@ async def node(reading: Reading, status: int = 200, turn_s: float = 30) -> Async
         settings = HttpSettings(matcher=matcher)
         asking = NodeClient(settings)
         stack.push_async_callback(asking.close)
-        pages = HistoryPages(asking, settings, read=reading, turn_s=turn_s)
+        pages = HistoryEndpoints(asking, settings, read=reading, turn_s=turn_s)
         yield await stack.enter_async_context(served_alone(pages.routes()))
 
 

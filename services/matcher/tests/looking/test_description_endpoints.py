@@ -14,7 +14,7 @@ import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
-from coldnotify_matcher.description_pages import Descriptions, routes
+from coldnotify_matcher.looking.description_endpoints import Descriptions, routes
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
