@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, help="directory (loadtest/results, or quick in it)")
     parser.add_argument("--list", action="store_true", help="only say what would be run, and how long")
     parser.add_argument("--report", action="store_true", help="only write the report of the results that are there")
-    parser.add_argument("--docs", type=Path, help="put the tables into this .md file, between its markers")
+    parser.add_argument("--docs", type=Path, help="put the tables, as CSV, and the plots into this directory")
     chosen_arguments = parser.parse_args(arguments)
     try:
         if unknown := [name for name in chosen_arguments.experiments if name not in EXPERIMENTS]:

@@ -95,13 +95,6 @@ class Described(Population):
         """The `number`th, from 0, that a device registers for by name after those: nobody has had it before."""
         return f"{self.things}-new-{device}-{number}"
 
-    def differences(self, devices: int, number: int, turn: int) -> int:
-        """Of how many sets the object comes in or goes by the description of this turn; each device's count."""
-        after = self.load(number, turn)
-        before = self.load(number, turn - 1) if turn else None
-        queries = (query for device in range(devices) for query in self.query_numbers(device))
-        return sum(self.fits(one, after) is not (before is not None and self.fits(one, before)) for one in queries)
-
     def loads(self, turns: Mapping[int, int]) -> dict[str, int]:
         """Of the objects of block 0, by name, by how many descriptions each number has had."""
         return {self.object(0, number): self.load(number, turn - 1) for number, turn in turns.items() if turn}

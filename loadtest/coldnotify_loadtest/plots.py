@@ -48,11 +48,7 @@ class Lines:
             axes.xaxis.set_major_formatter(_PLAIN)
             axes.yaxis.set_major_formatter(_PLAIN)
             axes.yaxis.set_minor_formatter(NullFormatter() if highest > 10 * lowest else _PLAIN)
-        axes.set_xlabel(
-            {"per_s": "publishes a second", "fan_out": "fan-out", "limit_fixed": "in flight at most"}.get(
-                self.x, self.x
-            )
-        )
+        axes.set_xlabel({"per_s": "publishes a second", "fan_out": "fan-out"}.get(self.x, self.x))
         axes.set_ylabel(self.label)
         if lines:
             axes.legend(fontsize=8)
@@ -86,26 +82,6 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """A line for each controller: what its windows said, one after the other."""
-
-    name: str
-    way: str
-    value: int
-    """Its place in a row's `windows`: 1 the limit, 2 the time to acknowledgement, 3 throughput."""
-    label: str
-
-    def draw(self, axes: Axes, result: Result) -> bool:
-        """Whether there was anything to draw. Of several rows of a controller, the first with one producer or two."""
-        rows = [row for row in result["rows"] if row.get("way") == self.way and row.get("controller")]
-        for controller in dict.fromkeys(row["controller"] for row in rows):
-            windows = next(row["windows"] for row in rows if row["controller"] == controller)
-            axes.plot([one[0] for one in windows], [one[self.value] for one in windows], label=controller, linewidth=1)
-        _over_time(axes, f"{self.way}: {self.label}")
-        return bool(rows)
-
-
-@dataclass(frozen=True)
 class Series:
     """A line for each case of a part: the p95 of what came, over time. Rows of a case follow each other."""
 
@@ -127,26 +103,16 @@ class Series:
                     drawn.append((at_s, math.nan))
                 drawn.append((at_s, p95_ms))
             axes.plot(*zip(*drawn, strict=True), label=f"{self.case.replace('_', ' ')}: {case}", linewidth=1)
-        _over_time(axes, self.label)
+        axes.set_yscale("log")
+        axes.set_xlabel("seconds")
+        axes.set_ylabel(self.label)
+        if axes.get_lines():
+            axes.legend(fontsize=7)
         axes.yaxis.set_major_formatter(_PLAIN)
         return bool(rows)
 
 
-def _over_time(axes: Axes, label: str) -> None:
-    """What all lines over seconds have around them."""
-    axes.set_yscale("log")
-    axes.set_xlabel("seconds")
-    axes.set_ylabel(label)
-    if axes.get_lines():
-        axes.legend(fontsize=7)
-
-
-_OF_WINDOWS = (
-    (1, "limit", "limit"),
-    (2, "wait", "time to acknowledgement, ms"),
-    (3, "throughput", "published a second"),
-)
-Plot = Lines | Bars | Windows | Series
+Plot = Lines | Bars | Series
 PLOTS: dict[str, tuple[Plot, ...]] = {
     "E1": (
         Lines("latency", "per_s", "p50_ms", "median latency, ms"),
@@ -160,19 +126,7 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
         Lines("cpu", "per_s", "cpu_us_per_publish.matcher", "matcher's CPU a publish, us", logarithmic=False),
         Lines("latency", "per_s", "p99_ms", "99th percentile, ms"),
     ),
-    "flow": (
-        Lines("throughput", "limit_fixed", "per_s", "published a second"),
-        Lines("wait", "limit_fixed", "mean_ms", "mean time to acknowledgement, ms"),
-        *(
-            Windows(f"{way.replace(', ', '-').replace(' ', '-')}-{name}", way, value, label)
-            for way in ("virtual, in memory", "virtual, batches", "kafka", "http")
-            for value, name, label in (_OF_WINDOWS if way in ("kafka", "http") else _OF_WINDOWS[:1])
-        ),
-    ),
-    "queries": (
-        Series("churn", "churn", "kafka_nodes", "from change to device: p95, ms"),
-        Series("changes", "changes", "condition", "from change to device: p95, ms"),
-    ),
+    "queries": (Series("changes", "changes", "condition", "from change to device: p95, ms"),),
     "peers": (Lines("latency", "fan_out", "p50_ms", "median latency, ms"),),
 }
 

@@ -1,7 +1,10 @@
 """From the rows of results to tables: medians over repeats, a line for each combination of keys. Pure."""
 
+import csv
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from statistics import median
 from typing import Any
 
@@ -27,11 +30,14 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
 
-    def markdown(self) -> str:
-        """As a table of Markdown, the note below."""
-        lines = [f"**{self.title}**", "", "| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
-        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
-        return "\n".join(lines + (["", self.note] if self.note else []))
+    def csv(self, said: Sequence[str]) -> str:
+        """As CSV: the title, the note and what is `said` of it as comments, numbers without commas."""
+        head = (self.title, *((self.note,) if self.note else ()), *said)
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_plain(cell) for cell in row] for row in self.rows)
+        return "".join(f"# {line}\n" for line in head) + text.getvalue()
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,13 @@ def figure(value: Any) -> str:
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _plain(cell: str) -> str:
+    """A cell as CSV has it: numbers without commas, nothing for none."""
+    if cell == "-":
+        return ""
+    return cell.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", cell) else cell
 
 
 def at(row: Row, path: str) -> Any:

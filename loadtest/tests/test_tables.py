@@ -65,18 +65,16 @@ def test_every_experiment_has_its_tables(name: str) -> None:
     assert report.tables_of(result(name, []))
 
 
-def test_a_table_in_markdown() -> None:
-    table = Table("T", ("a", "b"), (("1", "2"),), "note")
-    assert table.markdown() == "**T**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nnote"
+def test_a_table_as_csv() -> None:
+    table = Table("T", ("a", "b, c"), (("1", "2,345.5"), ("x, y", "-")), "note")
+    assert table.csv(["said"]) == '# T\n# note\n# said\na,"b, c"\n1,2345.5\n"x, y",\n'
     assert "only tried" in origin(result("E1", [], quick=True))
 
 
-def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
+def test_the_report_has_tables_and_plots_and_fills_the_docs(tmp_path: Path) -> None:
     rows = [e1_row(server, per_s, 3.0 * per_s) for server in ("ColdNotify", "<b>") for per_s in (1, 2, 2)]
     (tmp_path / "E1.json").write_text(json.dumps(result("E1", rows)))
-    docs = tmp_path / "docs/performance.md"
-    docs.parent.mkdir()
-    docs.write_text("before\n<!-- E1 -->\nformer tables\n<!-- /E1 -->\nafter\n")
+    docs = tmp_path / "docs/measurements"
     page = report.write(tmp_path, docs).read_text()
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
@@ -84,43 +82,18 @@ def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
     assert 'src="E1-latency.png"' in page
     assert "Parameters: clients 10." in page
     assert "Versions: kafka 4.3.1, nats-server 2.15.2." in page
-    filled = docs.read_text()
-    assert filled.startswith("before\n<!-- E1 -->\n2020-01-01, commit abc")
-    assert filled.endswith("<!-- /E1 -->\nafter\n")
-    assert "former tables" not in filled
-    assert "](performance/E1-latency.png)" in filled
-    assert (docs.parent / "performance/E1-latency.png").exists()
-    assert "| 100 |" in filled, "memory of all roles together"
-    report.write(tmp_path, docs)
-    assert docs.read_text() == filled
+    assert (docs / "E1-latency.png").exists()
+    kept = (docs / "E1-1.csv").read_text()
+    assert "# 2020-01-01, commit abc" in kept
+    assert ",100\n" in kept, "memory of all roles together"
 
 
-def test_of_a_part_only_its_own_tables_are_put_into_the_docs(tmp_path: Path) -> None:
-    """The others stay, with the origin that they have; so do images that the part did not draw."""
-    docs = tmp_path / "performance.md"
-    docs.write_text("<!-- isolation -->\n<!-- /isolation -->\n")
-    pairs: list[dict[str, object]] = [
-        {"part": "pairs", "way": way, "mode": "refused", "where": "same", "p99_ratio": 1.25}
-        for way in ("http", "kafka-user", "kafka")
-    ]
-    uneven = {"part": "uneven", "nodes": 3, "agreed_per_s": 150.0, "whole_after_s": 1.75}
-
-    def filled(*rows: dict[str, object], commit: str) -> str:
-        report.fill(docs, [{**result("isolation", list(rows)), "commit": commit}], {"isolation": []})
-        return docs.read_text()
-
-    both = filled(*pairs, uneven, commit="first")
-    docs.write_text(both.replace("\n<!-- /", "\n\n![stays](a.png)\n<!-- /"))
-    merged = filled({**uneven, "whole_after_s": 3.25}, commit="second")
-    before, after = merged.split("**All publishers")
-    assert "commit first" in before
-    assert "| http | refused | same |" in before
-    assert "3.25 |" in after
-    assert "This table: 2020-01-01, commit second" in after
-    assert "1.75 |" not in merged
-    assert merged.endswith("\n\n![stays](a.png)\n<!-- /isolation -->\n")
-    assert filled({**uneven, "whole_after_s": 3.25}, commit="second") == merged
-    assert "This table" not in filled(*pairs, uneven, commit="third")
+def test_a_table_without_rows_leaves_the_file_that_is_there(tmp_path: Path) -> None:
+    report.keep(tmp_path, result("isolation", [{"part": "uneven", "nodes": 3, "whole_after_s": 1.75}]), [])
+    (first,) = tmp_path.glob("*.csv")
+    report.keep(tmp_path, result("isolation", [{"part": "pairs", "way": "http", "p99_ratio": 1.25}]), [])
+    assert "1.75" in first.read_text()
+    assert len(list(tmp_path.glob("*.csv"))) == 2
 
 
 def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path, draw: Draw) -> None:
@@ -135,24 +108,19 @@ def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path, draw:
 def test_a_series_is_a_line_for_each_case(tmp_path: Path, draw: Draw) -> None:
     rows = [
         {
-            "part": "churn",
-            "kafka_nodes": nodes,
+            "part": "changes",
+            "condition": condition,
             "series": [(at_s, 2.0, 10), (at_s + 0.5, 3.0, 10), (at_s + 4.0, 9.0, 1)],
         }
-        for nodes in (1, 3)
+        for condition in ("value", "range")
         for at_s in (0.0, 10.0)
     ]
     drawn = draw(result("queries", rows), tmp_path)
-    assert [path.name for path, _ in drawn] == ["queries-churn.png"]
-    assert not draw(result("queries", [{"part": "churn", "kafka_nodes": 1}]), tmp_path)
+    assert [path.name for path, _ in drawn] == ["queries-changes.png"]
+    assert not draw(result("queries", [{"part": "changes", "condition": "value"}]), tmp_path)
 
 
 def test_what_is_no_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "E1.json").write_text("[]")
     with pytest.raises(ValueError, match=r"E1\.json"):
         report.write(tmp_path)
-    (tmp_path / "E1.json").unlink()
-    docs = tmp_path / "performance.md"
-    docs.write_text("no markers")
-    with pytest.raises(ValueError, match="<!-- E1 -->"):
-        report.fill(docs, [result("E1", [])], {"E1": []})

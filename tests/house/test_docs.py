@@ -82,6 +82,11 @@ def test_every_link_leads_somewhere(doc: Path) -> None:
     assert [link for link in links if not (doc.parent / link).exists()] == []
 
 
+def test_every_measurement_is_linked_from_the_page_of_performance() -> None:
+    links = _LINK.findall((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
+    assert {f"measurements/{path.name}" for path in (ROOT / "docs" / "measurements").iterdir()} - set(links) == set()
+
+
 def test_every_folder_of_the_file_map_exists() -> None:
     assert [folder for folder in file_map() if not (ROOT / folder).is_dir()] == []
 

@@ -2,10 +2,9 @@
 
 from coldnotify_loadtest.bench import Experiment
 from coldnotify_loadtest.experiments.backlog import SLOW_LINK, STUCK
-from coldnotify_loadtest.experiments.channel_catch_up import CATCH_UP, WAYS
+from coldnotify_loadtest.experiments.channel_catch_up import CATCH_UP
 from coldnotify_loadtest.experiments.channels import CHANNELS
 from coldnotify_loadtest.experiments.flood import FLOOD
-from coldnotify_loadtest.experiments.flow import FLOW
 from coldnotify_loadtest.experiments.growth import E2
 from coldnotify_loadtest.experiments.isolation import ISOLATION
 from coldnotify_loadtest.experiments.peers import PEERS
@@ -25,7 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
-        *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOW, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, WAYS, PRIORITY),
+        *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, PRIORITY),
         STRANGERS,
     )
 }

@@ -1,15 +1,12 @@
 """Clients come back to channels after a minute, an hour and a day, each wanting a share of them.
 
-The log is one of a day: of 10 million messages where this is not scaled down. Two experiments:
-
-    catch-up  devices of a real service come back at once, while others are told an object: time, what was read of the
-              log, CPU, and the object's latency before and meanwhile
-    ways      the same kind of work, drawn, and read in three ways: blocks, as they ship, one reader a client, and two
-              caravans (`reading_ways`); without Kafka, in turns of a block each
+The log is one of a day: of 10 million messages where this is not scaled down. Devices of a real service come back at
+once, while others are told an object: time, what was read of the log, CPU, and the object's latency before and
+meanwhile.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 
@@ -21,10 +18,10 @@ from confluent_kafka import Producer
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.channel_devices import ReturningDevices, returning_devices
+from coldnotify_loadtest.drawn_log import DrawnLog
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Plan, Publisher
-from coldnotify_loadtest.reading_ways import Away, DrawnLog, Followed, Reading, one_reader_a_client, two_caravans
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -34,12 +31,8 @@ DAY_MIN = 24 * 60
 DOMAIN, GROUP = "animal.observer", "region-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 _PAYLOAD = b"x" * 100
-_PAGE_MESSAGES = 450
-"""Of a page of 64 KiB, with such payloads."""
 _KEPT_BYTES_MIN = 1024 * 1024
 """The settings take no less."""
-_DRAWN_MAX = 100_000
-"""Channels in all the interests that are drawn for the ways: above it clients share interests, for memory's sake."""
 _PLAN_S = 1.0
 """The object is published for so long, and again, until all clients are told."""
 
@@ -60,9 +53,6 @@ def _bounds(messages: int) -> ChannelBounds:
         tail_bytes_max=max(full.tail_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
         blocks_bytes_max=max(full.blocks_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
     )
-
-
-# --- told
 
 
 def _told(bench: Bench) -> None:
@@ -184,54 +174,6 @@ def _come_back(
     }
 
 
-# --- ways
-
-
-def _ways(bench: Bench) -> None:
-    messages = bench["messages"]
-    bench.progress.step(f"{messages} messages, drawn")
-    drawn = DrawnLog(messages, bench["channels"])
-    followed = Followed(drawn, _bounds(messages), len(_PAYLOAD))
-    for percent in bench["shares_percent"]:
-        wanted = _wanted(bench, percent)
-        wants = [drawn.draw_channels(wanted) for _ in range(max(1, min(max(bench["clients"]), _DRAWN_MAX // wanted)))]
-        offsets = [drawn.offsets(some) for some in wants]
-        for name, each in _lags(bench):
-            for clients in bench["clients"]:
-                bench.progress.step(f"{clients} clients, {wanted} channels, {name} min")
-                away = [
-                    Away(
-                        messages - drawn.draw_behind(_lag(messages, each[number % len(each)])),
-                        wants[number % len(wants)],
-                        offsets[number % len(wants)],
-                    )
-                    for number in range(clients)
-                ]
-                row = {"percent": f"{percent:g}", "behind_min": name, "clients": clients}
-                for way, reading in (
-                    ("blocks, as shipped", followed.read(away, _PAGE_MESSAGES)),
-                    ("one reader a client", one_reader_a_client(messages, away, _PAGE_MESSAGES)),
-                    ("two caravans", two_caravans(messages, away, _PAGE_MESSAGES)),
-                ):
-                    bench.rows.append({**row, "way": way, **_figures(reading)})
-
-
-def _lags(bench: Bench) -> Iterator[tuple[str, Sequence[int]]]:
-    """What clients are behind: one of the times each, and all of them."""
-    for minutes in bench["behind_min"]:
-        yield f"{minutes}", (minutes,)
-    yield "all of them", bench["behind_min"]
-
-
-def _figures(reading: Reading) -> Row:
-    return {
-        "decoded": reading.records,
-        "read_mib": round(reading.records * len(_PAYLOAD) / 2**20, 2),
-        "turns": max(reading.turns),
-        "turns_median": round(median(reading.turns)),
-    }
-
-
 def _told_seconds(parameters: Parameters) -> float:
     """About. Clients who are spread over the log have a block read several times."""
     shares = len(parameters["shares_percent"])
@@ -243,23 +185,13 @@ def _told_steps(parameters: Parameters) -> int:
     return len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1) + 1
 
 
-def _ways_seconds(parameters: Parameters) -> float:
-    """About."""
-    rows = len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1)
-    return float(rows * parameters["messages"] * sum(parameters["clients"]) / 40_000_000 + 1)
-
-
-def _ways_steps(parameters: Parameters) -> int:
-    return 1 + len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1) * len(parameters["clients"])
-
-
 _KEYS = {"behind by min": "behind_min", "% of the channels": "percent", "clients": "clients"}
-_WORK = {"channels": 10_000, "behind_min": (1, 60, DAY_MIN), "shares_percent": (0.01, 1.0, 50.0)}
 CATCH_UP = Experiment(
     "catch-up",
     "clients that were away for a minute, an hour, a day come back to channels",
     {
-        **_WORK, "messages": 200_000, "clients": 200, "told_max": 100_000, "beside": 100, "beside_per_s": 20,
+        "channels": 10_000, "behind_min": (1, 60, DAY_MIN), "shares_percent": (0.01, 1.0, 50.0),
+        "messages": 200_000, "clients": 200, "told_max": 100_000, "beside": 100, "beside_per_s": 20,
         "beside_s": 3, "warm_up_s": 5, "processes": 1,
     },
     {
@@ -289,24 +221,3 @@ CATCH_UP = Experiment(
         ),
     ),
 )  # fmt: skip
-WAYS = Experiment(
-    "ways",
-    "how a log is read for clients that are behind: blocks, one reader a client, two caravans",
-    {**_WORK, "messages": 200_000, "clients": (10, 1_000)},
-    {"messages": 20_000, "clients": (2, 20), "channels": 200},
-    _ways_seconds,
-    _ways_steps,
-    _ways,
-    (
-        Shape(
-            "Three ways to read the same drawn work, in turns of a block: models, but for the shipped choice of blocks",
-            {**_KEYS, "way": "way"},
-            {
-                "messages read and decoded": "decoded",
-                "payloads read, MiB": "read_mib",
-                "turns until all are told": "turns",
-                "until half of them are": "turns_median",
-            },
-        ),
-    ),
-)

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import pairwise
 
 from coldnotify_loadtest.bench import READY_S, Row
 from coldnotify_loadtest.described import Described
@@ -61,15 +60,6 @@ class Turns:
         """A plan has said so many."""
         self._turns.update(number % self._numbers for number in range(sent))
 
-    def add_and_count(self, sent: int) -> int:
-        """The same; how many differences that makes, over all devices."""
-        due = 0
-        for at in range(sent):
-            number = at % self._numbers
-            due += self._population.differences(self._devices, number, self._turns[number])
-            self._turns[number] += 1
-        return due
-
     def wrong(self, swarm: Swarm, timeout_s: float) -> int:
         """How many devices hold other sets than they should, once none does, or after `timeout_s`."""
         loads = self._population.loads(self._turns)
@@ -83,11 +73,11 @@ class Turns:
             time.sleep(_LOOK_S)
 
 
-def differences(swarm: Swarm, due: int | None = None) -> list[tuple[int, int]]:
-    """All that come: until there are as many as are due, or none has come for some seconds."""
+def differences(swarm: Swarm) -> list[tuple[int, int]]:
+    """All that come, until none has come for some seconds."""
     told: list[tuple[int, int]] = []
     since_s = time.monotonic()
-    while (due is None or len(told) < due) and time.monotonic() - since_s < _SILENCE_S:
+    while time.monotonic() - since_s < _SILENCE_S:
         if new := swarm.differences():
             told += new
             since_s = time.monotonic()
@@ -110,10 +100,3 @@ def series(told: Sequence[tuple[int, int]], stamps: Mapping[int, int], begun_ns:
             number = int((at_ns - begun_ns) / 1e9 / SERIES_S)
             bins.setdefault(number, Latencies()).add_ns([at_ns - stamps[offset]])
     return [(number * SERIES_S, bins[number].percentile_ms(95), bins[number].count) for number in sorted(bins)]
-
-
-def longest_gap_s(told: Sequence[tuple[int, int]], since_ns: int) -> float | None:
-    """The longest time without a difference at any device that ended after `since_ns`; None: there was none."""
-    times = sorted(at_ns for _, at_ns in told)
-    gaps_ns = [after - before for before, after in pairwise(times) if after > since_ns]
-    return max(gaps_ns) / 1e9 if gaps_ns else None

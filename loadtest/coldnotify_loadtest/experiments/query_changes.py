@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from coldnotify_schemas.partitioner import partition_of
-from coldnotify_testkit.waiting import wait_for
-
-from coldnotify_loadtest.bench import READY_S, Bench, Row, identity, measure
+from coldnotify_loadtest.bench import Bench, Row, identity, measure
 from coldnotify_loadtest.described import Described, a_group_each
 from coldnotify_loadtest.experiments.described_load import (
     Turns,
@@ -17,8 +14,6 @@ from coldnotify_loadtest.experiments.described_load import (
     describe_all,
     describing,
     differences,
-    longest_gap_s,
-    publish_others,
     series,
     summary,
 )
@@ -27,14 +22,8 @@ from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
-_SOONER = 10
-"""CQBS' publishers join and change every 50 to 500 ms; here so many times as often, to fit into a minute."""
-GAP_MS = (50.0 / _SOONER, 500.0 / _SOONER)
-_JOINING_S_MAX = 600.0
 _SETS_S = 30.0
 """In which all sets must be right at the end."""
-_KILL_AFTER = 0.2
-"""Of the last phase."""
 _AT_ONCE = 10
 """Queries, or objects, in one Register."""
 _TICK_S = 0.01
@@ -44,61 +33,6 @@ _READERS = 5
 _OWNED = "coldnotify_matcher_partitions_owned"
 _STILL = 10
 """Objects that do not change."""
-
-
-def run_churn(bench: Bench) -> None:
-    """CQBS' coordinator: objects appear, then change; then the matcher that owns the partition is killed."""
-    for nodes in bench["churn_nodes"]:
-        _churn(bench, nodes)
-
-
-def _churn(bench: Bench, nodes: int) -> None:
-    subscribers, objects = bench["churn_subscribers"], bench["churn_objects"]
-    population = Described(subscribers, domain="churn", distinct=subscribers, fit=bench["churn_fit"])
-    settings = {"matcher-session-timeout-ms": bench["session_timeout_ms"]}
-    joining = Plan(1, _JOINING_S_MAX, numbers=objects, gap_ms=GAP_MS, count=objects)
-    changing = Plan(1, bench["churn_seconds"], numbers=objects, gap_ms=GAP_MS, seed=2)
-    about: Row = {"part": "churn", "kafka_nodes": nodes, "clients": subscribers, "objects": objects}
-    with ColdNotify(bench.new_directory(), matchers=2, nodes=nodes, settings=settings) as server:
-        server.warm_up(bench["warm_up_s"])
-        partitions = server.target(population).partitions
-        wait_for(lambda: _shared(server, partitions), "both matchers have partitions", READY_S)
-        publish_others(server, population)
-        with (
-            connected(server, population, subscribers, bench["processes"]) as swarm,
-            describing(server, population) as publisher,
-        ):
-            turns = Turns(population, subscribers, objects)
-            begun_ns = time.monotonic_ns()
-            for phase, plan in (("joining", joining), ("changing", changing)):
-                bench.progress.step(f"churn: {nodes} Kafka nodes, {phase}")
-                swarm.record()
-                written = publisher.publish(plan)
-                due = turns.add_and_count(written.sent)
-                row = {"phase": phase, "changes": written.sent, "of": due}
-                told = differences(swarm, due)
-                row |= summary(told, written.stamps) | {"series": series(told, written.stamps, begun_ns)}
-                bench.rows.append({**identity(server), **about, **row, "wrong": turns.wrong(swarm, _SETS_S)})
-            bench.progress.step(f"churn: {nodes} Kafka nodes, the partition's matcher is killed")
-            partition = partition_of(population.domain, population.group(0), partitions)
-            victim = server.children[server.owner(partition)]
-            swarm.record()
-            publisher.begin(changing)
-            time.sleep(_KILL_AFTER * changing.seconds)
-            killed_ns = time.monotonic_ns()
-            victim.kill()
-            written = publisher.end()
-            turns.add(written.sent)
-            told = differences(swarm)
-            row = {"phase": "matcher killed", "changes": written.sent, "gap_s": longest_gap_s(told, killed_ns)}
-            row |= summary(told, written.stamps) | {"series": series(told, written.stamps, begun_ns)}
-            row |= {"wrong": turns.wrong(swarm, _SETS_S), "asked": sum(one.asked for one in swarm.held().values())}
-            bench.rows.append({**identity(server), **about, **row})
-
-
-def _shared(server: ColdNotify, partitions: int) -> bool:
-    owned = [server.metric(name, _OWNED) for name in server.children if name.startswith("matcher")]
-    return min(owned) > 0 and sum(owned) == partitions
 
 
 def run_registering(bench: Bench) -> None:
@@ -230,21 +164,6 @@ def _changes(bench: Bench, condition: str) -> None:
                 bench.rows.append({**identity(server), **about, **row})
 
 
-CHURN_TABLE = Shape(
-    "From the change of a description to the device",
-    {"Kafka nodes": "kafka_nodes", "subscribers": "clients", "phase": "phase"},
-    {
-        "changes": "changes",
-        "mean ms": "mean_ms",
-        "p95": "p95_ms",
-        "p99": "p99_ms",
-        "differences": "told",
-        "of": "of",
-        "longest gap, s": "gap_s",
-        "devices with wrong sets": "wrong",
-    },
-    lambda row: row["part"] == "churn",
-)
 REGISTERING_TABLE = Shape(
     "Values while registrations of others come and go",
     {"registrations": "registrations", "of others by": "what", "when": "when"},

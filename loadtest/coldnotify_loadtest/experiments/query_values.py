@@ -12,7 +12,7 @@ from coldnotify_loadtest.experiments.described_load import KIND, connected, desc
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
-from coldnotify_loadtest.tables import CPU, LATENCY, Shape, at
+from coldnotify_loadtest.tables import CPU, Shape, at
 
 NAMES = "by name"
 _QUIET_S = 1.5
@@ -24,26 +24,7 @@ _RATIOS = {
     "gateway": "cpu_us_per_publish.gateway",
     "mean": "mean_ms",
 }
-CQBS_BROKER = {1: (4.67, 4.85), 10: (4.62, 4.77), 100: (13.58, 8.87)}
-"""By subscribers: mean and P95 in ms of CQBS' broker alone, as its authors say."""
-
 _Ends = tuple[Swarm, Publisher]
-
-
-def run_broker(bench: Bench) -> None:
-    """CQBS' broker alone: some subscribers of ten objects that publish at a steady rate."""
-    objects = bench["broker_objects"]
-    with ColdNotify(bench.new_directory()) as server:
-        server.warm_up(bench["warm_up_s"])
-        for subscribers in bench["broker_subscribers"]:
-            populations = {
-                NAMES: _by_name(subscribers, objects, f"name-{subscribers}"),
-                "1 query": Described(subscribers, domain=f"query-{subscribers}"),
-            }
-            mean_ms, p95_ms = CQBS_BROKER.get(subscribers, (None, None))
-            about: Row = {"part": "broker", "clients": subscribers, "cqbs_mean_ms": mean_ms, "cqbs_p95_ms": p95_ms}
-            plan = Plan(bench["broker_per_s"] * objects, bench["broker_seconds"], numbers=objects)
-            _in_turns(bench, server, populations, subscribers, [plan], about)
 
 
 def run_distinct(bench: Bench) -> None:
@@ -162,21 +143,6 @@ def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: Cou
     }
 
 
-BROKER_TABLE = Shape(
-    "Subscribers of ten objects: medians of the turns",
-    {"subscribers": "clients", "registered": "by"},
-    {
-        **{name: LATENCY[name] for name in ("mean ms", "p95", "p99")},
-        **CPU,
-        "CPU to by name": "to_names.all",
-        "mean to by name": "to_names.mean",
-        "delivered": "deliveries",
-        "of": "expected",
-        "CQBS: mean ms": "cqbs_mean_ms",
-        "CQBS: p95": "cqbs_p95_ms",
-    },
-    lambda row: row["part"] == "broker",
-)
 DISTINCT_TABLE = Shape(
     "Clients on one object: medians of the turns",
     {"clients": "clients", "registered": "by", "publishes/s": "per_s"},
