@@ -35,7 +35,7 @@ def lines_of(seed: int) -> list[str]:
     try:
         schedule.play()
     except Exception as error:
-        lines.append(f"raises {Failed(schedule, error)}")
+        lines += f"raises {Failed(schedule, error)}".split("\n")
     return lines
 
 

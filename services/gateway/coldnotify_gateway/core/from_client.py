@@ -10,7 +10,8 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
-from coldnotify_gateway.core.states import State
+from coldnotify_gateway.core.states import Phase
+from coldnotify_gateway.core.stream import Stage, Stream
 from coldnotify_gateway.core.violation import Violation, check_objects, check_unsettled, of_frame_error
 
 
@@ -57,35 +58,26 @@ class FromClient:
 
     def _on_ack(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
         if ack.HasField("complete"):
-            session.hear(now_s, ack.complete)
+            session.applied(session.objects, ack.complete)
         if ack.HasField("channels_complete"):
-            session.hear_channels(ack.channels_complete)
-        if ack.channels_page:
-            return [
-                *self._on_channels_page_arrived(session, ack.channels_page, now_s),
-                *self._on_page_arrived(session, ack, now_s),
-            ]
-        return self._on_page_arrived(session, ack, now_s)
+            session.applied(session.channels, ack.channels_complete)
+        outputs: list[Output] = []
+        if ack.channels_page and session.channels is not None:
+            outputs += self._on_page_arrived(session, session.channels, ack.channels_page, now_s)
+        if ack.page and session.catching:
+            outputs += self._on_page_arrived(session, session.objects, ack.page, now_s)
+        return outputs
 
-    def _on_channels_page_arrived(self, session: Identified, page: int, now_s: float) -> list[Output]:
-        channels = session.channels
-        if channels is None or not channels.is_on_its_way(channels.number, page):
+    def _on_page_arrived(self, session: Identified, stream: Stream, page: int, now_s: float) -> list[Output]:
+        if not stream.is_on_its_way(stream.number, page):
             return []
         # Pages of objects measure the link where there are any.
-        high_water_bytes = None if session.pages.sent else session.pages.reached(now_s)
-        outputs = self._requests.next_channels_page(session, page, now_s)
+        measured = stream is session.objects or session.objects.stage is not Stage.SENT
+        high_water_bytes = session.link.reached(now_s) if measured else None
+        outputs = [self._requests.next_page(session, stream, now_s)]
         if high_water_bytes is not None:
             outputs.append(HighWater(session.peer, high_water_bytes))
         return outputs
-
-    def _on_page_arrived(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
-        if ack.page and ack.page == session.pages.sent and session.state is State.CATCHING:
-            high_water_bytes = session.pages.reached(now_s)
-            outputs = [self._requests.next_page(session, now_s)]
-            if high_water_bytes is not None:
-                outputs.append(HighWater(session.peer, high_water_bytes))
-            return outputs
-        return []
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
         outputs: list[Output] = [
@@ -98,7 +90,7 @@ class FromClient:
 
     def check_digest(self, session: Identified, now_s: float) -> list[Output]:
         """Asks, if the digests differ and nothing else is asked for; else that is for later."""
-        if session.claim.review() and session.state is State.LIVE and not session.question.checks:
+        if session.claim.review() and session.live and not session.question.checks:
             return [self._requests.check_digest(session, now_s)]
         return []
 
@@ -118,7 +110,7 @@ class FromClient:
         check_objects("sync", chunk.objects, chunk.queries, chunk.channels)
         self._requests.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
-        if session.state not in (State.UNSYNCED, State.OPENING):
+        if session.phase is Phase.IN_SYNC:
             return []
         return self._requests.sync(session, chunk, now_s)
 
@@ -126,4 +118,5 @@ class FromClient:
 def _pong(session: Identified) -> bytes:
     channels = session.channels
     live = channels is not None and channels.live
-    return encoding.pong(session.complete_now, session.channels_complete_now if live else encoding.NONE)
+    of_channels = session.complete_in(channels) if channels is not None and live else encoding.NONE
+    return encoding.pong(session.complete_in(session.objects), of_channels)

@@ -24,7 +24,7 @@ from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
 from coldnotify_gateway.core import encoding, overtaking
-from coldnotify_gateway.core.channel_stages import Channels
+from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
@@ -35,7 +35,8 @@ from coldnotify_gateway.core.outputs import Output, Overtake, Peer, Send, SendAl
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
-from coldnotify_gateway.core.states import State
+from coldnotify_gateway.core.states import Phase
+from coldnotify_gateway.core.stream import Stage
 
 _SESSION_BYTES = 4
 View = PartitionView[Identified]
@@ -138,7 +139,7 @@ class FromMatcher:
         """Records of this partition are lost, or the matcher had lost sight of us: every session is announced anew."""
         outputs: list[Output] = []
         for session in list(view.sessions.values()):
-            if session.state is State.SLOW:
+            if session.slow:
                 session.doubt()
             else:
                 outputs += self.announce(session, now_s)
@@ -227,7 +228,7 @@ class FromMatcher:
                 counters.live_dropped += 1
                 continue
             # Of one that it sends pages the matcher says that this is an answer, whatever is known of it here.
-            live = session.state is State.LIVE and not newest.answer
+            live = session.live and not newest.answer
             if by_query and not session.knows_member(paging, since):
                 counters.live_dropped += not live
                 if live:
@@ -257,15 +258,15 @@ class FromMatcher:
             return []
         if opened.ask != session.question.number:
             self._counters.stale_answers += 1
-            doubts = not opened.ask and session.state is State.CATCHING
-            if (session.state is State.LIVE or doubts) and not opened.in_sync:
+            doubts = not opened.ask and session.catching
+            if (session.live or doubts) and not opened.in_sync:
                 # A new matcher answers an earlier Open once more, or doubts what it has loaded; until asked anew, it
                 # tells the session nothing, of channels neither, which are live while pages of objects are to come.
                 return self.announce(session, now_s)
             if not opened.in_sync:
                 session.doubt()
             return []
-        if opened.in_sync and session.state not in (State.OPENING, State.UNSYNCED):
+        if opened.in_sync and session.phase is Phase.IN_SYNC:
             if session.question.checks:
                 session.claim.checked(opened.digest)
                 session.question.answered()
@@ -278,7 +279,7 @@ class FromMatcher:
             if opened.in_sync and announced:
                 # Its client has had its Welcome and would go on with a cursor that is void. Its next Hello tells it.
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
-            session.begin_epoch(opened.epoch)
+            session.objects.begin_epoch(opened.epoch)
         describes = bool(opened.kinds & KINDS_DESCRIPTIONS)
         if describes is not session.describes and announced and opened.in_sync:
             # Another release's matcher: a client that goes on would hold descriptions for known that it was not told.
@@ -307,13 +308,13 @@ class FromMatcher:
         session = view.sessions.get(page.session)
         if session is None:
             return []  # it left while it was asked for
-        asked = session.question.number, session.pages.due
-        if not page.page and page.ask == session.question.number and session.state is State.CATCHING:
+        objects = session.objects
+        if not page.page and page.ask == session.question.number and session.catching:
             self._requests.worked_on(session, now_s)
             return []
-        if (page.ask, page.page) != asked or not page.page or session.state is not State.CATCHING:
+        if not objects.is_due(page.ask, page.page):
             self._counters.stale_answers += 1
-            if session.state is State.LIVE:
+            if objects.live:
                 # A new matcher answers once more what the old one had answered, perhaps one of the session's earlier
                 # askings, and believes the session to be where this page ends. It is where its client stands.
                 return [*self._channels_doubted(session, now_s), *self.catch_up(session, now_s)]
@@ -322,13 +323,15 @@ class FromMatcher:
         channels_complete = self._channels_complete(session, page)
         data = encoding.page(page, names=session.names, channels_complete=channels_complete)
         complete = page.complete if page.HasField("complete") else NONE
-        session.page_arrived([complete, *map(encoding.complete_of, page.newest)], page.paging, last=page.last)
+        session.question.answered()
+        complete = max(complete, *map(encoding.complete_of, page.newest), NONE)
+        session.arrived(objects, complete, page.paging, last=page.last)
         if page.last:
             outputs: list[Output] = [Send(session.peer, data)]
             return outputs + self._from_client.check_digest(session, now_s)
         # In front of the first page of a later asking, what was sent live may still be under way.
         measured_bytes = len(data) if page.page > 1 or page.ask == 1 else 0
-        session.pages.leaves(measured_bytes, self._limits.high_water_bytes, now_s)
+        session.link.leaves(measured_bytes, now_s)
         return [Send(session.peer, data)]
 
     def _channels_doubted(self, session: Identified, now_s: float) -> list[Output]:
@@ -344,7 +347,7 @@ class FromMatcher:
         channels = session.channels
         if channels is None or not page.HasField("channels_complete") or not channels.is_due(page.channels_ask, 1):
             return NONE
-        session.channels_arrived(page.channels_complete, 0, last=True)
+        session.arrived(channels, page.channels_complete, 0, last=True)
         return page.channels_complete
 
     def _on_channel_page(self, view: View, page: ChannelPage, now_s: float) -> list[Output]:
@@ -359,19 +362,19 @@ class FromMatcher:
             return self._requests.catch_up_channels(session, now_s) if session.channels.live else []
         self._counters.pages += 1
         complete = page.complete if page.HasField("complete") else NONE
-        session.channels_arrived(complete, page.paging, last=page.last)
+        session.arrived(session.channels, complete, page.paging, last=page.last)
         self._counters.messages += len(page.entries)
         data = encoding.channel_page(page)
-        if page.page > 1 and not page.last and not session.pages.sent:
+        if page.page > 1 and not page.last and session.objects.stage is not Stage.SENT:
             # Nothing is in front of it: its client has the page before it, and no page of objects is under way.
-            session.pages.leaves(len(data), self._limits.high_water_bytes, now_s)
+            session.link.leaves(len(data), now_s)
         outputs: list[Output] = [Send(session.peer, data)]
         if page.urgent:
             # Its messages stand in the page's front. Pages of objects may wait before it.
             outputs.append(Overtake([session.peer], tuple(page.urgent)))
         return outputs
 
-    def _on_ahead(self, session: Identified, channels: Channels, page: ChannelPage) -> list[Output]:
+    def _on_ahead(self, session: Identified, channels: ChannelsStream, page: ChannelPage) -> list[Output]:
         """What follows what its client has with the page that is on its way, of one channel."""
         if not channels.is_on_its_way(page.ask, page.page) or session.channels_in_order or not page.entries:
             self._counters.stale_answers += 1
@@ -426,7 +429,7 @@ class FromMatcher:
             session.quota.answered()
             session.claim.answered(answered.digest)
         outputs: list[Output] = [Send(session.peer, encoding.answer(answered, names=session.names))]
-        if answered.catch_up and session.state is State.LIVE:
+        if answered.catch_up and session.live:
             # In any other state pages are to come that contain what is owed.
             outputs += self.catch_up(session, now_s)
         if answered.retention:

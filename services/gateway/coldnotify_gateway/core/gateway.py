@@ -13,7 +13,6 @@ from coldnotify_schemas.internal_pb2 import Inbox, Item
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.core.channel_stages import Stage
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.from_client import FromClient
@@ -177,10 +176,10 @@ class Gateway:
         self.counters.received_bytes += len(data)
         if isinstance(connection, Identified):
             complete = ack_complete(data)
-            if complete is not None and not len(connection.frames):
-                connection.hear(now_s, complete)
-                return []
             connection.hear(now_s)
+            if complete is not None and not len(connection.frames):
+                connection.applied(connection.objects, complete)
+                return []
         outputs: list[Output] = []
         try:
             try:
@@ -220,7 +219,7 @@ class Gateway:
         """More than the high-water mark waits to be written: a live session is slow from here on."""
         session = self._connections.by_peer.get(peer)
         if isinstance(session, Identified) and session.block():
-            session.pages.fills(self.limits.high_water_bytes, now_s)
+            session.link.fills(now_s)
             self.counters.slow_phases += 1
 
     def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
@@ -228,13 +227,13 @@ class Gateway:
         session = self._connections.by_peer.get(peer)
         if not isinstance(session, Identified):
             return []
-        slow = session.drain()
+        session.drain()
         outputs: list[Output] = []
-        if session.channels is not None and session.channels.stage is Stage.SLOW:
+        if session.channels is not None and session.channels.slow:
             outputs = self._requests.catch_up_channels(session, now_s)
-        if not slow:
+        if not session.slow:
             return outputs
-        high_water_bytes = session.pages.reached(now_s)
+        high_water_bytes = session.link.reached(now_s)
         outputs += self._from_matcher.catch_up(session, now_s)
         if high_water_bytes is not None:
             outputs.append(HighWater(peer, high_water_bytes))

@@ -1,13 +1,12 @@
 """A session: a connection whose client said Hello. What the gateway knows of it, and how that changes.
 
-Its state follows the table in `states.py`. What it waits for, what its client claims, its pages, its channels, what it
-publishes and its quota are parts of their own: `question.py`, `claim.py`, `pages.py`, `channel_stages.py`,
-`waiting_publishes.py`, `quota.py`. Each is changed by its own methods only.
+Its phase follows the table in `states.py`. The logs that it follows, what it waits for, what its client claims, what
+its link carries, what it publishes and its quota are parts of their own: `stream.py`, `channels_stream.py`,
+`question.py`, `claim.py`, `link_rate.py`, `waiting_publishes.py`, `quota.py`. Only their own methods change them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from sys import intern
 
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
@@ -20,32 +19,28 @@ from coldnotify_schemas.wire_pb2 import (
     Hello,
 )
 
-from coldnotify_gateway.core.channel_stages import Channels
+from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.claim import Claim, Pending
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.pages import Pages
+from coldnotify_gateway.core.link_rate import Link
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
-from coldnotify_gateway.core.states import TABLE, Event, State
+from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, Event, Phase, State
+from coldnotify_gateway.core.stream import Stream
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.waiting_publishes import Publishes
 
 
 class Identified:
-    """One session. Registrations are not here: they are the matcher's.
-
-    `complete` is what the client may believe while the session is not live; while it is, the partition's position
-    counts too.
-    """
+    """One session. Registrations are not here: they are the matcher's."""
 
     __slots__ = (
         "_keepalive_s",
         "_publishes",
         "_quota",
-        "acked",
         "address",
         "all_unsettled",
         "blocked",
@@ -53,25 +48,24 @@ class Identified:
         "channels_in_order",
         "claim",
         "client",
-        "complete",
         "connected_s",
         "describes",
         "descriptions",
         "domain",
         "doubted",
-        "epoch",
         "frames",
         "group",
         "heard_s",
+        "link",
         "may_publish",
         "names",
         "number",
+        "objects",
         "opened",
-        "pages",
         "peer",
+        "phase",
         "queries",
         "question",
-        "state",
         "view",
         "wake_s",
     )
@@ -112,23 +106,20 @@ class Identified:
         self.heard_s = now_s
         self.wake_s = NEVER_S
 
-        self.state = State.OPENING
+        self.phase = Phase.OPENING
         self.opened = False
         """An Opened has come: the epoch is known, acks count."""
         self.doubted = False
         """The matcher may not know where it is: it is slow, and is to be announced once it is drained."""
-        self.epoch: int | None = hello.epoch if hello.HasField("epoch") else None
-        self.complete: int = hello.cursor if hello.HasField("epoch") and hello.HasField("cursor") else NONE
-        self.acked: int = self.complete
-        """What the client has applied: its Hello's cursor, and since then what it acknowledged."""
         self.blocked = False
         """The connection takes no more bytes for now."""
 
         self.question = Question(now_s)
         pending = _operations(hello)
         self.claim = Claim(hello.digest, pending) if any(pending) else Claim(hello.digest)
+        self.objects = _objects(hello)
         self.channels = _channels(hello)
-        self.pages = Pages()
+        self.link = Link(limits.high_water_bytes)
         self._quota: Quota | None = None
         self.may_publish = may_publish
         self._publishes: Publishes | None = None
@@ -154,36 +145,50 @@ class Identified:
         return due_s if self.channels is None else min(due_s, self.channels.due_s)
 
     @property
-    def complete_now(self) -> int:
-        """What the client may believe: NONE, or an offset of its partition."""
-        return max(self.complete, self.view.position) if self.state is State.LIVE else self.complete
+    def state(self) -> State:
+        """The session as operators see it."""
+        return IN_SYNC[self.objects.stage] if self.phase is Phase.IN_SYNC else BEFORE_SYNC[self.phase]
 
     @property
-    def channels_complete_now(self) -> int:
-        """What the client may believe of channels: NONE, or an offset of their log."""
-        channels = self.channels
-        if channels is None:
-            return NONE
-        if not channels.live:
-            return channels.complete
-        return max(channels.complete, self.view.channels_positions.get(channels.retention, NONE))
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams that it follows, by their places."""
+        return (self.objects,) if self.channels is None else (self.objects, self.channels)
+
+    @property
+    def live(self) -> bool:
+        """True if its objects are live."""
+        return self.objects.live
+
+    @property
+    def catching(self) -> bool:
+        """True if pages of objects are to come, or are on their way."""
+        return self.state is State.CATCHING
+
+    @property
+    def slow(self) -> bool:
+        """True if its objects are caught up only once the connection is drained."""
+        return self.objects.slow
+
+    def complete_in(self, stream: Stream) -> int:
+        """The offset up to which the client may believe that it has everything of a stream; NONE: nothing."""
+        return max(stream.complete, self.view.position_in(stream)) if stream.live else stream.complete
 
     @property
     def welcomed(self) -> bool:
         """The client knows that it is in sync."""
-        return self.question.announces if self.state is State.OPENING else self.state is not State.UNSYNCED
+        return self.question.announces if self.phase is Phase.OPENING else self.phase is not Phase.UNSYNCED
 
     def knows_member(self, paging: int, since: int) -> bool:
-        """Whether its connection was sent what makes its client know an object as a member of a query.
+        """Returns true if its connection was sent what makes its client know an object as a member of a query.
 
         By all that the matcher has sent, the row of pages `paging` and what was live behind it, that is so since the
         offset `since`.
         """
-        if paging != self.pages.paging or not paging:
+        objects = self.objects
+        if paging != objects.paging or not paging:
             return False  # pages of the matcher's have not come here, or were dropped
-        in_the_row = self.state is State.CATCHING and (self.pages.sent > 0 or self.pages.due > 1)
         # Of what was live behind it, what lies above `complete` may be dropped.
-        return self.state is State.LIVE or in_the_row or since <= self.complete
+        return objects.live or (self.catching and objects.in_a_row) or since <= objects.complete
 
     @property
     def quota(self) -> Quota:
@@ -207,139 +212,123 @@ class Identified:
     # --- what changes it
 
     def move(self, event: Event) -> None:
-        """The table's step. Leaving LIVE, the session's `complete` is fixed where its partition stands."""
-        before, after = self.state, TABLE[self.state][event]
+        """The table's step."""
         self.doubted &= event is not Event.ASK_OPEN
-        if before is State.LIVE and after is not State.LIVE:
-            self.complete = self.complete_now
-            self.view.leave_live(self.number)
-        elif after is State.LIVE and before is not State.LIVE:
-            self.view.enter_live(self.number, self.peer, names=self.names)
-        self.state = after
+        self.phase = TABLE[self.phase][event]
 
     def doubt(self) -> None:
         """The matcher may not know where it is."""
-        self.doubted = self.state is State.SLOW
+        self.doubted = self.slow
 
-    def hear(self, now_s: float, complete: int = NONE) -> None:
-        """Something came from the client: among it, that it has applied all up to `complete`."""
+    def hear(self, now_s: float) -> None:
+        """Something came from the client."""
         self.heard_s = now_s
+
+    def applied(self, stream: Stream | None, complete: int) -> None:
+        """The client has applied all of a stream up to `complete`."""
         # Before the Opened the epoch is not known that the client's number belongs to.
-        if complete > self.acked and self.opened:
-            self.acked = complete
-            self.view.acks[self.number] = complete
+        if stream is not None and self.opened and stream.applied(complete):
+            self.view.acks[stream.place][self.number] = complete
 
     def other_matcher(self) -> None:
         """Another matcher serves it, which may not have stored what the client had acknowledged: that is said again."""
-        if self.opened and self.acked != NONE:
-            self.view.acks[self.number] = self.acked
+        if self.opened and self.objects.acked != NONE:
+            self.view.acks[self.objects.place][self.number] = self.objects.acked
         if self.channels is not None:
             self.channels.other_matcher()
 
-    def hear_channels(self, complete: int) -> None:
-        """The client has applied all of its channels up to `complete`."""
-        if self.channels is not None and self.opened and self.channels.applied(complete):
-            self.view.channels_acks[self.number] = complete
-
-    def has_channels(self, retention: int, register: int = 0) -> Channels:
+    def has_channels(self, retention: int, register: int = 0) -> ChannelsStream:
         """The matcher says that it has some, and in which log they are. `register`: in the answer to this Register."""
-        if self.channels is None:
-            self.channels = Channels()
-        self.channels.answered(retention, register)
-        return self.channels
+        channels = self._channels()
+        channels.answered(retention, register)
+        return channels
 
-    def say_channels(self, register: int = 0) -> Channels:
+    def say_channels(self, register: int = 0) -> None:
         """The client registers for channels, or says where they are. `register`: in the Register of this number."""
-        if self.channels is None:
-            self.channels = Channels()
-        self.channels.said(register)
-        return self.channels
+        self._channels().said(register)
 
-    def ask_channels(self, now_s: float) -> Channels | None:
+    def ask_channels(self, now_s: float) -> ChannelsStream | None:
         """All above what the client is complete to is asked for anew; None: it has no channels."""
         channels = self.channels
         if channels is not None:
-            channels.told(self.channels_complete_now)
-            self.view.channels_live.pop(self.number, None)
+            self._leave_live(channels)
             channels.ask(now_s)
         return channels
 
-    def channels_arrived(self, complete: int, paging: int, *, last: bool) -> None:
-        """The page of channels that was due, or that there is none."""
-        channels = self.channels
-        if channels is None:
+    def ask_objects(self, *, after_opened: bool) -> None:
+        """The same of objects, by the question's number."""
+        self._leave_live(self.objects)
+        self.objects.begin(self.question.number, after_opened=after_opened)
+
+    def arrived(self, stream: Stream, complete: int, paging: int, *, last: bool) -> None:
+        """The page that was due in a stream, or the matcher's word that there is none."""
+        stream.arrived(complete, paging, last=last, blocked=self.blocked)
+        if not stream.live:
             return
-        channels.arrived(complete, paging, last=last, blocked=self.blocked)
-        if channels.live:
-            self.view.channels_live[self.number] = self
-            if (acked := channels.take_lost_ack()) is not None:
-                self.view.channels_acks[self.number] = acked
+        self.view.enter_live(self, stream)
+        if isinstance(stream, ChannelsStream) and (acked := stream.take_lost_ack()) is not None:
+            self.view.acks[stream.place][self.number] = acked
 
     def use_names(self) -> None:
         """From here on this session gets names instead of CRC-32s."""
         self.names = True
-        if self.state is State.LIVE:
-            self.view.enter_live(self.number, self.peer, names=True)
+        if self.live:
+            self.view.enter_live(self, self.objects)
 
     def is_told_descriptions(self, *, describes: bool) -> None:
         """The matcher says whether it tells this session how the members of its queries are described."""
         self.describes = describes
 
-    def begin_epoch(self, epoch: int) -> None:
-        """What the client has applied was of another epoch."""
-        self.epoch, self.complete, self.acked = epoch, NONE, NONE
-
     def in_sync(self, digest: int) -> None:
         """The matcher says so: pages come."""
-        if self.state is State.UNSYNCED:
+        if self.phase is Phase.UNSYNCED:
             # All that the client is registered for is to come; asking again for the rest, it must not begin further on.
-            self.complete = NONE
+            self.objects.forget()
         self.move(Event.OPENED_IN_SYNC)
         self.opened = True
         self.claim.opened(digest)
         if self._quota is not None:
             self._quota.forgive()
         self.question.answered()
-        self.pages.begin()
+        self.objects.open()
 
     def not_in_sync(self) -> None:
         """The matcher says so: the client is asked for its whole set."""
+        self.ask_objects(after_opened=True)
         self.move(Event.OPENED_NOT_IN_SYNC)
         self.opened = True
         self.claim.not_in_sync()
         self.question.answered()
-        self.pages.drop()
-
-    def page_arrived(self, completes: Iterable[int], paging: int, *, last: bool) -> None:
-        """The page that was due, with which the client is complete up to the highest of these."""
-        self.complete = max(self.complete, *completes)
-        self.question.answered()
-        self.pages.arrived(paging, last=last)
-        if last:
-            self.move(Event.BLOCKED if self.blocked else Event.LAST_PAGE)
 
     def keep_complete(self) -> None:
         """The partition's position will not hold any more; what the client may believe does."""
-        self.complete = self.complete_now
-        if self.channels is not None:
-            self.channels.told(self.channels_complete_now)
+        for stream in self.streams:
+            stream.told(self.complete_in(stream))
 
     def block(self) -> bool:
-        """The connection is full. Whether the session is slow only now."""
+        """The connection is full. Returns true if the session is slow only now."""
         self.blocked = True
-        if self.channels is not None and self.channels.live:
-            self.channels.told(self.channels_complete_now)
-            self.view.channels_live.pop(self.number, None)
-            self.channels.block()
-        if self.state is not State.LIVE:
-            return False
-        self.move(Event.BLOCKED)
-        return True
+        slow = self.live
+        for stream in self.streams:
+            if stream.live:
+                self._leave_live(stream)
+                stream.block()
+        return slow
 
-    def drain(self) -> bool:
-        """The connection is not full any more. Whether the session is slow, and to be caught up."""
+    def drain(self) -> None:
+        """The connection is not full any more."""
         self.blocked = False
-        return self.state is State.SLOW
+
+    def _leave_live(self, stream: Stream) -> None:
+        """What the client may believe of the stream is fixed where its log stands."""
+        if stream.live:
+            stream.told(self.complete_in(stream))
+            self.view.leave_live(self.number, stream)
+
+    def _channels(self) -> ChannelsStream:
+        if self.channels is None:
+            self.channels = ChannelsStream()
+        return self.channels
 
 
 def _operations(hello: Hello) -> Pending:
@@ -353,11 +342,18 @@ def _operations(hello: Hello) -> Pending:
     )
 
 
-def _channels(hello: Hello) -> Channels | None:
+def _objects(hello: Hello) -> Stream:
+    objects = Stream(hello.epoch if hello.HasField("epoch") else None)
+    if hello.HasField("epoch") and hello.HasField("cursor"):
+        objects.begin_at(hello.cursor)
+    return objects
+
+
+def _channels(hello: Hello) -> ChannelsStream | None:
     known = hello.HasField("channels_epoch")
     if not known and not hello.channels:
         return None
-    channels = Channels(epoch=hello.channels_epoch if known else None)
+    channels = ChannelsStream(hello.channels_epoch if known else None)
     if known and hello.HasField("channels_cursor"):
         channels.begin_at(hello.channels_cursor)
     if hello.channels:

@@ -45,5 +45,38 @@ class LinkRate:
         return self.high_water_bytes != before
 
 
+class Link:
+    """The link of one session. Most are never measured: most wakes are one page."""
+
+    __slots__ = ("_high_water_bytes_max", "_rate")
+
+    def __init__(self, high_water_bytes_max: int) -> None:
+        """`high_water_bytes_max`: of a link that is not slow."""
+        self._high_water_bytes_max = high_water_bytes_max
+        self._rate: LinkRate | None = None
+
+    @property
+    def page_bytes(self) -> int:
+        """How large the next page is to be."""
+        return PAGE_BYTES_FIRST if self._rate is None else self._rate.page_bytes
+
+    def leaves(self, size_bytes: int, now_s: float) -> None:
+        """So many bytes leave now: the link's time for them is measured. 0: what is in front of them is not known."""
+        if self._rate is None:
+            if not size_bytes:
+                return
+            self._rate = LinkRate(self._high_water_bytes_max)
+        self._rate.begin(size_bytes, now_s)
+
+    def fills(self, now_s: float) -> None:
+        """As much as the connection takes leaves now."""
+        self.leaves(self._high_water_bytes_max if self._rate is None else self._rate.high_water_bytes, now_s)
+
+    def reached(self, now_s: float) -> int | None:
+        """What left has arrived. Returns the bytes that may wait before the session is slow; None: as before."""
+        rate = self._rate
+        return rate.high_water_bytes if rate is not None and rate.end(now_s) else None
+
+
 def _clamp(size_bytes: float, bytes_max: int) -> int:
     return int(min(max(size_bytes, _BYTES_MIN), bytes_max))

@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.outputs import Peer, Produce
+from coldnotify_gateway.core.stream import OBJECTS, OBJECTS_LOG, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 
 _CHECKSUM_MODULUS = 1 << 64
@@ -22,6 +23,8 @@ class Session(Protocol):
     """What a partition needs to know of a session."""
 
     number: int
+    peer: Peer
+    names: bool
 
     def keep_complete(self) -> None:
         """The partition's position will not hold any more; what the client may believe does."""
@@ -40,8 +43,8 @@ class PartitionView(Generic[S]):
         """Of the last record in this generation; None: unknown, the next one is taken as it is."""
         self._said_in_vain = False
         """A record of a lower generation was for this gateway. Its matcher may have committed what it said there."""
-        self.position = NONE
-        """All live sessions are complete up to here."""
+        self.positions: dict[int | None, int] = {}
+        """By log: all sessions whose stream of it is live are complete up to here."""
         self._trusted = False
         """The present matcher has agreed that it knows the same sessions. Only then the position moves."""
         self._said_offset = NONE
@@ -52,12 +55,10 @@ class PartitionView(Generic[S]):
         self.live: dict[int, Peer] = {}
         """The connections of live sessions that take CRC-32s: all that a fan-out needs to look at."""
         self.live_names: dict[int, Peer] = {}
-        self.acks: dict[int, int] = {}
         self.channels_live: dict[int, S] = {}
         """Sessions whose channels are live."""
-        self.channels_positions: dict[int, int] = {}
-        """By retention: all sessions whose channels are live, in that log, are complete up to here."""
-        self.channels_acks: dict[int, int] = {}
+        self.acks: tuple[dict[int, int], dict[int, int]] = {}, {}
+        """By the stream's place: sessions whose clients have acknowledged something, and up to which offset."""
 
         self.leaves: deque[Produce] = deque(maxlen=LEAVES_OWED_MAX)
         """Leaves that Kafka did not take. Without them the matcher would count sessions that are gone for ever."""
@@ -83,10 +84,8 @@ class PartitionView(Generic[S]):
         """It ends. When it was the last one, one more Beat is due at once, to say so."""
         del self.sessions[session.number]
         self.checksum = (self.checksum - session.number) % _CHECKSUM_MODULUS
-        self.leave_live(session.number)
-        self.acks.pop(session.number, None)
-        self.channels_live.pop(session.number, None)
-        self.channels_acks.pop(session.number, None)
+        for number_by_stream in (self.live, self.live_names, self.channels_live, *self.acks):
+            number_by_stream.pop(session.number, None)
         if not self.sessions:
             self.beat_due_s = now_s
 
@@ -95,15 +94,30 @@ class PartitionView(Generic[S]):
         self.leaves.append(leave)
         self.beat_due_s = min(self.beat_due_s, now_s + beat_s)
 
-    def enter_live(self, number: int, peer: Peer, *, names: bool) -> None:
-        """From here on fan-outs are written to this connection."""
-        self.leave_live(number)
-        (self.live_names if names else self.live)[number] = peer
+    @property
+    def position(self) -> int:
+        """All sessions whose objects are live are complete up to here."""
+        return self.positions.get(OBJECTS_LOG, NONE)
 
-    def leave_live(self, number: int) -> None:
-        """No fan-outs any more."""
-        self.live.pop(number, None)
-        self.live_names.pop(number, None)
+    def position_in(self, stream: Stream) -> int:
+        """All sessions are complete up to here whose stream of this log is live."""
+        return self.positions.get(stream.log, NONE)
+
+    def enter_live(self, session: S, stream: Stream) -> None:
+        """From here on fan-outs of the stream are written to the session's connection."""
+        self.leave_live(session.number, stream)
+        if stream.place != OBJECTS:
+            self.channels_live[session.number] = session
+        else:
+            (self.live_names if session.names else self.live)[session.number] = session.peer
+
+    def leave_live(self, number: int, stream: Stream) -> None:
+        """Fan-outs of the stream are not written any more."""
+        if stream.place != OBJECTS:
+            self.channels_live.pop(number, None)
+        else:
+            self.live.pop(number, None)
+            self.live_names.pop(number, None)
 
     def begin_generation(self, generation: int, now_s: float) -> None:
         """Another matcher owns the partition: its numbers begin anew, and it is asked at once whether it knows us."""
@@ -113,8 +127,7 @@ class PartitionView(Generic[S]):
             session.keep_complete()
         # What the new matcher says may be of another epoch, and those that come to it must not be taken to be as far
         # as those of the old one were.
-        self.position = NONE
-        self.channels_positions.clear()
+        self.positions.clear()
         self._distrust()
         # The new matcher also answers what its predecessor had not committed: Beats from before some of the sessions.
         self._believed_from = self._beats + 1
@@ -153,7 +166,7 @@ class PartitionView(Generic[S]):
         if not self._trusted:
             return
         if offset != self._said_offset:
-            self.position = max(self.position, self._said_complete)
+            self._reached(OBJECTS_LOG, self._said_complete)
         self._said_offset, self._said_complete = offset, complete
 
     def unheard(self, now_s: float, *, stopped: bool) -> None:
@@ -198,9 +211,9 @@ class PartitionView(Generic[S]):
         if agreed:
             self._trusted = True
             self._disagreements = 0
-            self.position = max(self.position, complete)
+            self._reached(OBJECTS_LOG, complete)
             for retention, at in channels.items():
-                self.channels_positions[retention] = max(self.channels_positions.get(retention, NONE), at)
+                self._reached(retention, at)
             return False
         self._distrust()
         self._disagreements += 1
@@ -208,6 +221,9 @@ class PartitionView(Generic[S]):
             return False
         self._disagreements = 0
         return bool(self.sessions)
+
+    def _reached(self, log: int, complete: int) -> None:
+        self.positions[log] = max(self.positions.get(log, NONE), complete)
 
     def _distrust(self) -> None:
         # The matcher may not know some of the sessions that are live here: what it says to others is not true of them.

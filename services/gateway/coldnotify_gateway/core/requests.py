@@ -20,7 +20,7 @@ from coldnotify_schemas.internal_pb2 import (
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister, Unsettled
 
-from coldnotify_gateway.core.channel_stages import Channels
+from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.identified import Identified
@@ -28,7 +28,8 @@ from coldnotify_gateway.core.limits import CATCH_UPS_BEFORE_OPEN, Limits
 from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Asked, Step
-from coldnotify_gateway.core.states import Event, State
+from coldnotify_gateway.core.states import Event, Phase
+from coldnotify_gateway.core.stream import OBJECTS, Stream
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -61,7 +62,8 @@ class Requests:
         session.move(Event.ASK_OPEN)
         pending = session.claim.pending
         channels = session.ask_channels(now_s)
-        self._ask(session, Step.ASK_ANNOUNCEMENT if announced else Step.ASK_OPEN, now_s)
+        self._expect(session, Step.ASK_ANNOUNCEMENT if announced else Step.ASK_OPEN, now_s)
+        session.ask_objects(after_opened=True)
         said = Open(
             digest=session.claim.digest(announced=announced),
             register=pending.register,
@@ -70,13 +72,13 @@ class Requests:
             unregister_queries=pending.unregister_queries,
             channels=pending.channels,
             unregister_channels=pending.unregister_channels,
-            epoch=session.epoch,
-            cursor=_optional(session.complete),
+            epoch=session.objects.epoch,
+            cursor=_optional(session.objects.complete),
             ask=session.question.number,
             again=again,
             never_opened=again and not session.opened,
-            acked=_optional(session.acked) if again else None,
-            page_bytes=session.pages.size_bytes,
+            acked=_optional(session.objects.acked) if again else None,
+            page_bytes=session.link.page_bytes,
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
             all_unsettled=session.all_unsettled and not announced,
@@ -94,14 +96,12 @@ class Requests:
     def catch_up(self, session: Identified, now_s: float) -> list[Output]:
         """Everything above what the session is complete to; later, if its connection is full."""
         if session.blocked:
-            session.move(Event.BLOCKED)
-            session.pages.drop()
+            session.objects.block_before_asking()
             session.question.give_up()
             return []
-        session.move(Event.ASK_CATCH_UP)
-        self._ask(session, Step.ASK_PAGE, now_s)
-        session.pages.begin()
-        return [self._request(session, catch_up=_catch_up(session, page=0))]
+        self._expect(session, Step.ASK_PAGE, now_s)
+        session.ask_objects(after_opened=False)
+        return [self._ask_page(session, session.objects, 0)]
 
     def catch_up_channels(self, session: Identified, now_s: float) -> list[Output]:
         """All messages above what the session's channels are complete to; later, if its connection is full."""
@@ -113,15 +113,7 @@ class Requests:
             return []
         session.ask_channels(now_s)
         self._timers.look_at(session, now_s)
-        return [self._request(session, catch_up_channels=_catch_up_channels(session, channels, page=0))]
-
-    def next_channels_page(self, session: Identified, page: int, now_s: float) -> list[Output]:
-        """The client has this page: the next one, if that was the one that was sent."""
-        channels = session.channels
-        if channels is None or not channels.acknowledged(page, now_s):
-            return []
-        self._timers.look_at(session, now_s)
-        return [self._request(session, catch_up_channels=_catch_up_channels(session, channels, page))]
+        return [self._ask_page(session, channels, 0)]
 
     def channels_again(self, session: Identified, now_s: float) -> list[Output]:
         """No page of channels came: asks once more, from where only the client knows only for the very page."""
@@ -135,8 +127,7 @@ class Requests:
             return self.catch_up_channels(session, now_s)
         # A page of a new number would begin where the gateway stands. One of this number that is under way is taken,
         # and what comes a second time is not.
-        page = channels.page - 1
-        return [self._request(session, catch_up_channels=_catch_up_channels(session, channels, page))]
+        return [self._ask_page(session, channels, channels.page - 1)]
 
     def channels_not_taken(self, session: Identified, failed: Request, now_s: float) -> None:
         """Kafka did not take this request, or may have: a question about channels is asked again sooner."""
@@ -144,16 +135,20 @@ class Requests:
             session.channels.not_taken(failed.catch_up_channels.ask, now_s + self._limits.ask_again_s)
             self._timers.look_at(session, now_s)
 
-    def next_page(self, session: Identified, now_s: float) -> Output:
-        """The client has the page that was sent: the next one, of the same asking."""
-        page = session.pages.sent
-        session.pages.acknowledged()
-        self.expect_page(session, now_s)
-        return self._request(session, catch_up=_catch_up(session, page))
+    def next_page(self, session: Identified, stream: Stream, now_s: float) -> Output:
+        """The client has the page that was sent: asks for the next one, by the same number."""
+        page = stream.page
+        if isinstance(stream, ChannelsStream):
+            stream.expect_next(now_s)
+            self._timers.look_at(session, now_s)
+        else:
+            stream.acknowledged()
+            self.expect_page(session, now_s)
+        return self._ask_page(session, stream, page)
 
     def check_digest(self, session: Identified, now_s: float) -> Output:
         """Are the client's digest and the matcher's the same? The session stays live meanwhile."""
-        self._ask(session, Step.ASK_CHECK, now_s)
+        self._expect(session, Step.ASK_CHECK, now_s)
         check = CheckDigest(digest=session.claim.said, ask=session.question.number)
         return self._request(session, check_digest=check)
 
@@ -161,7 +156,7 @@ class Requests:
         """Whether what was asked last is asked once more by an Open."""
         if session.question.checks:
             return False
-        return session.state is not State.CATCHING or session.question.times >= CATCH_UPS_BEFORE_OPEN
+        return not session.catching or session.question.times >= CATCH_UPS_BEFORE_OPEN
 
     def again(self, session: Identified, now_s: float) -> list[Output]:
         """No answer came to what is no Open: asks once more."""
@@ -170,7 +165,7 @@ class Requests:
         if session.question.checks:
             session.question.give_up()
             # Operations that came since make the digest that was said a thing of the past; the next Ping says another.
-            again = session.claim.to_check and session.state is State.LIVE
+            again = session.claim.to_check and session.live
             return [self.check_digest(session, now_s)] if again else []
         return self.catch_up(session, now_s)
 
@@ -206,7 +201,7 @@ class Requests:
         if not session.quota.take_chunk(now_s, self._limits):
             self._counters.requests_dropped += 1
             return []
-        if chunk.last and session.state is State.UNSYNCED and session.question.asked is Asked.NOTHING:
+        if chunk.last and session.phase is Phase.UNSYNCED and session.question.asked is Asked.NOTHING:
             # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
             # asking that it does not know, until it is asked anew.
             self._expect(session, Step.EXPECT_SET, now_s)
@@ -227,7 +222,8 @@ class Requests:
     def leave(self, session: Identified) -> Output:
         """The session has ended."""
         # Before the Opened the client's number may be of another epoch.
-        said = Leave(complete=_optional(session.acked), epoch=session.epoch) if session.opened else Leave()
+        objects = session.objects
+        said = Leave(complete=_optional(objects.acked), epoch=objects.epoch) if session.opened else Leave()
         if session.channels is not None and session.opened and session.channels.acked != NONE:
             said.channels_complete = session.channels.acked
             if session.channels.epoch is not None:
@@ -236,12 +232,9 @@ class Requests:
 
     def acks(self, view: PartitionView[Identified]) -> list[Output]:
         """What the clients of this partition acknowledged since the last time."""
-        objects = _by_epoch(view.acks, {number: view.sessions[number].epoch for number in view.acks})
-        channels = _by_epoch(
-            view.channels_acks, {number: _epoch(view.sessions[number]) for number in view.channels_acks}
-        )
-        view.acks.clear()
-        view.channels_acks.clear()
+        objects, channels = (_by_epoch(said, view.sessions, place) for place, said in enumerate(view.acks))
+        for said in view.acks:
+            said.clear()
         outputs: list[Output] = []
         nothing: OfEpoch = (None, [])
         for (epoch, some), (channels_epoch, others) in zip_longest(objects, channels, fillvalue=nothing):
@@ -276,9 +269,19 @@ class Requests:
         session.question.worked_on(now_s, self._limits)
         self._timers.look_at(session, now_s)
 
-    def _ask(self, session: Identified, step: Step, now_s: float) -> None:
-        session.pages.drop()
-        self._expect(session, step, now_s)
+    def _ask_page(self, session: Identified, stream: Stream, page: int) -> Output:
+        """`page`: the one that the client has acknowledged; 0: anew, from what the client is complete to."""
+        cursor, page_bytes = _optional(stream.complete), session.link.page_bytes
+        paging = stream.paging if page else 0
+        if stream.place == OBJECTS:
+            said = CatchUp(
+                cursor=cursor, ask=stream.number, page=page, epoch=stream.epoch, page_bytes=page_bytes, paging=paging
+            )
+            return self._request(session, catch_up=said)
+        of_channels = CatchUpChannels(
+            cursor=cursor, ask=stream.number, page=page, epoch=stream.epoch, page_bytes=page_bytes, paging=paging
+        )
+        return self._request(session, catch_up_channels=of_channels)
 
     def _expect(self, session: Identified, step: Step, now_s: float) -> None:
         session.question.step(step, now_s, self._limits, session.view.beats)
@@ -341,42 +344,16 @@ class Requests:
         return Produce(view.partition, key, request)
 
 
-def _epoch(session: Identified) -> int | None:
-    return None if session.channels is None else session.channels.epoch
-
-
-def _by_epoch(acks: Mapping[int, int], epochs: Mapping[int, int | None]) -> list[OfEpoch]:
+def _by_epoch(acks: Mapping[int, int], sessions: Mapping[int, Identified], place: int) -> list[OfEpoch]:
     """Acknowledgements of one epoch each, at most ACKS_MAX. After a takeover these are all that there are."""
     by_epoch: defaultdict[int | None, list[tuple[int, int]]] = defaultdict(list)
     for number, complete in acks.items():
-        by_epoch[epochs[number]].append((number, complete))
+        by_epoch[sessions[number].streams[place].epoch].append((number, complete))
     return [
         (epoch, said[start : start + ACKS_MAX])
         for epoch, said in by_epoch.items()
         for start in range(0, len(said), ACKS_MAX)
     ]
-
-
-def _catch_up(session: Identified, page: int) -> CatchUp:
-    return CatchUp(
-        cursor=_optional(session.complete),
-        ask=session.question.number,
-        page=page,
-        epoch=session.epoch,
-        page_bytes=session.pages.size_bytes,
-        paging=session.pages.paging if page else 0,
-    )
-
-
-def _catch_up_channels(session: Identified, channels: Channels, page: int) -> CatchUpChannels:
-    return CatchUpChannels(
-        cursor=_optional(channels.complete),
-        ask=channels.number,
-        page=page,
-        epoch=channels.epoch,
-        page_bytes=session.pages.size_bytes,
-        paging=channels.paging if page else 0,
-    )
 
 
 def _optional(complete: int) -> int | None:

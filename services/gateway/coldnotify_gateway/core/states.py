@@ -1,80 +1,69 @@
-"""The states of an identified session, and the table of how they follow each other.
+"""The phases of an identified session, the table of how they follow each other, and the states that operators see.
 
-A session is OPENING from its Hello until the matcher's Opened. That says in sync, and the session is CATCHING: it waits
-for the pages of what it lacks; or it says not in sync, and it is UNSYNCED until its client has sent its whole set.
-After the last page it is LIVE, and only LIVE sessions get live fan-outs. In every other state these are dropped, which
-loses nothing: a page that is still to come contains them.
-
-When the client's connection takes no more bytes, a LIVE session is SLOW: nothing is sent and nothing is asked for until
-the connection is drained; then it is CATCHING from where it stood.
-
-At a gap in the inbox, or when an answer fails to come, a session asks again: CATCHING with a new asking; or, where the
-matcher may have lost sight of the session, OPENING once more.
-
-The enums of the core's tables are IntEnums: a table is looked into ten times a wake, and the hash of an Enum is Python.
+A session is OPENING from its Hello until the matcher's Opened. That says in sync, and the pages of its streams come
+(`stream.py`); or it says not in sync, and the session is UNSYNCED until its client has sent its whole set. At a gap in
+the inbox, or when an answer fails to come, a session asks again; where the matcher may have lost sight of it, it is
+OPENING once more.
 """
 
 from enum import IntEnum, auto
 
+from coldnotify_gateway.core.stream import Stage
 
-class State(IntEnum):
-    """Where an identified session stands."""
+
+class Phase(IntEnum):
+    """Phases of an identified session."""
 
     OPENING = auto()
     """Open is sent, no Opened has come yet."""
     UNSYNCED = auto()
     """The matcher's registrations differ from the client's; the client sends its set."""
-    CATCHING = auto()
-    """Pages come, or are asked for."""
-    LIVE = auto()
-    """Complete; fan-outs are passed on."""
-    SLOW = auto()
-    """The connection is full. What comes is dropped; once drained, the session catches up."""
+    IN_SYNC = auto()
+    """The streams are caught up with, and followed."""
 
 
 class Event(IntEnum):
-    """What moves a session from one state to another."""
+    """Events that move a session from one phase to another."""
 
     ASK_OPEN = auto()
     """Open is sent, again or as an announcement."""
     OPENED_IN_SYNC = auto()
     OPENED_NOT_IN_SYNC = auto()
-    ASK_CATCH_UP = auto()
-    """CatchUp from the session's complete is sent, with a new ask."""
-    LAST_PAGE = auto()
-    BLOCKED = auto()
-    """The connection is full at a moment that would make or leave the session live, or ask for more."""
 
 
-TABLE: dict[State, dict[Event, State]] = {
-    State.OPENING: {
-        Event.ASK_OPEN: State.OPENING,
-        Event.OPENED_IN_SYNC: State.CATCHING,
-        Event.OPENED_NOT_IN_SYNC: State.UNSYNCED,
+TABLE: dict[Phase, dict[Event, Phase]] = {
+    Phase.OPENING: {
+        Event.ASK_OPEN: Phase.OPENING,
+        Event.OPENED_IN_SYNC: Phase.IN_SYNC,
+        Event.OPENED_NOT_IN_SYNC: Phase.UNSYNCED,
     },
-    State.UNSYNCED: {
-        Event.ASK_OPEN: State.OPENING,
-        Event.OPENED_IN_SYNC: State.CATCHING,
-        Event.OPENED_NOT_IN_SYNC: State.UNSYNCED,
+    Phase.UNSYNCED: {
+        Event.ASK_OPEN: Phase.OPENING,
+        Event.OPENED_IN_SYNC: Phase.IN_SYNC,
+        Event.OPENED_NOT_IN_SYNC: Phase.UNSYNCED,
     },
-    State.CATCHING: {
-        Event.ASK_OPEN: State.OPENING,
-        Event.OPENED_NOT_IN_SYNC: State.UNSYNCED,
-        Event.ASK_CATCH_UP: State.CATCHING,
-        Event.LAST_PAGE: State.LIVE,
-        Event.BLOCKED: State.SLOW,
-    },
-    State.LIVE: {
-        Event.ASK_OPEN: State.OPENING,
-        Event.OPENED_NOT_IN_SYNC: State.UNSYNCED,
-        Event.ASK_CATCH_UP: State.CATCHING,
-        Event.BLOCKED: State.SLOW,
-    },
-    State.SLOW: {
-        Event.ASK_OPEN: State.OPENING,
-        Event.OPENED_NOT_IN_SYNC: State.UNSYNCED,
-        Event.ASK_CATCH_UP: State.CATCHING,
-        Event.BLOCKED: State.SLOW,
+    Phase.IN_SYNC: {
+        Event.ASK_OPEN: Phase.OPENING,
+        Event.OPENED_NOT_IN_SYNC: Phase.UNSYNCED,
     },
 }
-"""What is not in here does not happen: it raises KeyError."""
+"""Any other transition raises KeyError."""
+
+
+class State(IntEnum):
+    """A session as operators see it, in metrics and lists: its phase, and in sync the stage of its objects' stream."""
+
+    OPENING = auto()
+    UNSYNCED = auto()
+    CATCHING = auto()
+    LIVE = auto()
+    SLOW = auto()
+
+
+BEFORE_SYNC = {Phase.OPENING: State.OPENING, Phase.UNSYNCED: State.UNSYNCED}
+IN_SYNC = {
+    Stage.DUE: State.CATCHING,
+    Stage.SENT: State.CATCHING,
+    Stage.LIVE: State.LIVE,
+    Stage.SLOW: State.SLOW,
+}

@@ -81,7 +81,7 @@ def test_another_epoch_voids_the_cursor(bench):
     assert (request.open.epoch, request.open.cursor) == (EPOCH, 55)
     bench.inbox(opened(1, 1, epoch=8), page(1, 1, last=True))
     session = bench.session(1)
-    assert (session.epoch, session.complete_now) == (8, -1)
+    assert (session.objects.epoch, session.complete_in(session.objects)) == (8, -1)
 
 
 def test_opened_of_an_older_asking_is_stale(bench):
@@ -213,7 +213,7 @@ def test_not_in_sync_and_the_whole_set(bench):
     bench.inbox(opened(1, 1, said=digest(["a", "b"])), page(1, 1, 1, 2))
     assert wire.kinds() == ["welcome", "notification", "page_end"]
     # All is on its way: what is asked for after a loss must not begin above it.
-    assert bench.session(1).complete_now == 2
+    assert bench.session(1).complete_in(bench.session(1).objects) == 2
 
 
 def test_chunks_of_a_round_that_is_over_are_dropped(bench):

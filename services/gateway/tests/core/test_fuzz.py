@@ -230,7 +230,7 @@ class Anything(RuleBasedStateMachine):
         self.inbox(
             session.view.partition,
             Item(opened=Opened(session=number, ask=ask, in_sync=in_sync, digest=session.claim.said)),
-            Item(page=Page(session=number, ask=ask, page=session.pages.due or 1, last=last, complete=5)),
+            Item(page=Page(session=number, ask=ask, page=session.objects.page or 1, last=last, complete=5)),
         )
         if blocked:
             self.gateway.on_blocked(session.peer, self.now_s)
@@ -251,7 +251,7 @@ class Anything(RuleBasedStateMachine):
         session = self.session(pick)
         of = session.number if session is not None else number
         ask = session.question.number if session is not None and right_ask else number
-        page = session.pages.due if session is not None and right_ask else number
+        page = session.objects.page if session is not None and right_ask else number
         match kind:
             case "opened":
                 item = Item(opened=Opened(session=of, ask=ask, in_sync=flags[0], epoch=epoch, digest=number))
@@ -328,7 +328,7 @@ class Anything(RuleBasedStateMachine):
             assert session.quota.chunks <= LIMITS.sync_chunks_max
             assert not (session.blocked and session.state is State.LIVE)
         for view in self.gateway.views:
-            assert set(view.acks) <= set(view.sessions)
+            assert all(set(acks) <= set(view.sessions) for acks in view.acks)
             assert len(view.leaves) <= LEAVES_OWED_MAX
             live = {number for number, session in view.sessions.items() if session.state is State.LIVE}
             assert set(view.live) | set(view.live_names) == live

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_gateway.core import HighWater, Limits, State
-from coldnotify_gateway.core.link_rate import PAGE_BYTES_FIRST, LinkRate
+from coldnotify_gateway.core.link_rate import PAGE_BYTES_FIRST, Link, LinkRate
 from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
 from coldnotify_testkit.device_frames import ack
@@ -119,3 +119,23 @@ def test_the_link_is_measured_while_a_full_connection_is_drained_and_not_by_the_
     bench.now_s += 10  # what the kernel had was in front of it
     bench.say(wire, ack(page=1))
     assert asked_bytes(bench) == HIGH_WATER_BYTES // 8
+
+
+def test_a_link_that_was_never_measured_has_pages_of_the_first_size():
+    link = Link(HIGH_WATER_BYTES)
+    link.leaves(0, 1.0)
+    assert (link.page_bytes, link.reached(2.0)) == (PAGE_BYTES_FIRST, None)
+
+
+def test_pages_are_as_large_as_the_link_was_measured_and_a_slow_one_is_full_earlier():
+    link = Link(HIGH_WATER_BYTES)
+    link.leaves(10_000, 1.0)
+    assert (link.reached(5.0), link.page_bytes) == (5_000, 5_000)
+    link.fills(10.0)
+    assert (link.reached(12.0), link.page_bytes) == (None, 5_000)
+
+
+def test_a_connection_that_is_full_for_the_first_time_holds_the_high_water_mark():
+    link = Link(HIGH_WATER_BYTES)
+    link.fills(10.0)
+    assert link.reached(26.0) == HIGH_WATER_BYTES // 8

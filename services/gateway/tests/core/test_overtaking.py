@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from coldnotify_gateway.core import State, Urgent, Waiting, part_bytes
 from coldnotify_gateway.core.overtaking import urgent_frames
+from coldnotify_gateway.core.stream import CHANNELS
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import (
     RETENTION_1D,
@@ -199,7 +200,7 @@ def test_a_session_that_is_sent_pages_is_told_at_once_and_stands_where_it_stood(
     wire.take()
     bench.inbox(high("o", 5, 9, 1))
     assert told(wire) == [("o", 5, True)]
-    assert (bench.session(1).state, bench.session(1).complete) == (State.CATCHING, 3)
+    assert (bench.session(1).state, bench.session(1).objects.complete) == (State.CATCHING, 3)
     bench.say(wire, ack(page=1))
     (catch_up,) = bench.take_requests("catch_up")
     assert catch_up.catch_up.cursor == 3, "the page to come has what was overtaken, and the version once more"
@@ -232,7 +233,7 @@ def test_what_the_matcher_says_to_one_that_it_sends_pages_moves_no_cursor_of_one
     bench.inbox(item)
     assert told(wire) == [("o", 5, True)]
     bench.inbox(fan_out("p", 1, 10, 99))
-    assert bench.session(1).complete_now == 3
+    assert bench.session(1).complete_in(bench.session(1).objects) == 3
 
 
 def test_sessions_with_and_without_names_each_get_theirs(bench):
@@ -486,7 +487,7 @@ def test_a_live_message_takes_its_channel_in_front_of_what_waits(bench):
     wire.go_on()
     in_turn = [("y", 6, False), ("x", 7, False), ("x", 8, False), ("y", 9, False)]
     assert said(wire.take()) == [("x", 7, True), ("x", 8, True), *in_turn]
-    assert bench.session(1).channels_complete_now == 9
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 9
     assert (bench.gateway.counters.urgent_messages, bench.gateway.counters.messages) == (1, 4)
 
 
@@ -557,7 +558,7 @@ def test_while_a_page_is_on_its_way_its_channel_is_told_in_front_of_it(bench):
     bench.inbox(ahead(X, 9), ahead(X, 10))
     wire.go_on()
     assert said(wire.take()) == [("x", 9, True), ("x", 10, True), ("y", 6, True), ("y", 7, True), "channels_end"]
-    assert bench.session(1).channels_complete_now == 7
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 7
 
 
 def test_what_follows_another_page_than_the_one_on_its_way_is_left(bench):

@@ -335,7 +335,6 @@ class World(RuleBasedStateMachine):
         for session in sessions:
             assert not (session.blocked and session.state is State.LIVE)
             assert session.names == (session.number in view.live_names) or session.number not in live
-            assert not (session.pages.due and session.pages.sent)
             assert session.wake_s <= max(session.deadline_s(), self.now_s), "nobody would look at it in time"
         assert view.position < len(self.matcher.log)
 

@@ -1,26 +1,24 @@
-"""The table is whole: every state is reached, left, and can come to be live."""
+"""The table is whole: every phase is reached and left, and every stage of a stream is shown."""
 
-from coldnotify_gateway.core.states import TABLE, Event, State
+from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, Phase, State
+from coldnotify_gateway.core.stream import Stage
 
 
-def reached(start: State) -> set[State]:
+def reached(start: Phase) -> set[Phase]:
     found, new = set(), {start}
     while new:
         found |= new
-        new = {after for state in new for after in TABLE[state].values()} - found
+        new = {after for phase in new for after in TABLE[phase].values()} - found
     return found
 
 
-def test_every_state_is_in_the_table_and_leads_to_every_other():
-    assert set(TABLE) == set(State)
-    for state in State:
-        assert reached(state) == set(State)
+def test_every_phase_is_in_the_table_and_leads_to_every_other():
+    assert set(TABLE) == set(Phase)
+    for phase in Phase:
+        assert reached(phase) == set(Phase)
 
 
-def test_only_a_last_page_makes_a_session_live():
-    live_by = {(state, event) for state, row in TABLE.items() for event, after in row.items() if after is State.LIVE}
-    assert live_by == {(State.CATCHING, Event.LAST_PAGE)}
-
-
-def test_a_slow_session_asks_before_it_gets_anything():
-    assert set(TABLE[State.SLOW].values()) <= {State.SLOW, State.CATCHING, State.OPENING, State.UNSYNCED}
+def test_every_phase_and_stage_is_shown_as_a_state():
+    assert {*BEFORE_SYNC, Phase.IN_SYNC} == set(Phase)
+    assert set(IN_SYNC) == set(Stage)
+    assert {*BEFORE_SYNC.values(), *IN_SYNC.values()} == set(State)

@@ -3,8 +3,9 @@
 import struct
 
 import pytest
-from coldnotify_gateway.core.channel_stages import PAGE_S, Channels, Stage
+from coldnotify_gateway.core.channels_stream import PAGE_S, ChannelsStream
 from coldnotify_gateway.core.outputs import Produce
+from coldnotify_gateway.core.stream import CHANNELS, Stage
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
@@ -106,7 +107,7 @@ def live(bench: Bench, complete: int = 41) -> WireDouble:
         opened(1, request.open.ask),
         Item(page=Page(session=1, ask=1, page=1, last=True, channels_complete=complete, channels_ask=1)),
     )
-    assert bench.session(1).channels_complete_now == complete
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == complete
     wire.take()
     return wire
 
@@ -126,7 +127,7 @@ def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
     bench.inbox(fan_out(message(42), 1))
     (frame,) = wire.take()
     assert (frame.message.offset, frame.message.paged) == (42, False)
-    assert bench.session(1).channels_complete_now == 42
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 42
 
 
 def test_an_unchanged_wake_is_24_bytes_longer() -> None:
@@ -180,7 +181,7 @@ def test_what_is_missed_is_passed_on() -> None:
     bench.inbox(fan_out(ChannelEntry(missed=missed), 1))
     (frame,) = wire.take()
     assert frame.missed == missed
-    assert bench.session(1).channels_complete_now == 49
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 49
 
 
 def test_a_full_connection_is_caught_up_from_where_it_stood() -> None:
@@ -313,7 +314,7 @@ def test_a_register_is_answered_and_caught_up_with() -> None:
     assert (request.catch_up_channels.ask, request.catch_up_channels.epoch) == (1, EPOCH)
     bench.inbox(page_of(1, 1, 1, message(4), last=True, complete=4))
     assert wire.kinds() == ["message", "channels_end"]
-    assert bench.session(1).channels_complete_now == 4
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 4
 
 
 def test_a_page_that_does_not_come_is_asked_for_again() -> None:
@@ -348,7 +349,7 @@ def questions(bench: Bench) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("other", [0, 1], ids=["an Opened", "an earlier Register"])
 def test_an_answer_to_something_else_does_not_say_that_the_matcher_knows_where_channels_are(other: int) -> None:
     """A page that was on its way then holds nothing of them, and who takes over knows nothing of them."""
-    channels = Channels()
+    channels = ChannelsStream()
     channels.ask(0.0)
     channels.said(2)
     channels.answered(RETENTION_1D, other)
@@ -422,9 +423,9 @@ def test_a_void_cursor_is_told_in_the_welcome() -> None:
     bench.inbox(opened(1, 1, epoch=78), Item(page=Page(session=1, ask=1, page=1, last=True)))
     welcome, _ = wire.take()
     assert welcome.welcome.channels_epoch == 78
-    assert bench.session(1).channels_complete_now == -1
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == -1
     bench.inbox(page_of(1, 1, 1, message(3), complete=3))
-    assert bench.session(1).channels_complete_now == 3
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 3
     bench.inbox(number=bench.number + 2)  # what it has missed of the other log may not have been told
     assert [frame.close.code for frame in wire.take()[-1:]] == [CloseCode.UNKNOWN_SESSION]
 
@@ -501,7 +502,7 @@ def test_what_a_new_matcher_owes_is_asked_for_before_its_beats_count() -> None:
     bench.say(wire, ping())
     (pong,) = wire.take()
     assert not pong.pong.HasField("channels_complete")
-    assert bench.session(1).channels_complete_now == 41
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 41
 
 
 def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_waited_for() -> None:
@@ -514,7 +515,7 @@ def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_
     assert (request.catch_up_channels.cursor, request.catch_up_channels.ask) == (41, 2)
     log = ChannelsComplete(retention=RETENTION_1D, complete=60)
     bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, channels=[log])))
-    assert bench.session(1).channels_complete_now == 41
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 41
     wire.take()
     bench.say(
         wire, encode(ClientFrame(sync=SyncChunk(last=True, channels=[Channel(name="tasks", since=SINCE_POSITION)])))
@@ -522,7 +523,7 @@ def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_
     page = Page(session=1, ask=check.check_digest.ask, page=1, last=True, channels_complete=70, channels_ask=2)
     bench.inbox(opened(1, check.check_digest.ask), Item(page=page))
     assert [frame.WhichOneof("frame") for frame in wire.take()] == ["welcome", "caught_up"]
-    assert bench.session(1).channels_complete_now == 70
+    assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 70
 
 
 def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() -> None:
@@ -544,3 +545,15 @@ def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() ->
     assert sizes[0] == 16 * 1024, "what is in front of the first one is not known"
     assert 5_500 < sizes[1] < 6_500, "what the link carries in 2 s"
     assert sizes[1] == sizes[2] == sizes[3]
+
+
+def test_the_first_page_behind_a_set_comes_unasked() -> None:
+    """A session without channels has sent a set that has some: the Opened names their log, and the page follows."""
+    bench = Bench()
+    wire = bench.opening(hello(wanted=("a",)))
+    bench.take_requests("open")
+    bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False, digest=1)))
+    chunk = SyncChunk(last=True, channels=[Channel(name="tasks", since=SINCE_OLDEST)])
+    bench.say(wire, encode(ClientFrame(sync=chunk)))
+    bench.inbox(opened(1, 1, epoch=EPOCH), page_of(1, 0, 1, message(4), last=True, complete=4))
+    assert wire.kinds() == ["welcome", "welcome", "message", "channels_end"]
