@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import (
     Agreement,
@@ -37,6 +37,8 @@ from coldnotify_checker.histories import (
 from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
+
+TOPICS = TopicNames()
 
 NEWS_US = 30_000_000
 """So long an agreement may go on to count that was changed: a matcher may be stopped, or without Kafka."""
@@ -117,7 +119,7 @@ class _Judging:
             case Removed():
                 self._removed.add(event.object)
             case TopicLost():
-                self._lost |= event.topic == OBJECTS
+                self._lost |= event.topic == TOPICS.objects
 
     def _tenant(self, client: str) -> _Tenant:
         return self.tenants[self.tenant_of.get(client.partition("/")[0], "")]

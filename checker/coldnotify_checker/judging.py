@@ -8,7 +8,7 @@ does a fault, for each client. What is kept grows with objects, clients and publ
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.catching_up import CatchUps, beginnings
 from coldnotify_checker.clients import Client, Clients
@@ -34,6 +34,8 @@ from coldnotify_checker.messages_kept import judge_kept
 from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Held, Topics, merge
 from coldnotify_checker.verdict import Verdict
+
+TOPICS = TopicNames()
 
 OFFLINE_RECORDS_MAX = 8
 """State records a client may cost while it is away: that it left, its last acknowledgements, and what a change of
@@ -90,21 +92,22 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     if end is None:
         verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
         verdict.not_judged["P5"] = _NEEDS_AN_END
-    elif REGISTRATIONS not in topics.dumped:
-        verdict.not_judged["P5"] = f"needs a dump of the topic {REGISTRATIONS}"
-    if end is not None and REGISTRATIONS in topics.dumped:
+    elif TOPICS.registrations not in topics.dumped:
+        verdict.not_judged["P5"] = f"needs a dump of the topic {TOPICS.registrations}"
+    if end is not None and TOPICS.registrations in topics.dumped:
         lost_at = max(
-            (event.t for event in history if isinstance(event, TopicLost) and event.topic == REGISTRATIONS), default=0
+            (event.t for event in history if isinstance(event, TopicLost) and event.topic == TOPICS.registrations),
+            default=0,
         )
         forgotten_at = {event.client: event.t for event in history if isinstance(event, Forgotten)}
         for name in clients.by_name.keys() - set(end.connected):
             lost_for_it_at = max(lost_at, forgotten_at.get(name, 0))
             _judge_kept(clients.of(name), memberships, topics, lost_for_it_at, verdict)
-    if {REGISTRATIONS, SESSIONS} <= topics.dumped.keys():
+    if {TOPICS.registrations, TOPICS.sessions} <= topics.dumped.keys():
         for client in clients.by_name.values():
             _judge_offline(client, topics, verdict)
     else:
-        verdict.not_judged["P6"] = f"needs a dump of the topics {REGISTRATIONS} and {SESSIONS}"
+        verdict.not_judged["P6"] = f"needs a dump of the topics {TOPICS.registrations} and {TOPICS.sessions}"
     return verdict
 
 
@@ -124,9 +127,9 @@ def _ended(history: list[Event]) -> list[Event]:
 
 def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
     """P1: of every object, the topic holds the newest that was acknowledged, or a newer one."""
-    dumped = topics.dumped.get(OBJECTS)
+    dumped = topics.dumped.get(TOPICS.objects)
     if dumped is None:
-        verdict.not_judged["P1"] = f"needs a dump of the topic {OBJECTS}"
+        verdict.not_judged["P1"] = f"needs a dump of the topic {TOPICS.objects}"
         return
     for object_ in publishes.objects:
         call = publishes.newest(object_)
@@ -138,7 +141,7 @@ def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
             verdict.add(
                 "P1",
                 f"version {call.version} (incarnation {call.begun.incarnation}) of {object_} was acknowledged; "
-                f"the newest in {OBJECTS} is {there}",
+                f"the newest in {TOPICS.objects} is {there}",
                 (call.begun, call.answer, held.record if held else dumped),
             )
 
@@ -173,7 +176,7 @@ def _judge_end(
                     f"it knows {'nothing' if known is None else f'version {known[1]} (incarnation {known[0]})'}",
                     (*proof, register, client.told[object_].last, end),
                 )
-        if REGISTRATIONS in topics.dumped:
+        if TOPICS.registrations in topics.dumped:
             _judge_registrations(client, memberships, topics, end, verdict)
 
 
@@ -236,7 +239,7 @@ def _judge_offline(client: Client, topics: Topics, verdict: Verdict) -> None:
     for left, back in absences:
         begin = bisect_right(times_us, left.t)
         written = records[begin : bisect_left(times_us, back.t) if back else len(records)]
-        cost = len(written) - len({record.key for record in written if record.topic == REGISTRATIONS})
+        cost = len(written) - len({record.key for record in written if record.topic == TOPICS.registrations})
         if cost > OFFLINE_RECORDS_MAX:
             verdict.add(
                 "P6",

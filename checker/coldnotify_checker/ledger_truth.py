@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from coldnotify_schemas.topics import REGISTRATIONS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import (
     Connecting,
@@ -18,6 +18,8 @@ from coldnotify_checker.histories import (
     Unregister,
 )
 from coldnotify_checker.verdict import Verdict
+
+TOPICS = TopicNames()
 
 Version = tuple[int, int]
 """(incarnation, version)."""
@@ -78,7 +80,7 @@ class LedgerLooks:
                 self._forgotten.add(event.client)
             case Connecting():
                 self._forgotten.discard(event.client)
-            case TopicLost() if event.topic == REGISTRATIONS:
+            case TopicLost() if event.topic == TOPICS.registrations:
                 self._doubt(None)
             case Unregister() | Refused():
                 self._place(event.object, event.client).registered = None

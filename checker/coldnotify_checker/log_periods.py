@@ -3,16 +3,18 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from coldnotify_schemas.topics import CHANNELS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, TopicLost
+
+TOPICS = TopicNames()
 
 
 class LogPeriods:
     """Of all channels, by their domains: a domain's channels are in one topic."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self._lost = [event for event in events if isinstance(event, TopicLost) and event.topic in CHANNELS]
+        self._lost = [event for event in events if isinstance(event, TopicLost) and event.topic in TOPICS.channels]
         self._by_domain: dict[str, tuple[list[int], list[int]]] = {}
 
     def _of(self, channel: str) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import (
     CaughtUp,
@@ -26,6 +26,8 @@ from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.queries import Matches, NotUnderstood, read_query
 from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
+
+TOPICS = TopicNames()
 
 T = TypeVar("T")
 
@@ -327,7 +329,7 @@ class Memberships:
     def at_end(self, client: str, end: Event) -> None:
         """What it holds is what the queries say of what the objects topic holds."""
         group = _group(client)
-        dumped = OBJECTS in self._topics.dumped
+        dumped = TOPICS.objects in self._topics.dumped
         contents = self._topics.group(group) if dumped else {}
         for held in self.held.get(client, {}).values():
             if held.matches is None:
@@ -343,7 +345,7 @@ class Memberships:
 
     def judge_lost(self) -> None:
         """P1: of each object the topic holds the description that was acknowledged with the highest timestamp."""
-        if OBJECTS not in self._topics.dumped:
+        if TOPICS.objects not in self._topics.dumped:
             return
         for object_, described in self._objects.described.items():
             period = self._publishes.period_of(object_, 1 << 63, described=True)
@@ -355,7 +357,7 @@ class Memberships:
                 there = "none" if held is None else f"as the newest one of {held.timestamp} ms"
                 self._verdict.add(
                     "P1",
-                    f"a description of {object_} of {sure.order} ms was acknowledged; {OBJECTS} has {there}",
+                    f"a description of {object_} of {sure.order} ms was acknowledged; {TOPICS.objects} has {there}",
                     (*self._said(object_, 1 << 63), held),
                 )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
-from coldnotify_schemas.topics import CHANNELS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import (
     CaughtUp,
@@ -35,6 +35,8 @@ from coldnotify_checker.histories import (
 )
 from coldnotify_checker.log_periods import LogPeriods
 from coldnotify_checker.verdict import Verdict
+
+TOPICS = TopicNames()
 
 UNNOTICED_US = 30_000_000
 """So long the loss of a topic may go unnoticed: who subscribes meanwhile may begin in the old one. A matcher looks
@@ -144,7 +146,9 @@ class Messages:
         """By the identity of a `message` or `missed`, the period that it is of."""
         self._trimmed: dict[tuple[str, int], list[tuple[int, int]]] = {}
         """By topic and partition, (when, what is removed that lies below)."""
-        self._partitions = next((e.partitions for e in events if isinstance(e, Topic) and e.topic in CHANNELS), None)
+        self._partitions = next(
+            (e.partitions for e in events if isinstance(e, Topic) and e.topic in TOPICS.channels), None
+        )
         self._there: dict[str, set[int]] = {}
         """By channel, the offsets that the topics hold at the end."""
         self._topic: dict[str, str] = {}
@@ -197,7 +201,7 @@ class Messages:
                 found = told_in.by_id.get(event.message)
                 if found is not None:
                     told_in.place(found, event.offset)
-            if not isinstance(event, Record) or event.topic not in CHANNELS or event.key is None:
+            if not isinstance(event, Record) or event.topic not in TOPICS.channels or event.key is None:
                 continue
             if self._partitions and event.key.count("/") >= 2:
                 domain, group, _ = event.key.split("/", 2)
@@ -213,7 +217,7 @@ class Messages:
     def _take_in_starts(self, events: Iterable[Event]) -> None:
         """Where no line says when a log was trimmed, but its dump begins later: that may have been at any time."""
         for event in events:
-            if isinstance(event, Topic) and event.topic in CHANNELS:
+            if isinstance(event, Topic) and event.topic in TOPICS.channels:
                 for partition, start in enumerate(event.starts):
                     if start and (event.topic, partition) not in self._trimmed:
                         self._trimmed[event.topic, partition] = [(0, start)]

@@ -8,11 +8,13 @@ it, and all of them reach back as far as the offset at which it was acknowledged
 from collections.abc import Iterable
 
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, LogTrimmed, Published, Record, Send, Topic
 from coldnotify_checker.log_periods import LogPeriods
 from coldnotify_checker.verdict import Verdict
+
+TOPICS = TopicNames()
 
 NEEDS_A_DUMP = "what subscribers were told; that the logs hold it needs a dump of the channels' topics"
 
@@ -20,14 +22,14 @@ NEEDS_A_DUMP = "what subscribers were told; that the logs hold it needs a dump o
 def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
     """Adds a violation for each message that is lost; says so if the history has sends and no dump of all logs."""
     events = list(events)
-    dumped = {event.topic: event for event in events if isinstance(event, Topic) and event.topic in CHANNELS}
+    dumped = {event.topic: event for event in events if isinstance(event, Topic) and event.topic in TOPICS.channels}
     sends = [event for event in events if isinstance(event, Send)]
     if not sends:
         return
-    if dumped.keys() != set(CHANNELS):
+    if dumped.keys() != set(TOPICS.channels):
         verdict.judged_in_part.setdefault("P8", NEEDS_A_DUMP)
         return
-    held = {(e.key, e.headers.get("id")) for e in events if isinstance(e, Record) and e.topic in CHANNELS}
+    held = {(e.key, e.headers.get("id")) for e in events if isinstance(e, Record) and e.topic in TOPICS.channels}
     answers = {
         (event.publisher, event.id): event
         for event in events
@@ -42,7 +44,9 @@ def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
             continue
         if not periods.within(send.channel, periods.last(send.channel), send.t, answer.t):
             continue
-        if (send.channel, send.message) not in held and answer.offset >= _begin(send, dumped[CHANNELS[0]], begins):
+        if (send.channel, send.message) not in held and answer.offset >= _begin(
+            send, dumped[TOPICS.channels[0]], begins
+        ):
             words = f"{send.message} of {send.channel} was acknowledged at {answer.offset}, and no log holds it"
             verdict.add("P8", words, (send, answer, *dumped.values()))
 

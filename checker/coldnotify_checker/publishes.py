@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, Publish, Published, Removed, TopicLost
 from coldnotify_checker.verdict import Statistics
+
+TOPICS = TopicNames()
 
 _ALWAYS = 1 << 63
 """Later than any time in microseconds."""
@@ -103,7 +105,7 @@ class Publishes:
                 begun[event.publisher, event.id] = event
             elif isinstance(event, Published):
                 answers[event.publisher, event.id] = event
-            elif isinstance(event, TopicLost) and event.topic == OBJECTS:
+            elif isinstance(event, TopicLost) and event.topic == TOPICS.objects:
                 self.objects_lost_at.append(event.t)
             elif isinstance(event, Removed):
                 removed = [*removed, (event.t, event.object, event.what == "description")]

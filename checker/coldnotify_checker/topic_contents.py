@@ -9,11 +9,13 @@ from coldnotify_schemas.descriptions import KEY_PREFIX, Description, check_descr
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
-from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, Record, Topic
 from coldnotify_checker.object_nulls import Known, removes
 from coldnotify_checker.publishes import Key
+
+TOPICS = TopicNames()
 
 _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
 """The numbers of a public record, and what each must be below."""
@@ -73,7 +75,7 @@ class Topics:
 def merge(events: Iterable[Event]) -> Topics:
     """The topics as the history's `record` and `topic` lines tell them."""
     topics = Topics()
-    records: dict[str, list[Record]] = {OBJECTS: [], REGISTRATIONS: [], SESSIONS: []}
+    records: dict[str, list[Record]] = {TOPICS.objects: [], TOPICS.registrations: [], TOPICS.sessions: []}
     for event in events:
         if isinstance(event, Topic):
             topics.dumped[event.topic] = event
@@ -81,9 +83,9 @@ def merge(events: Iterable[Event]) -> Topics:
             records[event.topic].append(event)
     for of_topic in records.values():
         of_topic.sort(key=lambda record: (record.partition, record.offset))
-    _merge_objects(topics, records[OBJECTS])
-    _merge_registrations(topics, records[REGISTRATIONS])
-    for record in records[SESSIONS]:
+    _merge_objects(topics, records[TOPICS.objects])
+    _merge_registrations(topics, records[TOPICS.registrations])
+    for record in records[TOPICS.sessions]:
         if record.key is not None and record.key != GENERATION_KEY:
             topics.written_for.setdefault(record.key, []).append(record)
     for of_client in topics.written_for.values():
@@ -93,7 +95,7 @@ def merge(events: Iterable[Event]) -> Topics:
 
 def _merge_objects(topics: Topics, records: list[Record]) -> None:
     """By the highest (incarnation, version). Without an incarnation a record is of the one in force at its offset."""
-    dumped = topics.dumped.get(OBJECTS)
+    dumped = topics.dumped.get(TOPICS.objects)
     partitions = dumped.partitions if dumped else 0
     # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
     for record in sorted(records, key=lambda record: _is_stray(record, partitions)):

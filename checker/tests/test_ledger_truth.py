@@ -15,7 +15,9 @@ from coldnotify_checker.histories import (
 )
 from coldnotify_checker.ledger_truth import LedgerLooks
 from coldnotify_checker.verdict import Verdict
-from coldnotify_schemas.topics import REGISTRATIONS
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.pure
 
@@ -61,7 +63,7 @@ def violations(*events: Event, skew_s: float = 0.0) -> int:
         ([Forgotten(t=at(2), client=CLIENT), look(3, 4, 2)], 0),
         ([Forgotten(t=at(2), client=CLIENT), told(2.5, 1), look(3, 4, 2)], 0),
         ([Forgotten(t=at(2), client=CLIENT), Connecting(t=at(2.2), client=CLIENT), told(2.5, 1), look(3, 4, 2)], 1),
-        ([TopicLost(t=at(2), topic=REGISTRATIONS), look(3, 4, 2)], 0),
+        ([TopicLost(t=at(2), topic=TOPICS.registrations), look(3, 4, 2)], 0),
         ([Started(t=at(2), client=CLIENT, life=1), look(3, 4, 2)], 0),
         ([Publish(t=at(2), publisher="p", id=1, object=OBJECT, version=2, source="c"), look(3, 4, 2)], 0),
     ],

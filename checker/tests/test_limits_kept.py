@@ -6,7 +6,9 @@ import pytest
 from coldnotify_checker import judge
 from coldnotify_checker.histories import Agreement, Event, Publish, Published, Record, Started, Told, Topic
 from coldnotify_checker.verdict import Verdict
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 CALM, LOUD = "calm.domain", "loud.domain"
 CALM_PER_S, LOUD_PER_S, BURST_S = 10.0, 2.0, 2.0
@@ -74,9 +76,11 @@ def play(bug: str = "") -> list[Event]:
                 events.append(Told(t=t + 2000, client=f"{LOUD}/g/c", object=object_, version=number))
     for offset, (object_, version) in enumerate(newest.items()):
         events.append(
-            Record(topic=OBJECTS, partition=0, offset=offset, key=object_, value={"version": version}, timestamp=1)
+            Record(
+                topic=TOPICS.objects, partition=0, offset=offset, key=object_, value={"version": version}, timestamp=1
+            )
         )
-    events.append(Topic(t=10**9, topic=OBJECTS, partitions=1, ends=[len(newest)]))
+    events.append(Topic(t=10**9, topic=TOPICS.objects, partitions=1, ends=[len(newest)]))
     return events
 
 

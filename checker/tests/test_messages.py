@@ -25,7 +25,9 @@ from coldnotify_checker.histories import (
     Unsubscribe,
 )
 from coldnotify_checker.judging import judge
-from coldnotify_schemas.topics import CHANNELS, CHANNELS_1D, CHANNELS_1H
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 CHANNEL = "animal.observer/region-1/tasks"
 CLIENT = "animal.observer/region-1/observer-1"
@@ -103,7 +105,7 @@ def test_a_wake_ends_with_all_that_was_sent_before_it() -> None:
 
 
 def test_what_is_missed_is_not_owed() -> None:
-    story = Story().sent(0).sent(1).sent(2).say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=2))
+    story = Story().sent(0).sent(1).sent(2).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=2))
     assert story.missed(None, 2, "retention").told(2).end() == []
 
 
@@ -140,7 +142,7 @@ def test_a_repeat_is_told_to_nobody() -> None:
 def test_a_repeat_of_what_retention_has_removed_is_a_message() -> None:
     for offset, words in ((1, 0), (0, 1)):
         story = Story().sent(0, "m").told(0, message="m", payload="m")
-        story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=offset)).sent(7, "m")
+        story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=offset)).sent(7, "m")
         assert len(story.told(7, message="m", payload="m").end()) == words
 
 
@@ -182,7 +184,7 @@ def test_reasons_must_hold() -> None:
     (words,) = Story().missed(None, 1, "lost").end()
     assert "no topic was" in words
     story = Story().sent(0).missed(None, 1, "retention")
-    story.say(Record(topic=CHANNELS_1D, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"}))
+    story.say(Record(topic=TOPICS.channels_1d, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"}))
     (words,) = story.end()
     assert "still there" in words
 
@@ -193,30 +195,32 @@ def test_what_is_missed_says_nothing_of_what_is_for_others() -> None:
 
 
 def test_what_was_removed_may_be_there_again_once_its_broker_was_killed() -> None:
-    there = Record(topic=CHANNELS_1D, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"})
-    story = Story().sent(0).say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=1)).missed(None, 1, "retention")
+    there = Record(topic=TOPICS.channels_1d, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"})
+    story = (
+        Story().sent(0).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).missed(None, 1, "retention")
+    )
     assert story.say(there).end() == []
 
 
 def test_what_retention_takes_elsewhere_is_no_reason() -> None:
-    there = Record(topic=CHANNELS_1D, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"})
-    for topic, partition, words in ((CHANNELS_1D, 1, 1), (CHANNELS_1H, 0, 1), (CHANNELS_1D, 0, 0)):
+    there = Record(topic=TOPICS.channels_1d, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"})
+    for topic, partition, words in ((TOPICS.channels_1d, 1, 1), (TOPICS.channels_1h, 0, 1), (TOPICS.channels_1d, 0, 0)):
         story = Story().sent(0).say(LogTrimmed(topic=topic, partition=partition, offset=9)).missed(None, 1, "retention")
         story.say(there)
-        for one in CHANNELS:
+        for one in TOPICS.channels:
             story.say(Topic(topic=one, partitions=2))
         assert len(story.end()) == words, (topic, partition)
 
 
 def test_another_log_begins_anew() -> None:
-    story = Story().sent(0).sent(1).told(0).say(TopicLost(topic=CHANNELS_1D)).sent(0, "n0")
+    story = Story().sent(0).sent(1).told(0).say(TopicLost(topic=TOPICS.channels_1d)).sent(0, "n0")
     assert story.missed(None, 0, "lost").told(0, message="n0", payload="n0").end() == []
-    story = Story().sent(0).told(0).say(TopicLost(topic=CHANNELS_1D)).sent(0, "n0").missed(None, 0, "lost")
+    story = Story().sent(0).told(0).say(TopicLost(topic=TOPICS.channels_1d)).sent(0, "n0").missed(None, 0, "lost")
     assert len(story.end()) == 1
 
 
 def lost(domains: tuple[str, ...] = (), begun: int | None = None) -> TopicLost:
-    return TopicLost(topic=CHANNELS_1D, domains=list(domains), begun=begun)
+    return TopicLost(topic=TOPICS.channels_1d, domains=list(domains), begun=begun)
 
 
 def test_the_loss_of_a_topic_that_others_are_in_is_none() -> None:
@@ -259,21 +263,25 @@ def test_who_does_not_hear_of_a_loss_is_found() -> None:
 def test_who_subscribed_before_a_loss_may_begin_in_the_next_log() -> None:
     """The service had not heard of it before: there is nothing that it could have lost."""
     story = (
-        Story(since="now").say(lost()).wake().sent(2, "n2").say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=3))
+        Story(since="now")
+        .say(lost())
+        .wake()
+        .sent(2, "n2")
+        .say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=3))
     )
     story.missed(1, 3, "retention").sent(3, "n3").told(3, message="n3", payload="n3")
     assert story.end() == []
     story = Story(since="now").say(lost()).wake().sent(2, "n2")
-    story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=3))
+    story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=3))
     assert story.missed(1, 3, "retention").end() == [], "it was confirmed when the next log was there"
     (words,) = Story(since="now").wake().say(lost()).wake().sent(0, "n0").end()
     assert "not told that a log" in words, "it was confirmed before"
 
 
 def test_the_oldest_is_what_is_there_when_the_service_hears_of_it() -> None:
-    story = Story().sent(0).sent(1).say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=1)).told(1)
+    story = Story().sent(0).sent(1).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).told(1)
     assert story.end() == []
-    story = Story().sent(0).sent(1).told(1).say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=1))
+    story = Story().sent(0).sent(1).told(1).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1))
     assert len(story.end()) == 1
 
 
@@ -287,7 +295,7 @@ def test_a_wake_that_began_before_a_loss_may_end_behind_it() -> None:
 def test_what_retention_takes_while_a_client_wakes_first_is_not_owed() -> None:
     story = Story().sent(0).say(Connecting(client=CLIENT))
     since = story.t
-    story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=1)).say(CaughtUp(client=CLIENT, since=since))
+    story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).say(CaughtUp(client=CLIENT, since=since))
     assert story.end() == []
 
 
@@ -315,11 +323,11 @@ def test_a_repeat_of_what_may_have_been_removed_is_not_owed() -> None:
     for removed, words in ((True, 0), (False, 1)):
         story = Story().sent(None, "m", outcome="unknown")
         if removed:
-            story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=5))
+            story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=5))
         assert len(story.sent(7, "m").end()) == words
         story = Story().sent(None, "m", outcome="unknown")
         if removed:
-            story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=5))
+            story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=5))
         assert len(story.sent(7, "m").sent(8, expires_at=1).missed(None, 9, "expired").end()) == words
 
 
@@ -327,7 +335,7 @@ def test_a_repeat_of_a_stray_that_may_have_been_removed_is_not_owed() -> None:
     for path, removed, words in (("stray", True, 0), ("stray", False, 1), ("kafka", True, 1)):
         story = Story().sent(1).told(1).sent(None, "m", path=path)
         if removed:
-            story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=4)).missed(1, 4, "retention")
+            story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=4)).missed(1, 4, "retention")
         assert len(story.sent(6, "m").sent(7).told(7).end()) == words, (path, removed)
 
 
@@ -353,8 +361,8 @@ def test_what_may_not_be_there_is_not_owed() -> None:
 
 def test_a_stray_is_owed_where_it_was_moved_to() -> None:
     story = Story().sent(77, "m", path="stray")
-    story.say(Record(topic=CHANNELS_1D, partition=0, offset=4, key=CHANNEL, headers={"id": "m"}))
-    for topic in CHANNELS:
+    story.say(Record(topic=TOPICS.channels_1d, partition=0, offset=4, key=CHANNEL, headers={"id": "m"}))
+    for topic in TOPICS.channels:
         story.say(Topic(topic=topic, partitions=1))
     (words,) = story.end()
     assert "m at 4" in words
@@ -362,8 +370,8 @@ def test_a_stray_is_owed_where_it_was_moved_to() -> None:
 
 def test_a_stray_is_owed_to_a_wake_once_it_is_moved() -> None:
     """When that was nobody knows: at the end it is, and before what comes behind it is told."""
-    moved = Record(topic=CHANNELS_1D, partition=0, offset=4, key=CHANNEL, headers={"id": "m"})
-    topics = [Topic(topic=topic, partitions=1) for topic in CHANNELS]
+    moved = Record(topic=TOPICS.channels_1d, partition=0, offset=4, key=CHANNEL, headers={"id": "m"})
+    topics = [Topic(topic=topic, partitions=1) for topic in TOPICS.channels]
     for told in ([], [4]):
         story = Story().sent(77, "m", path="stray").wake().told(*told, message="m", payload="m").say(moved)
         for topic in topics:

@@ -19,7 +19,9 @@ from coldnotify_checker.histories import (
 from coldnotify_checker.judging import judge
 from coldnotify_checker.messages_kept import NEEDS_A_DUMP
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS, CHANNELS_1D, CHANNELS_1H
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 CHANNEL = "animal.observer/region-1/tasks"
 S = 1_000_000
@@ -33,7 +35,7 @@ def sent(t: int, offset: int, **fields: Any) -> list[Event]:
     return [send, Published(t=(t + 1) * S, publisher="p", id=t, outcome="acknowledged", offset=offset)]
 
 
-def held(*offsets: int, topic: str = CHANNELS_1D, partition: int = OWN) -> list[Event]:
+def held(*offsets: int, topic: str = TOPICS.channels_1d, partition: int = OWN) -> list[Event]:
     return [
         Record(topic=topic, partition=partition, offset=one, key=CHANNEL, headers={"id": f"m{one}"}) for one in offsets
     ]
@@ -41,10 +43,10 @@ def held(*offsets: int, topic: str = CHANNELS_1D, partition: int = OWN) -> list[
 
 def dump(t: int = 100, **begins: int) -> list[Event]:
     """As of this second; `begins`: where the own partition of a retention's topic begins."""
-    starts = {topic: [0] * PARTITIONS for topic in CHANNELS}
+    starts = {topic: [0] * PARTITIONS for topic in TOPICS.channels}
     for retention, start in begins.items():
         starts[f"coldnotify.channels.{retention.strip('_')}"][OWN] = start
-    return [Topic(t=t * S, topic=topic, partitions=PARTITIONS, starts=starts[topic]) for topic in CHANNELS]
+    return [Topic(t=t * S, topic=topic, partitions=PARTITIONS, starts=starts[topic]) for topic in TOPICS.channels]
 
 
 def violations(*events: list[Event]) -> list[str]:
@@ -58,23 +60,23 @@ def test_what_is_acknowledged_and_not_in_the_dump_is_lost() -> None:
 
 
 def test_which_log_holds_it_is_all_the_same() -> None:
-    assert violations(sent(1, 0), held(0, topic=CHANNELS_1H), dump()) == []
+    assert violations(sent(1, 0), held(0, topic=TOPICS.channels_1h), dump()) == []
 
 
 def test_what_retention_may_have_taken_is_not_lost() -> None:
     assert violations(sent(1, 0), sent(3, 1), held(1), dump(_1d=1)) == []
     (words,) = violations(sent(1, 0), sent(3, 1), dump(_1d=1))
     assert "m1 of" in words
-    trimmed: list[Event] = [LogTrimmed(t=9 * S, topic=CHANNELS_1D, partition=OWN, offset=1)]
+    trimmed: list[Event] = [LogTrimmed(t=9 * S, topic=TOPICS.channels_1d, partition=OWN, offset=1)]
     assert violations(sent(1, 0), trimmed, dump()) == []
-    elsewhere: list[Event] = [LogTrimmed(t=9 * S, topic=CHANNELS_1D, partition=(OWN + 1) % PARTITIONS, offset=1)]
+    elsewhere: list[Event] = [LogTrimmed(t=9 * S, topic=TOPICS.channels_1d, partition=(OWN + 1) % PARTITIONS, offset=1)]
     assert len(violations(sent(1, 0), elsewhere, dump())) == 1
 
 
 def test_a_stray_may_be_in_any_partition() -> None:
     other = (OWN + 1) % PARTITIONS
     assert violations(sent(1, 0, path="stray"), held(0, partition=other), dump()) == []
-    elsewhere: list[Event] = [LogTrimmed(t=9 * S, topic=CHANNELS_1D, partition=other, offset=1)]
+    elsewhere: list[Event] = [LogTrimmed(t=9 * S, topic=TOPICS.channels_1d, partition=other, offset=1)]
     assert violations(sent(1, 0, path="stray"), elsewhere, dump()) == []
     assert len(violations(sent(1, 0, path="stray"), dump())) == 1
 
@@ -84,7 +86,7 @@ def test_what_is_acknowledged_after_the_dump_began_need_not_be_in_it() -> None:
 
 
 def test_what_a_lost_topic_had_is_not_missed() -> None:
-    lost: list[Event] = [TopicLost(t=5 * S, topic=CHANNELS_1D)]
+    lost: list[Event] = [TopicLost(t=5 * S, topic=TOPICS.channels_1d)]
     assert violations(sent(1, 0), lost, dump()) == []
     assert len(violations(sent(1, 0), lost, sent(7, 1), dump())) == 1
 

@@ -26,7 +26,9 @@ from coldnotify_checker.histories import (
     parse_event,
 )
 from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 CLIENT, OBJECT = "d/g/c", "d/g/o"
 S = 1_000_000
@@ -43,12 +45,12 @@ def dump(*records: tuple[str, Any, str]) -> list[Event]:
     """(key's prefix, value, what it removes), in the order of the log, a second apart."""
     found: list[Event] = [
         Record(
-            topic=OBJECTS, partition=0, offset=offset, timestamp=(1 + offset) * 1000, key=f"{prefix}{OBJECT}",
+            topic=TOPICS.objects, partition=0, offset=offset, timestamp=(1 + offset) * 1000, key=f"{prefix}{OBJECT}",
             value=value, removes=removes,
         )
         for offset, (prefix, value, removes) in enumerate(records)
     ]  # fmt: skip
-    return [*found, Topic(t=100 * S, topic=OBJECTS, partitions=1)]
+    return [*found, Topic(t=100 * S, topic=TOPICS.objects, partitions=1)]
 
 
 V5 = ("", {"version": 5}, "")

@@ -17,7 +17,7 @@ from coldnotify_checker.queries import read_query
 from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
-from coldnotify_schemas.topics import OBJECTS, REQUESTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException
 
 from coldnotify_fault import usage_faults
@@ -46,6 +46,8 @@ from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
 from coldnotify_fault.senders import Senders, topic_of
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
+
+TOPICS = TopicNames()
 
 _READY_S = 120.0
 """For a start on a machine that others keep busy."""
@@ -193,7 +195,7 @@ class _Campaign:
             services.kafka,
             self._schedule.seed,
             partitions=services.partitions(),
-            requests_topic_id=services.topic_id(REQUESTS) or "",
+            requests_topic_id=services.topic_id(TOPICS.requests) or "",
             spared_domains=(*DOMAINS, FLOODS),
             spared_tenants=tuple(TENANTS),
         )
@@ -384,7 +386,7 @@ class _Campaign:
         # Not before it is done: what is acknowledged until now may have been in the old one.
         self._history.write("topic_lost", topic=topic)
         self._history.write("healed", kind=kind.value, target=topic)
-        if topic == OBJECTS:
+        if topic == TOPICS.objects:
             for name, (incarnation, version) in self._published.items():
                 one = {"object": name, **version_arguments(name, incarnation, version)}
                 self._backends.publish("library-1", one)

@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterator
 from random import Random
 from typing import NamedTuple
 
-from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, USAGE
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.generator import Generator
 from coldnotify_testkit.hostile_records.records import Known
 from coldnotify_testkit.hostile_writer import HostileWriter
+
+TOPICS = TopicNames()
 
 KIND = "hostile_records"
 TARGET = "topics"
@@ -62,8 +64,8 @@ class Hostiles:
         """`partitions`: of each topic. `spared_...`: of the campaign; nothing is said of them."""
         self._generator = Generator(seed)
         self._known = Known(
-            partitions[OBJECTS],
-            partitions[NOTIFICATIONS],
+            partitions[TOPICS.objects],
+            partitions[TOPICS.notifications],
             GROUPS,
             _CLIENTS,
             _OBJECTS,
@@ -72,8 +74,8 @@ class Hostiles:
             domain=DOMAIN,
             spared_domains=tuple(spared_domains),
             spared_tenants=tuple(spared_tenants),
-            spared_partitions=range(partitions[OBJECTS]),
-            usage_partitions=partitions[USAGE],
+            spared_partitions=range(partitions[TOPICS.objects]),
+            usage_partitions=partitions[TOPICS.usage],
         )
         self.writer = HostileWriter(kafka, answer_s=_ANSWER_S)
         self._wanted: queue.Queue[int | None] = queue.Queue()

@@ -11,13 +11,15 @@ from coldnotify.publisher import Publisher, PublishError
 from coldnotify_checker.histories import now_us
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException
 
 from coldnotify_fault.backend_parts import TIMEOUT_S, RawProducer, Workers
 from coldnotify_fault.flooding import Refusal, answered, post
 from coldnotify_fault.history import History
 from coldnotify_fault.schedule import BACKENDS, DESCRIBER
+
+TOPICS = TopicNames()
 
 _JOIN_S = 15.0
 """Longer than a call takes at most."""
@@ -84,7 +86,7 @@ class Backends:
     def _partitions(self) -> int:
         while not self._raw.closed:
             with suppress(KafkaException, KeyError):
-                found = self._raw.producer.list_topics(OBJECTS, TIMEOUT_S).topics[OBJECTS].partitions
+                found = self._raw.producer.list_topics(TOPICS.objects, TIMEOUT_S).topics[TOPICS.objects].partitions
                 if found:
                     return len(found)
         return 1
@@ -133,7 +135,7 @@ class Backends:
         return self._produce(key=one["object"].encode(), value=_record(one))
 
     def _produce(self, **record: Any) -> str:
-        return "unknown" if self._raw.produce(OBJECTS, **record) is None else "acknowledged"
+        return "unknown" if self._raw.produce(TOPICS.objects, **record) is None else "acknowledged"
 
 
 def _record(one: dict[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ from coldnotify.publisher import Publisher, PublishError
 from coldnotify_schemas.channels import MessageHeaders, message_headers, parse_retentions
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import check_priority
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException
 
 from coldnotify_fault.backend_parts import TIMEOUT_S, RawProducer, Workers
@@ -23,6 +24,7 @@ _HTTP_TIMEOUT_S = 15.0
 """Longer than the service's own limit: its answer says more than our running out of patience."""
 _WORKERS = 2
 """At once in one back-end: so that its messages overtake one another, too."""
+TOPICS = TopicNames()
 _RETENTIONS = parse_retentions(CHANNEL_RETENTIONS)
 
 
@@ -33,7 +35,7 @@ class _Answer(NamedTuple):
 
 def topic_of(channel: str) -> str:
     """Where the messages of a channel (domain/group/channel), or of all channels of a group, are."""
-    return _RETENTIONS.of(channel.partition("/")[0]).topic
+    return _RETENTIONS.of(channel.partition("/")[0]).topic(TOPICS)
 
 
 def right_partition(channel: str) -> int:

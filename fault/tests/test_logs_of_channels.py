@@ -7,7 +7,9 @@ from coldnotify_fault.logs_of_channels import lacking
 from coldnotify_fault.schedule import DOMAINS, GROUPS
 from coldnotify_fault.senders import right_partition, topic_of
 from coldnotify_fault.told import Following
-from coldnotify_schemas.topics import CHANNELS_1D, CHANNELS_1H
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 CHANNEL = f"{DOMAINS[0]}/{GROUPS[0]}/orders"
 CLIENT = f"{DOMAINS[0]}/{GROUPS[0]}/ou-1"
@@ -24,7 +26,7 @@ def lacks(records: list[Record], position: int | None, since: str = "oldest", *a
 
 
 def test_each_domain_has_its_topic() -> None:
-    assert [topic_of(f"{domain}/g/c") for domain in DOMAINS] == [CHANNELS_1H, CHANNELS_1D]
+    assert [topic_of(f"{domain}/g/c") for domain in DOMAINS] == [TOPICS.channels_1h, TOPICS.channels_1d]
 
 
 def test_what_is_behind_what_was_told_lacks() -> None:
@@ -40,7 +42,7 @@ def test_repeats_and_what_is_elsewhere_and_what_is_for_others_do_not() -> None:
     following = {(CLIENT, CHANNEL): Following("oldest", [], 3)}
     assert list(lacking([record(5, "m1")], following, {"m1"})) == [], "who knows what it repeats"
     wrong = right_partition(CHANNEL) + 1
-    assert lacks([record(3, "m1", partition=wrong), record(3, "m2", topic=CHANNELS_1D)], None) == []
+    assert lacks([record(3, "m1", partition=wrong), record(3, "m2", topic=TOPICS.channels_1d)], None) == []
     for_solar = Record(
         topic=topic_of(CHANNEL), partition=right_partition(CHANNEL), offset=3, key=CHANNEL,
         headers={"id": "m1", "to": "solar"},

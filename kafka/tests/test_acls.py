@@ -3,7 +3,9 @@
 import pytest
 from coldnotify_kafka import acls
 from coldnotify_kafka.errors import AclsFileError
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 
 def allowed(role: str, operation: str) -> set[str]:
@@ -19,46 +21,46 @@ def test_back_ends_write_objects_and_channels_and_nothing_else() -> None:
         whose = f"User:{role}"
         return [str(acl).removeprefix(f"{whose}: ") for acl in acls.load("User:{role}") if acl.principal == whose]
 
-    written = {f"write topic {topic}" for topic in (topics.OBJECTS, *topics.CHANNELS)}
+    written = {f"write topic {topic}" for topic in (TOPICS.objects, *TOPICS.channels)}
     assert sorted(allowances("publisher")) == sorted(written)
     of_agreements = {
-        f"read topic {topics.TENANTS}",
-        f"write topic {topics.TENANTS}",
-        f"read topic {topics.VERDICTS}",
-        f"read topic {topics.USAGE_HISTORY}",
-        f"write topic {topics.USAGE}",
+        f"read topic {TOPICS.tenants}",
+        f"write topic {TOPICS.tenants}",
+        f"read topic {TOPICS.verdicts}",
+        f"read topic {TOPICS.usage_history}",
+        f"write topic {TOPICS.usage}",
         "read group coldnotify-tenancy*",
     }
-    of_histories = {f"read topic {topics.OBJECTS}", "read group coldnotify-history*"}
+    of_histories = {f"read topic {TOPICS.objects}", "read group coldnotify-history*"}
     assert sorted(allowances("http")) == sorted(written | of_agreements | of_histories)
 
 
 def test_agreements_are_written_by_operators_and_what_is_used_by_who_counts_it() -> None:
     roles = ("publisher", "http", "gateway", "matcher", "usage", "operator")
-    written = {role: allowed(role, "WRITE") & set(topics.OF_TENANTS) for role in roles}
+    written = {role: allowed(role, "WRITE") & set(TOPICS.of_tenants) for role in roles}
     assert written == {
         "publisher": set(),
-        "http": {topics.TENANTS, topics.USAGE},
-        "gateway": {topics.USAGE},
-        "matcher": {topics.USAGE},
-        "usage": {topics.VERDICTS, topics.USAGE_HISTORY, topics.USAGE_STATE},
-        "operator": {topics.TENANTS},
+        "http": {TOPICS.tenants, TOPICS.usage},
+        "gateway": {TOPICS.usage},
+        "matcher": {TOPICS.usage},
+        "usage": {TOPICS.verdicts, TOPICS.usage_history, TOPICS.usage_state},
+        "operator": {TOPICS.tenants},
     }
     for role in ("http", "gateway", "matcher"):
-        assert {topics.TENANTS, topics.VERDICTS} <= allowed(role, "READ")
-    assert allowed("usage", "READ") == set(topics.OF_TENANTS)
+        assert {TOPICS.tenants, TOPICS.verdicts} <= allowed(role, "READ")
+    assert allowed("usage", "READ") == set(TOPICS.of_tenants)
     # Objects, for their histories: what they hold, it can ask the matchers for anyway.
-    assert topics.OBJECTS in allowed("http", "READ")
-    assert allowed("http", "READ").isdisjoint({topics.REQUESTS, topics.SESSIONS, topics.REGISTRATIONS})
+    assert TOPICS.objects in allowed("http", "READ")
+    assert allowed("http", "READ").isdisjoint({TOPICS.requests, TOPICS.sessions, TOPICS.registrations})
 
 
 def test_state_is_written_by_the_matcher_alone() -> None:
-    for topic in (topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE, topics.NOTIFICATIONS):
+    for topic in (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state, TOPICS.notifications):
         writers = {acl.principal for acl in acls.load() if acl.name == topic and acl.operation == "WRITE"}
         assert writers == {"User:coldnotify-matcher"}
-    assert allowed("gateway", "READ") - set(topics.OF_TENANTS) == {topics.NOTIFICATIONS}
-    written = {topics.REQUESTS, topics.REJECTED, topics.OBJECTS, *topics.CHANNELS}
-    assert allowed("gateway", "WRITE") - set(topics.OF_TENANTS) == written
+    assert allowed("gateway", "READ") - set(TOPICS.of_tenants) == {TOPICS.notifications}
+    written = {TOPICS.requests, TOPICS.rejected, TOPICS.objects, *TOPICS.channels}
+    assert allowed("gateway", "WRITE") - set(TOPICS.of_tenants) == written
 
 
 @pytest.mark.parametrize(

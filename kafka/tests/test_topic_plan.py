@@ -7,9 +7,11 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
 from coldnotify_kafka.topic_plan import AddPartitions, AlterSetting, CreateTopic, ExistingTopic, Refusal, compare
 from coldnotify_kafka.topics import TopicSpec, load
-from coldnotify_schemas import topics as names
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+TOPICS = TopicNames()
 
 SPEC = TopicSpec("t", 4, 1, co_partitioned=False, settings={"cleanup.policy": "delete", "retention.ms": "1000"})
 
@@ -137,17 +139,17 @@ def delete(admin: AdminClient, topic: str) -> None:
 @pytest.mark.kafka
 def test_an_applied_plan_leaves_nothing_to_change(admin: AdminClient) -> None:
     assert str(topic_plan.plan(admin, load())) == "nothing to change"
-    alter(admin, names.OBJECTS, segment_bytes="1048576", max_compaction_lag_ms="90000000")
-    delete(admin, names.REJECTED)
+    alter(admin, TOPICS.objects, segment_bytes="1048576", max_compaction_lag_ms="90000000")
+    delete(admin, TOPICS.rejected)
 
     done = topic_plan.apply(admin, load())
 
-    assert AlterSetting(names.OBJECTS, "segment.bytes", "1048576", "33554432") in done.changes
-    assert [change.spec.name for change in done.changes if isinstance(change, CreateTopic)] == [names.REJECTED]
+    assert AlterSetting(TOPICS.objects, "segment.bytes", "1048576", "33554432") in done.changes
+    assert [change.spec.name for change in done.changes if isinstance(change, CreateTopic)] == [TOPICS.rejected]
     assert len(done.changes) == 2
     assert str(topic_plan.plan(admin, load())) == "nothing to change"
     # What topics.yaml does not name is the operator's.
-    resource = ConfigResource(ResourceType.TOPIC, names.OBJECTS)
+    resource = ConfigResource(ResourceType.TOPIC, TOPICS.objects)
     entries = admin.describe_configs([resource])[resource].result(30)
     assert entries["max.compaction.lag.ms"].value == "90000000"
 
@@ -155,17 +157,17 @@ def test_an_applied_plan_leaves_nothing_to_change(admin: AdminClient) -> None:
 @pytest.mark.kafka
 def test_kafka_unpacks_no_batch_to_pack_it_otherwise_in_topics_of_earlier_releases_either(admin: AdminClient) -> None:
     assert {spec.settings["compression.type"] for spec in load()} == {"producer"}
-    alter(admin, names.USAGE, compression_type="uncompressed")
+    alter(admin, TOPICS.usage, compression_type="uncompressed")
     done = topic_plan.apply(admin, load())
-    assert done.changes == (AlterSetting(names.USAGE, "compression.type", "uncompressed", "producer"),)
-    shown = ConfigResource(ResourceType.TOPIC, names.USAGE)
+    assert done.changes == (AlterSetting(TOPICS.usage, "compression.type", "uncompressed", "producer"),)
+    shown = ConfigResource(ResourceType.TOPIC, TOPICS.usage)
     assert admin.describe_configs([shown])[shown].result(30)["compression.type"].value == "producer"
 
 
 @pytest.mark.kafka
 def test_every_partition_has_a_leader_after_apply(admin: AdminClient) -> None:
-    more = [replace(spec, partitions=20) if spec.name == names.NOTIFICATIONS else spec for spec in load()]
-    assert topic_plan.apply(admin, more).changes == (AddPartitions(names.NOTIFICATIONS, 16, 20),)
+    more = [replace(spec, partitions=20) if spec.name == TOPICS.notifications else spec for spec in load()]
+    assert topic_plan.apply(admin, more).changes == (AddPartitions(TOPICS.notifications, 16, 20),)
     topics = admin.list_topics(timeout=30).topics
     for spec in more:
         assert sum(partition.leader >= 0 for partition in topics[spec.name].partitions.values()) == spec.partitions
@@ -173,20 +175,22 @@ def test_every_partition_has_a_leader_after_apply(admin: AdminClient) -> None:
 
 @pytest.mark.kafka
 def test_one_refusal_keeps_everything_as_it_is(admin: AdminClient) -> None:
-    alter(admin, names.REQUESTS, segment_bytes="1048576")
+    alter(admin, TOPICS.requests, segment_bytes="1048576")
     with pytest.raises(TopicsRefusedError, match="nothing was changed") as caught:
         topic_plan.apply(admin, load(partitions=4))
-    for name in names.CO_PARTITIONED:
+    for name in TOPICS.co_partitioned:
         assert f"{name}: partitions: 8 -> 4 is refused" in str(caught.value)
     plan = topic_plan.plan(admin, load())
-    assert plan.changes == (AlterSetting(names.REQUESTS, "segment.bytes", "1048576", "33554432"),)
+    assert plan.changes == (AlterSetting(TOPICS.requests, "segment.bytes", "1048576", "33554432"),)
 
 
 @pytest.mark.kafka
 def test_what_kafka_refuses_is_told_with_the_topic(admin: AdminClient) -> None:
-    delete(admin, names.REJECTED)
+    delete(admin, TOPICS.rejected)
     with pytest.raises(TopicsNotAppliedError, match=r"--replication .* as many brokers.*[Nn]othing"):
-        topic_plan.apply(admin, [replace(spec, replication_factor=2) for spec in load() if spec.name == names.REJECTED])
+        topic_plan.apply(
+            admin, [replace(spec, replication_factor=2) for spec in load() if spec.name == TOPICS.rejected]
+        )
 
 
 def test_a_kafka_that_is_not_there_is_told_within_the_limit() -> None:

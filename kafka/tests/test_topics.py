@@ -4,7 +4,9 @@ import pytest
 import yaml
 from coldnotify_kafka.errors import TopicsFileError
 from coldnotify_kafka.topics import TopicSpec, co_partitions, load
-from coldnotify_schemas import topics as names
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 TEXT = files("coldnotify_kafka").joinpath("topics.yaml").read_text()
 
@@ -23,39 +25,39 @@ def edited(topic: str, key: str, value: object) -> str:
 
 def test_every_topic_is_there_as_designed() -> None:
     specs = by_name(load())
-    assert {spec.name for spec in specs.values() if spec.co_partitioned} == set(names.CO_PARTITIONED)
-    assert {specs[name].partitions for name in names.CO_PARTITIONED} == {co_partitions()} == {8}
+    assert {spec.name for spec in specs.values() if spec.co_partitioned} == set(TOPICS.co_partitioned)
+    assert {specs[name].partitions for name in TOPICS.co_partitioned} == {co_partitions()} == {8}
     policies = {name: spec.settings["cleanup.policy"] for name, spec in specs.items()}
     compacted = {name for name, policy in policies.items() if policy == "compact"}
-    state = {names.REGISTRATIONS, names.SESSIONS, names.CHANNELS_STATE}
-    assert compacted == {names.OBJECTS, *state, names.TENANTS, names.VERDICTS, names.USAGE_STATE}
-    assert {name for name, policy in policies.items() if policy == "compact,delete"} == {names.USAGE_HISTORY}
+    state = {TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state}
+    assert compacted == {TOPICS.objects, *state, TOPICS.tenants, TOPICS.verdicts, TOPICS.usage_state}
+    assert {name for name, policy in policies.items() if policy == "compact,delete"} == {TOPICS.usage_history}
     day = 24 * 3600 * 1000
-    assert specs[names.OBJECTS].settings["min.compaction.lag.ms"] == str(day)
+    assert specs[TOPICS.objects].settings["min.compaction.lag.ms"] == str(day)
     retention = {name: specs[name].settings["retention.ms"] for name in policies if name not in compacted}
     assert retention == {
-        names.REQUESTS: str(day),
-        names.NOTIFICATIONS: str(day // 24),
-        names.REJECTED: str(7 * day),
-        names.CHANNELS_1H: str(day // 24),
-        names.CHANNELS_1D: str(day),
-        names.CHANNELS_30D: str(30 * day),
-        names.USAGE: str(2 * day),
-        names.USAGE_HISTORY: str(400 * day),
+        TOPICS.requests: str(day),
+        TOPICS.notifications: str(day // 24),
+        TOPICS.rejected: str(7 * day),
+        TOPICS.channels_1h: str(day // 24),
+        TOPICS.channels_1d: str(day),
+        TOPICS.channels_30d: str(30 * day),
+        TOPICS.usage: str(2 * day),
+        TOPICS.usage_history: str(400 * day),
     }
 
 
 def test_the_order_of_tenants_records_is_one_order() -> None:
     specs = by_name(load(partitions=3))
-    assert {specs[name].partitions for name in (names.TENANTS, names.VERDICTS, names.USAGE_HISTORY)} == {1}
-    assert specs[names.USAGE].partitions == specs[names.USAGE_STATE].partitions == 8
-    assert specs[names.USAGE].settings["message.timestamp.type"] == "LogAppendTime"
+    assert {specs[name].partitions for name in (TOPICS.tenants, TOPICS.verdicts, TOPICS.usage_history)} == {1}
+    assert specs[TOPICS.usage].partitions == specs[TOPICS.usage_state].partitions == 8
+    assert specs[TOPICS.usage].settings["message.timestamp.type"] == "LogAppendTime"
 
 
 def test_partitions_can_be_given() -> None:
     specs = by_name(load(partitions=3))
-    assert {specs[name].partitions for name in names.CO_PARTITIONED} == {3}
-    assert specs[names.NOTIFICATIONS].partitions == 16
+    assert {specs[name].partitions for name in TOPICS.co_partitioned} == {3}
+    assert specs[TOPICS.notifications].partitions == 16
     with pytest.raises(TopicsFileError, match="partitions: must be a whole number of at least 1, not 0"):
         load(partitions=0)
 
@@ -71,16 +73,16 @@ def test_with_three_replicas_two_must_have_a_record() -> None:
 @pytest.mark.parametrize(
     ("topic", "key", "value", "words"),
     [
-        (names.OBJECTS, "segment.byte", 1, "segment.byte: is no setting"),
-        (names.OBJECTS, "segment.bytes", [1], r"segment.bytes: must be a number.*not \[1\]"),
-        (names.OBJECTS, "cleanup.policy", "keep", "cleanup.policy: must be compact or delete"),
-        (names.OBJECTS, "co_partitioned", False, "co_partitioned: must be true"),
-        (names.REJECTED, "co_partitioned", True, "co_partitioned: must be false"),
-        (names.OBJECTS, "partitions", 4, "partitions: a co-partitioned topic"),
-        (names.REJECTED, "partitions", "many", "partitions: must be a whole number of at least 1, not 'many'"),
-        (names.REJECTED, "partitions", True, "partitions: must be a whole number"),
-        (names.REJECTED, "color", "red", "color: is not known here"),
-        (names.REJECTED, "settings", 7, "settings: must be a mapping"),
+        (TOPICS.objects, "segment.byte", 1, "segment.byte: is no setting"),
+        (TOPICS.objects, "segment.bytes", [1], r"segment.bytes: must be a number.*not \[1\]"),
+        (TOPICS.objects, "cleanup.policy", "keep", "cleanup.policy: must be compact or delete"),
+        (TOPICS.objects, "co_partitioned", False, "co_partitioned: must be true"),
+        (TOPICS.rejected, "co_partitioned", True, "co_partitioned: must be false"),
+        (TOPICS.objects, "partitions", 4, "partitions: a co-partitioned topic"),
+        (TOPICS.rejected, "partitions", "many", "partitions: must be a whole number of at least 1, not 'many'"),
+        (TOPICS.rejected, "partitions", True, "partitions: must be a whole number"),
+        (TOPICS.rejected, "color", "red", "color: is not known here"),
+        (TOPICS.rejected, "settings", 7, "settings: must be a mapping"),
     ],
 )
 def test_a_mistake_is_told_with_topic_and_key(topic: str, key: str, value: object, words: str) -> None:
@@ -90,11 +92,11 @@ def test_a_mistake_is_told_with_topic_and_key(topic: str, key: str, value: objec
 
 def test_a_topic_too_many_or_too_few_is_told() -> None:
     document = yaml.safe_load(TEXT)
-    document["topics"]["coldnotify.other"] = document["topics"].pop(names.REJECTED)
+    document["topics"]["coldnotify.other"] = document["topics"].pop(TOPICS.rejected)
     with pytest.raises(TopicsFileError, match=r"coldnotify\.other: is no topic of ColdNotify's"):
         load(text=yaml.safe_dump(document))
     del document["topics"]["coldnotify.other"]
-    with pytest.raises(TopicsFileError, match=rf"{names.REJECTED} is missing"):
+    with pytest.raises(TopicsFileError, match=rf"{TOPICS.rejected} is missing"):
         load(text=yaml.safe_dump(document))
 
 

@@ -20,12 +20,14 @@ from coldnotify.flow.flow_limit import FlowLimit
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Hello, Publish
 from confluent_kafka import Producer
 
 from coldnotify_loadtest.loaders import Loaders
 from coldnotify_loadtest.population import Population
+
+TOPICS = TopicNames()
 
 BIN_S = 0.1
 QUEUE_MAX = 100_000
@@ -171,7 +173,7 @@ def _by_kafka(ask: Ask) -> Asked:
             "queue.buffering.max.messages": ask.queue_max,
         }
     )
-    producer.list_topics(OBJECTS, timeout=_ANSWER_S)
+    producer.list_topics(TOPICS.objects, timeout=_ANSWER_S)
     population, group = ask.population, ask.population.group(ask.block)
     partition = partition_of(population.domain, group, ask.partitions)
     keys = [f"{population.domain}/{group}/{name}".encode() for name in population.objects(ask.block)]
@@ -199,7 +201,7 @@ def _by_kafka(ask: Ask) -> Asked:
         value = _value(stamp)
         asked.sent += 1
         try:
-            producer.produce(OBJECTS, value, keys[asked.sent % len(keys)], partition, on_delivery=begin(now_s))
+            producer.produce(TOPICS.objects, value, keys[asked.sent % len(keys)], partition, on_delivery=begin(now_s))
         except BufferError:
             limit.failed()
             asked.refused += 1

@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 from coldnotify_schemas.descriptions import encode_description_record
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaError, Message, Producer
 
 from coldnotify_loadtest.described import Described
 from coldnotify_loadtest.devices import bare, mqtt, nats, redis
 from coldnotify_loadtest.population import Population
+
+TOPICS = TopicNames()
 
 _QUEUE_MAX = 1_000_000
 _FLUSH_S = 60.0
@@ -72,7 +74,7 @@ class KafkaSender:
             }
         )
         # Not on the first publish's account.
-        self._producer.list_topics(OBJECTS, timeout=_FLUSH_S)
+        self._producer.list_topics(TOPICS.objects, timeout=_FLUSH_S)
 
     def send(self, block: int, number: int, stamp_ns: int) -> None:
         """See Sender."""
@@ -82,7 +84,7 @@ class KafkaSender:
             key = f"{population.domain}/{group}/{population.object(block, number)}".encode()
             where = self._where[block, number] = key, partition_of(population.domain, group, self._target.partitions)
         value = b'{"version":%d,"payload":%d}' % (stamp_ns, stamp_ns)
-        self._producer.produce(OBJECTS, value, *where, on_delivery=self._on_delivery)
+        self._producer.produce(TOPICS.objects, value, *where, on_delivery=self._on_delivery)
 
     def poll(self) -> None:
         """See Sender."""
@@ -128,7 +130,7 @@ class DescriptionSender(KafkaSender):
                 self._stamps[offset] = stamp_ns
 
         partition = partition_of(population.domain, group, self._target.partitions)
-        self._producer.produce(OBJECTS, value, key, partition, on_delivery=on_delivery)
+        self._producer.produce(TOPICS.objects, value, key, partition, on_delivery=on_delivery)
 
     def take_stamps(self) -> dict[int, int]:
         """Since the last call: when what stands at an offset was written; of one partition, if all is in one."""

@@ -22,7 +22,7 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.byte_code import keeping_byte_code
 from coldnotify_testkit.users_kafka import ConfigWithUsers
 from confluent_kafka import Producer
@@ -32,6 +32,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from coldnotify_loadtest.devices import nats
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.senders import Target
+
+TOPICS = TopicNames()
 
 HOST = "127.0.0.1"
 READY_S = 120.0
@@ -287,7 +289,7 @@ class ColdNotify(Server):
         for version in itertools.count(1):
             if time.monotonic() > until_s:
                 break
-            producer.produce(OBJECTS, b'{"version":%d}' % version, *places[version % len(places)])
+            producer.produce(TOPICS.objects, b'{"version":%d}' % version, *places[version % len(places)])
             producer.poll(_WARM_UP_EVERY_S)
         if producer.flush(READY_S):
             raise ServerError("Kafka does not take what is to warm it up")

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.interests import check_attributes
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import HIGH_VALUE, PRIORITY_HEADER, priority_header
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 from coldnotify_schemas.records import MOVED_HEADER, VERSION_MAX, InvalidRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.whole_numbers import whole_number
 
 ID_HEADER = "id"
@@ -32,17 +32,12 @@ class Retention(Enum):
     DAY = "1d"
     MONTH = "30d"
 
-    @property
-    def topic(self) -> str:
-        """Its topic."""
-        return _TOPICS[self]
+    def topic(self, topics: TopicNames) -> str:
+        """The topic that holds these channels."""
+        return topics.channels[_PLACES[self]]
 
 
-_TOPICS = {
-    Retention.HOUR: topics.CHANNELS_1H,
-    Retention.DAY: topics.CHANNELS_1D,
-    Retention.MONTH: topics.CHANNELS_30D,
-}
+_PLACES = {retention: place for place, retention in enumerate(Retention)}
 
 
 @dataclass(frozen=True, slots=True)

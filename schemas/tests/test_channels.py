@@ -1,7 +1,6 @@
 """Channels' records: retentions as an operator says them, headers as publishers write them."""
 
 import pytest
-from coldnotify_schemas import topics
 from coldnotify_schemas.channels import (
     NO_HEADERS,
     MessageHeaders,
@@ -14,11 +13,14 @@ from coldnotify_schemas.channels import (
 from coldnotify_schemas.interests import by_channel, by_name, by_query, channel_of, digest_of
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 
 def test_retentions_are_the_domains() -> None:
     retentions = parse_retentions("animal.observer=30d, lamps=1h")
-    assert retentions.of("animal.observer").topic == topics.CHANNELS_30D
+    assert retentions.of("animal.observer").topic(TOPICS) == TOPICS.channels_30d
     assert retentions.of("lamps") is Retention.HOUR
     assert retentions.of("any.other") is Retention.DAY
     assert retentions.used == [Retention.HOUR, Retention.DAY, Retention.MONTH]

@@ -23,11 +23,13 @@ from coldnotify_schemas.channels import (
 from coldnotify_schemas.priority import PRIORITY_HEADER
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_schemas.topics import CHANNELS_1D, CHANNELS_STATE
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.kafka import Headers
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+TOPICS = TopicNames()
 
 CHANNELS = ["tasks", "news", "log"]
 ATTRIBUTES = ["camera", "solar"]
@@ -119,7 +121,7 @@ class Chatting:
             return Since(kind, self.world.clock.now_ms - self.random.choice([-500, 0, 300, 3000, 30_000]))
         if kind == "position":
             partition = GROUPS.index(client.identity.group)
-            end = self.world.kafka.log(CHANNELS_1D, partition).end
+            end = self.world.kafka.log(TOPICS.channels_1d, partition).end
             if not end:
                 return Since("oldest")
             return Since(kind, self.random.randint(max(0, end - 20), end - 1), self.world.messages.epoch)
@@ -255,7 +257,7 @@ class Chatting:
     def trim(self) -> None:
         """Retention takes what is old, and what is not so old."""
         partition = self._partition()
-        log = self.world.kafka.log(CHANNELS_1D, partition)
+        log = self.world.kafka.log(TOPICS.channels_1d, partition)
         if self.random.random() < 0.3:
             self.world.trim(partition, log.end)
         elif log.entries:
@@ -263,16 +265,18 @@ class Chatting:
 
     def leave_out(self) -> None:
         """Offsets of transactions that were aborted."""
-        self.world.kafka.log(CHANNELS_1D, self._partition()).end += self._gap or self.random.choice([1, 998, 9_990])
+        self.world.kafka.log(TOPICS.channels_1d, self._partition()).end += self._gap or self.random.choice(
+            [1, 998, 9_990]
+        )
 
     def open_transaction(self) -> None:
         """Somebody holds one open: what comes behind it is read by nobody meanwhile."""
-        self.world.open_transaction(self._partition(), self.random.choice([0.3, 2.0, 12.0]), CHANNELS_1D)
+        self.world.open_transaction(self._partition(), self.random.choice([0.3, 2.0, 12.0]), TOPICS.channels_1d)
 
     def lose_log(self) -> None:
         """The topic is made anew."""
-        self.world.lose_topic(CHANNELS_1D)
+        self.world.lose_topic(TOPICS.channels_1d)
 
     def lose_state(self) -> None:
         """What owners know of logs is lost."""
-        self.world.lose_topic(CHANNELS_STATE)
+        self.world.lose_topic(TOPICS.channels_state)

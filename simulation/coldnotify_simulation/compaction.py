@@ -1,14 +1,16 @@
 """Compaction of the simulated topics, long after the last stale record: what is not repaired yet, it spares."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, merged_state, state_order
 from coldnotify_simulation.promises import group_partition
 from coldnotify_simulation.sets import Groups, groups_of
 from coldnotify_simulation.truth import UNKNOWN, Truth, Version
+
+TOPICS = TopicNames()
 
 _CLAIMS = GENERATION_KEY.encode()
 _DESCRIBES = KEY_PREFIX.encode()
@@ -17,7 +19,7 @@ _DESCRIBES = KEY_PREFIX.encode()
 def compact_state(kafka: Kafka, *, at_rest: bool) -> None:
     """The topics of state. `at_rest`: all has been repaired, and nothing is spared."""
     for partition in range(PARTITIONS):
-        for topic in (topics.REGISTRATIONS, topics.SESSIONS):
+        for topic in (TOPICS.registrations, TOPICS.sessions):
             log = kafka.log(topic, partition)
             winners = merged_state(log)
             last = {entry.key: entry.value for entry in log.entries}
@@ -33,7 +35,7 @@ def compact_objects(kafka: Kafka, truth: Truth, groups: Groups, epoch: int, *, a
     """The objects topic, of this epoch; likewise."""
     owed = {key: thing.newest[-1][1] for key, thing in truth.things.items() if thing.newest}
     for partition in range(PARTITIONS):
-        log = kafka.log(topics.OBJECTS, partition)
+        log = kafka.log(TOPICS.objects, partition)
         if at_rest:
             log.compact()
             continue

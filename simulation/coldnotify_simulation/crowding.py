@@ -9,16 +9,18 @@ from random import Random
 
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax
-from coldnotify_schemas import topics
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.internal_pb2 import Open, Request
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Query
 
 from coldnotify_simulation.describing import QUERIES
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS
 from coldnotify_simulation.world import GROUPS, World
+
+TOPICS = TopicNames()
 
 _SHARE = 0.4
 """Of schedules that have strangers."""
@@ -64,7 +66,7 @@ class Crowding:
             group=group, client=f"c{self._number}", open=opened,
         )  # fmt: skip
         self.world.trace("stranger", "registers", len(texts), "queries in", partition)
-        self.world.kafka.append(topics.REQUESTS, partition, self.world.clock.now_ms, b"", request.SerializeToString())
+        self.world.kafka.append(TOPICS.requests, partition, self.world.clock.now_ms, b"", request.SerializeToString())
 
     def end(self) -> None:
         """Nobody comes any more."""

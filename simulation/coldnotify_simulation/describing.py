@@ -9,13 +9,15 @@ from random import Random
 from unittest.mock import patch
 
 from coldnotify_matcher.engine import paging
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
+
+TOPICS = TopicNames()
 
 QUERIES = [
     "Room = 1",
@@ -154,7 +156,7 @@ class Describing:
         value = self.random.choice([None, b"nonsense", b'{"description":{"":1}}', b'{"description":{"a":[]}}'])
         self.world.trace("publisher", "describes", key, "as", value)
         at = partition_of(domain, group, PARTITIONS)
-        self.world.kafka.append(topics.OBJECTS, at, self.world.clock.now_ms, f"{KEY_PREFIX}{key}".encode(), value)
+        self.world.kafka.append(TOPICS.objects, at, self.world.clock.now_ms, f"{KEY_PREFIX}{key}".encode(), value)
 
     def delete(self) -> None:
         """It is there no more, until it is published again."""

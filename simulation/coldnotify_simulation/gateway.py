@@ -7,12 +7,14 @@ from random import Random
 from coldnotify_gateway.core import Finish, Limits, Output, Overtake, Produce, Send, SendAll, SendUrgent
 from coldnotify_gateway.core import Gateway as Core
 from coldnotify_gateway.inbox_records import Unreadable, parse_inbox
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
 from coldnotify_simulation.link import Link
 from coldnotify_simulation.trace import Trace
+
+TOPICS = TopicNames()
 
 _TICK_S = 0.5
 _REQUEST_TIMEOUT_S = 5.0
@@ -61,9 +63,9 @@ class Gateway(Process):
         self._queues = {partition: deque() for partition in range(PARTITIONS)}
         self._writing.clear()
         self._reading = False
-        self._read = self.kafka.log(topics.NOTIFICATIONS, inbox).end
-        self._inbox_id = self.kafka.topics[topics.NOTIFICATIONS].id
-        self._requests_id = self.kafka.topics[topics.REQUESTS].id
+        self._read = self.kafka.log(TOPICS.notifications, inbox).end
+        self._inbox_id = self.kafka.topics[TOPICS.notifications].id
+        self._requests_id = self.kafka.topics[TOPICS.requests].id
         self.later(_TICK_S, self._tick)
 
     def kill(self) -> None:
@@ -89,8 +91,8 @@ class Gateway(Process):
         self.later(_TICK_S, self._tick)
         self.do(self.core.on_tick(self.clock.now_s))
         topics_now = self.kafka.topics
-        changed = topics_now[topics.NOTIFICATIONS].id != self._inbox_id
-        changed |= topics_now[topics.REQUESTS].id != self._requests_id
+        changed = topics_now[TOPICS.notifications].id != self._inbox_id
+        changed |= topics_now[TOPICS.requests].id != self._requests_id
         if changed and self.random.random() < 0.2:  # it looks every few seconds
             self._begin_anew("a topic was recreated")
             return
@@ -170,7 +172,7 @@ class Gateway(Process):
             fails = self.requests_fail and self.random.random() < self.requests_fail
             if not fails or self.random.random() < 0.5:
                 value = produce.request.SerializeToString()
-                self.kafka.append(topics.REQUESTS, partition, self.clock.now_ms + self.ahead_ms, produce.key, value)
+                self.kafka.append(TOPICS.requests, partition, self.clock.now_ms + self.ahead_ms, produce.key, value)
             if fails:
                 self.trace(self.name, "a request fails:", produce.request.WhichOneof("body"))
                 self.core.on_delivery_failed(produce, self.clock.now_s)
@@ -182,7 +184,7 @@ class Gateway(Process):
         if (
             not self._reading
             and not self.inbox_held
-            and self._read != self.kafka.log(topics.NOTIFICATIONS, self.core.inbox).end
+            and self._read != self.kafka.log(TOPICS.notifications, self.core.inbox).end
         ):
             self._reading = True
             self.later(self.random.uniform(0.0005, self.late), self._read_inbox)
@@ -191,7 +193,7 @@ class Gateway(Process):
         self._reading = False
         if self.inbox_held:
             return
-        log = self.kafka.log(topics.NOTIFICATIONS, self.core.inbox)
+        log = self.kafka.log(TOPICS.notifications, self.core.inbox)
         if not log.start <= self._read <= log.end:
             self.trace(self.name, "reads its inbox from the end again")
             self._read = log.end

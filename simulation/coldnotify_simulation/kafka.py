@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, GENERATION_KEY
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import EPOCH_MARK
+
+TOPICS = TopicNames()
 
 PARTITIONS = 2
 """Of the co-partitioned topics: one for each group, so that a record can be misplaced."""
@@ -135,14 +137,14 @@ class Topic:
 
 
 SIZES = {
-    topics.OBJECTS: PARTITIONS,
-    topics.REQUESTS: PARTITIONS,
-    topics.REGISTRATIONS: PARTITIONS,
-    topics.SESSIONS: PARTITIONS,
-    topics.NOTIFICATIONS: INBOXES,
-    topics.REJECTED: 1,
-    topics.CHANNELS_1D: PARTITIONS,
-    topics.CHANNELS_STATE: PARTITIONS,
+    TOPICS.objects: PARTITIONS,
+    TOPICS.requests: PARTITIONS,
+    TOPICS.registrations: PARTITIONS,
+    TOPICS.sessions: PARTITIONS,
+    TOPICS.notifications: INBOXES,
+    TOPICS.rejected: 1,
+    TOPICS.channels_1d: PARTITIONS,
+    TOPICS.channels_state: PARTITIONS,
 }
 """Of channels those that all domains have if nobody says anything else: one log."""
 

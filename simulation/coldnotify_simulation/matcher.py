@@ -15,9 +15,9 @@ from coldnotify_common.clocks import Clocks
 from coldnotify_matcher.engine.retention_rules import Retention
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
-from coldnotify_matcher.run_topics import TOPICS, ChannelsLog, Cluster
-from coldnotify_schemas import topics
+from coldnotify_matcher.run_topics import ChannelsLog, Cluster, topics_of
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import (
@@ -43,6 +43,9 @@ from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
 from coldnotify_simulation.matcher_readers import MatcherReaders
 from coldnotify_simulation.poison import POISON_REFUSED, Job, Planted
 from coldnotify_simulation.trace import Trace
+
+TOPICS = TopicNames()
+JOB_TOPICS = topics_of(TOPICS)
 
 _TICK_S = TICK_S + 0.001
 """A step that comes so long after the last tick ticks."""
@@ -218,16 +221,16 @@ class Shell:
         return self.matcher.alive and not self.matcher.stopped and self.matcher.run is self
 
     def _describe(self) -> Cluster:
-        objects, requests = self.kafka.topics[topics.OBJECTS].id, self.kafka.topics[topics.REQUESTS].id
+        objects, requests = self.kafka.topics[TOPICS.objects].id, self.kafka.topics[TOPICS.requests].id
         epoch = epoch_of(objects, PARTITIONS, self.matcher.epoch_counter)
-        of_state = (*TOPICS.state, topics.CHANNELS_STATE) if self.matcher.channels else TOPICS.state
+        of_state = (*JOB_TOPICS.state, TOPICS.channels_state) if self.matcher.channels else JOB_TOPICS.state
         state = tuple(self.kafka.topics[topic].id for topic in of_state)
         logs = tuple(self._describe_logs()) if self.matcher.channels else ()
         return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state, logs)
 
     def _describe_logs(self) -> Iterator[ChannelsLog]:
         for retention in self.matcher.rules.retentions.used:
-            id_ = self.kafka.topics[retention.topic].id
+            id_ = self.kafka.topics[retention.topic(TOPICS)].id
             epoch = channels_epoch_of(id_, PARTITIONS, self.matcher.epoch_counter, retention)
             yield ChannelsLog(retention, id_, epoch)
 
@@ -241,14 +244,14 @@ class Shell:
         if self._describe() != self.cluster:
             self.matcher.later(0.0, lambda: self.matcher.failed(self, "a topic was recreated"))
             return
-        requests, table = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
-        start, _ = self.kafka.committed_offset(topics.REQUESTS, partition)
-        committed, mark = self.kafka.committed_offset(topics.OBJECTS, partition)
+        requests, table = self.kafka.log(TOPICS.requests, partition), self.kafka.log(TOPICS.objects, partition)
+        start, _ = self.kafka.committed_offset(TOPICS.requests, partition)
+        committed, mark = self.kafka.committed_offset(TOPICS.objects, partition)
         takeover = Takeover(
             requests_start=start if requests.start <= start <= requests.end else requests.start,
             requests_committed=start >= 0,
             table_committed=committed if 0 <= committed <= table.end else None,
-            table_in_epoch=mark == self.cluster.marks[topics.OBJECTS],
+            table_in_epoch=mark == self.cluster.marks[TOPICS.objects],
             logs_committed=self._logs_committed(partition),
         )
         self._readers.assign(partition, takeover.requests_start)

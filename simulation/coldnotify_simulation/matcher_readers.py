@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
-from coldnotify_matcher.record_headers import headers_of
-from coldnotify_schemas import topics
+from coldnotify_matcher.record_headers import HeadersReader
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import (
     Began,
     Block,
@@ -23,6 +23,9 @@ from coldnotify_streams.core.events import (
 from coldnotify_streams.core.job import Topics
 
 from coldnotify_simulation.kafka import Kafka, PartitionLog
+
+TOPICS = TopicNames()
+headers_of = HeadersReader(TOPICS)
 
 _FOLLOWED_RECORDS_MAX = 20
 _BLOCK_RECORDS = (1, 3, 10)
@@ -61,8 +64,8 @@ class MatcherReaders:
 
     def assign(self, number: int, requests_start: int) -> None:
         """Its requests will be read from there, but not before `serve`."""
-        where = topics.REQUESTS, number
-        self._topic_ids[where] = self._kafka.topics[topics.REQUESTS].id
+        where = TOPICS.requests, number
+        self._topic_ids[where] = self._kafka.topics[TOPICS.requests].id
         self._read[where] = requests_start
         self._serving.discard(number)
 
@@ -124,7 +127,7 @@ class MatcherReaders:
         """Its requests are read."""
         self._serving.add(number)
         if from_beginning:
-            self._read[topics.REQUESTS, number] = 0
+            self._read[TOPICS.requests, number] = 0
 
     def pause(self, number: int) -> None:
         """Its requests are not read."""
@@ -133,7 +136,7 @@ class MatcherReaders:
     def rewind(self, number: int, offset: int) -> None:
         """Its requests will be read from there, but not before `serve`."""
         self._serving.discard(number)
-        self._read[topics.REQUESTS, number] = offset
+        self._read[TOPICS.requests, number] = offset
 
     def release(self, number: int) -> None:
         """It is given up."""
@@ -158,14 +161,14 @@ class MatcherReaders:
 
     def reads(self, number: int) -> bool:
         """Whether anything of this partition is read."""
-        return number in self._reading or (topics.OBJECTS, number) in self._follows
+        return number in self._reading or (TOPICS.objects, number) in self._follows
 
     def is_behind(self, *, follows: bool) -> bool:
         """Whether there is more than was read. `follows`: of what the standby reads, too."""
         log, reading = self._kafka.log, self._reading - self._held_back
         if any(self._read[w] < log(*w).stable_end for n in reading for w in self._followed_live(n)):
             return True
-        if any(self._read[w] < log(*w).end for n in self._serving for w in [(topics.REQUESTS, n)]):
+        if any(self._read[w] < log(*w).end for n in self._serving for w in [(TOPICS.requests, n)]):
             return True
         if not follows:
             return False
@@ -181,7 +184,7 @@ class MatcherReaders:
                         yield Records(records)
                     yield from (event for event in taken if not isinstance(event, Records))
             for number in sorted(self._serving):
-                if (event := self._take_requests((topics.REQUESTS, number), requests_max)) is not None:
+                if (event := self._take_requests((TOPICS.requests, number), requests_max)) is not None:
                     yield event
         except OSError as error:
             yield Failed(error)

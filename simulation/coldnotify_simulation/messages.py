@@ -18,12 +18,14 @@ from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import InvalidRecord
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka
 from coldnotify_simulation.promises import Broken, group_partition
+
+TOPICS = TopicNames()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ class Messages:
         one.attributes = attributes
         # The callback that runs just then is called once more.
         one.position = min(one.position, one.before_last)
-        one.lenient_to = self._kafka.log(CHANNELS_1D, group_partition(client.identity.group)).end - 1
+        one.lenient_to = self._kafka.log(TOPICS.channels_1d, group_partition(client.identity.group)).end - 1
 
     def subscribes(self, client: Client, name: str, attributes: frozenset[str], since: Since) -> None:
         """Its application subscribes, or says again that it does."""
@@ -335,7 +337,7 @@ class Messages:
         known = said.reason in (MissedReason.EXPIRED, MissedReason.RETENTION)
         if said.reason is MissedReason.UNREADABLE:
             # Whosever it was, nobody can know. Of a log that is no more, nobody knows what could not be read.
-            unreadable = self._kafka.log(CHANNELS_1D, partition).unreadable
+            unreadable = self._kafka.log(TOPICS.channels_1d, partition).unreadable
             known = log is not self.log or any(after < offset < said.before for offset in unreadable)
         if not known:
             raise Broken(f"P8: {who} was told {what}, and nothing was")
@@ -418,7 +420,7 @@ class Messages:
         if (client.key, name) in self._ended:
             return
         since, partition = one.since, group_partition(client.identity.group)
-        log = self._kafka.log(CHANNELS_1D, partition)
+        log = self._kafka.log(TOPICS.channels_1d, partition)
         if since.kind == "oldest" and begin >= max(log.start, 0) and begin >= self.log.starts[partition]:
             raise Broken(f"P8: {client.name} begins with {name!r} behind {begin}, the oldest is at {log.start}")
         if since.is_position and begin != since.at and since.epoch == self.epoch:
@@ -429,7 +431,7 @@ class Messages:
     def on_caught_up(self, client: Client, since_s: float, losses: int) -> None:
         """A wake began at `since_s`, when so many logs had been lost."""
         parked = () if client.driver is None else client.driver.status(self._clock.now_s).parked
-        end = self._kafka.log(CHANNELS_1D, group_partition(client.identity.group)).end
+        end = self._kafka.log(TOPICS.channels_1d, group_partition(client.identity.group)).end
         for name, one in self._of.get(client.key, {}).items():
             if losses != self.losses or name in parked:
                 continue
@@ -475,7 +477,7 @@ class Messages:
                     words = f"was not told {lacking} of {name!r}: it knows all to {one.position}"
                     found.append(f"P8: {client.name} {words}")
         for partition in range(PARTITIONS):
-            entries = self._kafka.log(CHANNELS_1D, partition).entries
+            entries = self._kafka.log(TOPICS.channels_1d, partition).entries
             strays = [(entry.offset, self._stray(partition, entry)) for entry in entries]
             found += [f"P8: {partition}@{offset} was not moved to {place}" for offset, place in strays if place]
         return found

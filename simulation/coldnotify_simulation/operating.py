@@ -5,11 +5,13 @@ It is drawn from a lot of its own, and at times of its own: the rest of the sche
 
 from random import Random
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Disconnect, Forget, Request
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+TOPICS = TopicNames()
 
 _SHARE = 0.4
 """Of schedules in which an operator does anything."""
@@ -48,7 +50,7 @@ class Operating:
         if forget:
             self.world.forgotten.add(client.key)
         partition, now_ms = GROUPS.index(client.identity.group), self.world.clock.now_ms
-        self.world.kafka.append(topics.REQUESTS, partition, now_ms, client.key.encode(), request.SerializeToString())
+        self.world.kafka.append(TOPICS.requests, partition, now_ms, client.key.encode(), request.SerializeToString())
 
     def end(self) -> None:
         """Nobody does anything any more."""

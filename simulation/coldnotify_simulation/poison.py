@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import Outputs
+
+TOPICS = TopicNames()
 
 POISON_RAISES, POISON_STEP, POISON_REFUSED = POISONS = "poison-raises", "poison-step", "poison-refused"
 """As a request's client: handling it raises; the step that it is in cannot be taken; Kafka takes a record not."""
@@ -29,7 +32,7 @@ class PoisonedPartition(Partition):
             if request.client == POISON_RAISES:
                 if handled := self._handle(before, now_ms):
                     return handled + poisoned
-                self.engine.at = topics.REQUESTS, offset
+                self.engine.at = TOPICS.requests, offset
                 raise Planted
             if request.client not in POISONS:
                 before.append((offset, request))
@@ -49,7 +52,7 @@ class PoisonedPartition(Partition):
             raise Planted
         outputs = super().take_step(now_ms)
         if self._poisoned:
-            refused = Write(topics.SESSIONS, self.number, POISON_REFUSED.encode(), b"")
+            refused = Write(TOPICS.sessions, self.number, POISON_REFUSED.encode(), b"")
             return outputs._replace(state=[*outputs.state, refused])
         return outputs
 

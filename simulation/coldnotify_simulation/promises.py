@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterable
 
 from coldnotify._core.document import Document
 from coldnotify._core.slot import Job
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from msgspec.json import decode
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_state, state_order
 from coldnotify_simulation.truth import UNKNOWN, Truth, Version, merged
+
+TOPICS = TopicNames()
 
 OFFLINE_RECORDS_MAX = 8
 """Of registrations and sessions, for one client from its leaving to its coming back: its end is stored, and each
@@ -197,7 +199,7 @@ class Promises:
         """It is gone: what is written for it is counted."""
         self._offline_records[client] = 0
         partition = group_partition(client.split("/")[1])
-        self._asked_until[client] = self._kafka.log(topics.REQUESTS, partition).end
+        self._asked_until[client] = self._kafka.log(TOPICS.requests, partition).end
         self._answered = {place: applied for place, applied in self._answered.items() if place[0] != client}
 
     def on_online(self, client: str) -> None:
@@ -230,8 +232,8 @@ class Promises:
         newest: dict[str, Version] = {}
         registered: dict[str, list[str]] = {}
         for partition in range(PARTITIONS):
-            newest |= merged(partition, self._kafka.log(topics.OBJECTS, partition), self._truth.removals_read.epoch)
-            for key, value in merged_state(self._kafka.log(topics.REGISTRATIONS, partition)).items():
+            newest |= merged(partition, self._kafka.log(TOPICS.objects, partition), self._truth.removals_read.epoch)
+            for key, value in merged_state(self._kafka.log(TOPICS.registrations, partition)).items():
                 record = decode(value, type=RegistrationsRecord)
                 registered.setdefault(key.rpartition("/")[0], []).extend(record.objects)
         for key, thing in self._truth.things.items():

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.tuning import Bounds
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Request
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, GenerationRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Register
 from coldnotify_streams.core.run import Limits
 
@@ -32,18 +32,20 @@ from coldnotify_simulation.sleeping import Sleeping
 from coldnotify_simulation.syncing import Syncing
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 
+TOPICS = TopicNames()
+
 ROUGH_S = 40.0
 """How long publishes and faults go on, in virtual time."""
 _NEVER = float("inf")
 _UNREADABLE = 0.25
 """In how many schedules bytes are written that no reader can read."""
 _READ_BY_MATCHERS = (
-    topics.OBJECTS,
-    topics.REQUESTS,
-    topics.REGISTRATIONS,
-    topics.SESSIONS,
-    topics.CHANNELS_1D,
-    topics.CHANNELS_STATE,
+    TOPICS.objects,
+    TOPICS.requests,
+    TOPICS.registrations,
+    TOPICS.sessions,
+    TOPICS.channels_1d,
+    TOPICS.channels_state,
 )
 
 
@@ -268,7 +270,7 @@ class Schedule:
         )  # fmt: skip
         request.MergeFrom(wrong)
         self.world.trace("stranger", "requests", wrong.WhichOneof("body"))
-        self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
+        self.world.kafka.append(TOPICS.requests, number, self.world.clock.now_ms, b"", request.SerializeToString())
 
     def _poison(self) -> None:
         """A request that makes its handler raise, or its step, or that leads to a record that Kafka does not take."""
@@ -280,7 +282,7 @@ class Schedule:
             format=1, gateway=gateway.id, inbox=gateway.inbox, session=2**32 - 1,
             domain=DOMAIN, group=GROUPS[number], client=client, open=Open(ask=1),
         )  # fmt: skip
-        self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
+        self.world.kafka.append(TOPICS.requests, number, self.world.clock.now_ms, b"", request.SerializeToString())
 
     def _write_unreadable(self) -> None:
         """Somebody writes bytes that Kafka takes, and that no reader can read."""
@@ -304,13 +306,13 @@ class Schedule:
         )
         self.world.trace("stranger", "tells a gateway of generation", inbox.generation)
         self.world.kafka.append(
-            topics.NOTIFICATIONS, gateway.inbox, self.world.clock.now_ms, None, inbox.SerializeToString()
+            TOPICS.notifications, gateway.inbox, self.world.clock.now_ms, None, inbox.SerializeToString()
         )
 
     def _claim(self) -> None:
         """Somebody who may write state claims a partition as another matcher would, and serves nobody."""
         number = self.random.randrange(len(GROUPS))
-        claims = [e.value for e in self.world.kafka.log(topics.SESSIONS, number).entries if e.key == CLAIMS and e.value]
+        claims = [e.value for e in self.world.kafka.log(TOPICS.sessions, number).entries if e.key == CLAIMS and e.value]
         if not claims:
             return
         last = msgspec.json.decode(claims[-1], type=GenerationRecord)
@@ -318,7 +320,7 @@ class Schedule:
         forged = msgspec.structs.replace(last, generation=generation, owner="stranger")
         self.world.trace("stranger", "claims", number, "generation", generation)
         value = msgspec.json.encode(forged)
-        self.world.kafka.append(topics.SESSIONS, number, self.world.clock.now_ms, CLAIMS, value)
+        self.world.kafka.append(TOPICS.sessions, number, self.world.clock.now_ms, CLAIMS, value)
 
     # ---- clients
 
@@ -543,18 +545,18 @@ class Schedule:
         """Retention takes what a gateway that is behind has not read."""
         for gateway in self.world.gateways:
             if gateway.alive:
-                self.world.kafka.log(topics.NOTIFICATIONS, gateway.core.inbox).expire()
+                self.world.kafka.log(TOPICS.notifications, gateway.core.inbox).expire()
 
     def _lose_topic(self) -> None:
-        self.world.lose_topic(self.random.choice([topics.OBJECTS, topics.REQUESTS]))
+        self.world.lose_topic(self.random.choice([TOPICS.objects, TOPICS.requests]))
 
     def _lose_state(self) -> None:
-        names = [topics.REGISTRATIONS, topics.SESSIONS, topics.SESSIONS, topics.NOTIFICATIONS]
+        names = [TOPICS.registrations, TOPICS.sessions, TOPICS.sessions, TOPICS.notifications]
         self.world.lose_topic(self.random.choice(names))
 
     def _truncate(self) -> None:
         partition = self.random.randrange(len(GROUPS))
-        end = self.world.kafka.log(topics.OBJECTS, partition).end
+        end = self.world.kafka.log(TOPICS.objects, partition).end
         self.world.truncate_objects(partition, self.random.randint(end // 2, end), new_epoch=True)
 
 

@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import msgspec
 from coldnotify_matcher.engine.loading import Loading
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.matcher_state import RegistrationsRecord
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.gateway import Gateway
@@ -16,6 +16,8 @@ from coldnotify_simulation.kafka import merged_state
 from coldnotify_simulation.link import Link
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
+
+TOPICS = TopicNames()
 
 Rule = Callable[[], AbstractContextManager[object]]
 """Takes a rule out of the product."""
@@ -54,7 +56,7 @@ def gateway_of(world: World, client: Client) -> Gateway:
 
 def until_request(world: World, kind: str, count: int = 1) -> None:
     """Until so many more requests of this kind stand in the first partition, and not a moment longer."""
-    log = world.kafka.log(topics.REQUESTS, 0)
+    log = world.kafka.log(TOPICS.requests, 0)
     start = log.end
 
     def there() -> bool:
@@ -66,7 +68,7 @@ def until_request(world: World, kind: str, count: int = 1) -> None:
 
 def until_item(world: World, kind: str, inbox: int) -> int:
     """Until a record with such an item comes into this inbox: its offset."""
-    log = world.kafka.log(topics.NOTIFICATIONS, inbox)
+    log = world.kafka.log(TOPICS.notifications, inbox)
     start = log.end
     found: list[int] = []
 
@@ -114,7 +116,7 @@ def must(holds: bool, what: str) -> None:
 
 def registered(world: World, client: Client) -> set[str]:
     """What the registrations topic says that it is registered for."""
-    records = merged_state(world.kafka.log(topics.REGISTRATIONS, 0))
+    records = merged_state(world.kafka.log(TOPICS.registrations, 0))
     mine = [value for key, value in records.items() if key.rpartition("/")[0] == client.key]
     return {name for value in mine for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}
 
@@ -125,7 +127,7 @@ def must_stay_registered(world: World, client: Client, name: str) -> None:
 
     def watched(topic: str, partition: int, entry: object) -> None:
         on_append(topic, partition, entry)  # type: ignore[arg-type]
-        if topic == topics.REGISTRATIONS:
+        if topic == TOPICS.registrations:
             must(name in registered(world, client), f"P5: {client.name} is not registered for {name} for a while")
 
     world.kafka._on_append = watched

@@ -3,13 +3,15 @@
 import msgspec
 from coldnotify_checker import Event, judge
 from coldnotify_checker.histories import Record, Topic, parse_event
-from coldnotify_schemas import topics
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
 
-_DUMPED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+TOPICS = TopicNames()
+
+_DUMPED = (TOPICS.objects, TOPICS.registrations, TOPICS.sessions)
 
 
 def ask(world: World) -> None:

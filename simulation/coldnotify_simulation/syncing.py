@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from random import Random
 
 from coldnotify_common.played.agent import Agent, Device, Found
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Notification, Registered
 
 from coldnotify_simulation.clock import Process
@@ -20,6 +20,8 @@ from coldnotify_simulation.link import Link
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.truth import UNKNOWN, Version
 from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
+
+TOPICS = TopicNames()
 
 _SHARE = 0.4
 """Of schedules with queries."""
@@ -103,7 +105,7 @@ class Syncing(Process):
         names, texts = sorted(self.names), sorted(self.texts)
         device = Device(DOMAIN, self.group, _NAME, names, self.epoch, self.cursor, texts)
         self.world.trace(_NAME, "asks for", names, texts, "from", self.cursor)
-        self._registrations = self.world.kafka.topics[topics.REGISTRATIONS].id
+        self._registrations = self.world.kafka.topics[TOPICS.registrations].id
         self._agent, self._found = Agent(device), []
         self._link = Link(self.clock, self.random, self, gateway, self.world.witness.late_s)
         gateway.accept(self._link)
@@ -182,7 +184,7 @@ class Syncing(Process):
 
     def _judge(self, refused: set[str]) -> None:
         world, cursor = self.world, self.cursor
-        lost = self._registrations != world.kafka.topics[topics.REGISTRATIONS].id
+        lost = self._registrations != world.kafka.topics[TOPICS.registrations].id
         if cursor is None or self.epoch != world.promises.epoch or lost:
             return
         self.counts["judged"] += 1

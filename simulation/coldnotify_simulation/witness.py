@@ -9,7 +9,7 @@ from coldnotify._core.document import Document
 from coldnotify._core.driver import ChannelJob, MembersJob
 from coldnotify._core.reconnect import Address
 from coldnotify._core.slot import Job
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
@@ -24,6 +24,8 @@ from coldnotify_simulation.messages import Messages
 from coldnotify_simulation.promises import Promises, group_partition
 from coldnotify_simulation.sets import Groups
 from coldnotify_simulation.trace import Trace
+
+TOPICS = TopicNames()
 
 
 class _Wake(NamedTuple):
@@ -83,7 +85,7 @@ class Witness:
                 return
             link = Link(self.clock, self.random, client, gateway, self.late_s)
             gateway.accept(link)
-            end = self.kafka.log(topics.OBJECTS, group_partition(client.identity.group)).end
+            end = self.kafka.log(TOPICS.objects, group_partition(client.identity.group)).end
             self._wanted_at[client.key] = _Wake(
                 self.clock.now_s, client.wanted, client.queries, self.promises.epoch, end, self.messages.losses
             )

@@ -8,7 +8,6 @@ import msgspec
 from coldnotify._core.since import Since
 from coldnotify_matcher.engine.retention_rules import Retention
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
-from coldnotify_schemas import topics
 from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.interests import channel_of
@@ -16,6 +15,7 @@ from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import Phase
 
 from coldnotify_simulation.client import Client
@@ -34,6 +34,8 @@ from coldnotify_simulation.sets import Groups, groups_of, unmoved
 from coldnotify_simulation.trace import Trace
 from coldnotify_simulation.truth import UNKNOWN, Truth, Version
 from coldnotify_simulation.witness import Witness
+
+TOPICS = TopicNames()
 
 DOMAIN = "animal.observer"
 GROUPS = [next(f"region-{i}" for i in range(100) if group_partition(f"region-{i}") == p) for p in range(PARTITIONS)]
@@ -205,7 +207,7 @@ class World:
             "publisher", "describes", key, description, timestamp_ms, "" if at == right else f"in partition {at}"
         )
         value = msgspec.json.encode({"description": description})
-        self.kafka.append(topics.OBJECTS, at, timestamp_ms, f"{KEY_PREFIX}{key}".encode(), value)
+        self.kafka.append(TOPICS.objects, at, timestamp_ms, f"{KEY_PREFIX}{key}".encode(), value)
         if acknowledged is None:
             acknowledged = self.random.random() < 0.8
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
@@ -224,11 +226,11 @@ class World:
         group = rest.partition("/")[0]
         at = group_partition(group) if partition is None else partition
         self.trace("publisher", "sends to", key, payload, *headers, "" if partition is None else f"in partition {at}")
-        self.kafka.append(topics.CHANNELS_1D, at, self.clock.now_ms, key.encode(), payload, headers)
+        self.kafka.append(TOPICS.channels_1d, at, self.clock.now_ms, key.encode(), payload, headers)
 
     def trim(self, partition: int, start: int) -> None:
         """Retention takes what is below, of the channels."""
-        log = self.kafka.log(topics.CHANNELS_1D, partition)
+        log = self.kafka.log(TOPICS.channels_1d, partition)
         if start <= log.start:
             return
         self.trace("kafka", "removes of channels in", partition, "what is below", start)
@@ -239,25 +241,25 @@ class World:
         """Somebody who is no owner writes one, with a header."""
         self.trace("stranger", "writes a null under", key.decode(), *headers)
         self._publishing = True
-        self.kafka.append(topics.OBJECTS, partition, self.clock.now_ms, key, None, headers)
+        self.kafka.append(TOPICS.objects, partition, self.clock.now_ms, key, None, headers)
         self._publishing = False
 
     def _append_published(
         self, partition: int, key: str, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()
     ) -> None:
         self._publishing = True
-        self.kafka.append(topics.OBJECTS, partition, self.clock.now_ms, key.encode(), value, headers)
+        self.kafka.append(TOPICS.objects, partition, self.clock.now_ms, key.encode(), value, headers)
         self._publishing = False
 
     # ---- what Kafka tells
 
     def _on_append(self, topic: str, partition: int, entry: Entry) -> None:
-        if topic == topics.NOTIFICATIONS:
+        if topic == TOPICS.notifications:
             for gateway in self.gateways:
                 if gateway.alive and gateway.core.inbox == partition:
                     gateway.read_soon()
             return
-        if topic == topics.OBJECTS:
+        if topic == TOPICS.objects:
             due_ms = self._due_ms(entry)
             self.groups.on_record(partition, entry)
             # What a matcher with a wrong clock has written again was not published in the future.
@@ -268,13 +270,13 @@ class World:
             if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
                 high = priority_header() in entry.headers
                 self._note_meant((entry.key or b"").decode(), version, "moved", high=high)
-        elif topic == topics.CHANNELS_1D:
+        elif topic == TOPICS.channels_1d:
             self.messages.on_record(partition, entry)
-        elif topic == topics.SESSIONS and entry.key == CLAIMS:
+        elif topic == TOPICS.sessions and entry.key == CLAIMS:
             self.promises.on_takeover()
-        elif topic in (topics.REGISTRATIONS, topics.SESSIONS) and entry.key is not None:
+        elif topic in (TOPICS.registrations, TOPICS.sessions) and entry.key is not None:
             client = entry.key.decode()
-            if topic == topics.REGISTRATIONS:
+            if topic == TOPICS.registrations:
                 client = client.rpartition("/")[0]
                 had = self._has_registrations.pop(entry.key, False)
                 if entry.value is None and had and self.forgets_nobody and client not in self.forgotten:
@@ -395,14 +397,14 @@ class World:
         self.trace("kafka", "recreates", name)
         self.trace.event("topic_lost", topic=name)
         self.kafka.recreate(name)
-        if name == topics.OBJECTS:
+        if name == TOPICS.objects:
             self.truth.lose()
             self.groups.clear()
             self.promises.forget_told()
             self._note_epoch()
-        if name == topics.CHANNELS_1D:
+        if name == TOPICS.channels_1d:
             self._note_log(anew=True)
-        if name == topics.REGISTRATIONS:
+        if name == TOPICS.registrations:
             self.registrations_lost = True
             for client in self.clients:
                 self.promises.doubt(client.key, client.wanted if client.alive else client_wanted(client))
@@ -412,8 +414,8 @@ class World:
     def truncate_objects(self, partition: int, end: int, *, new_epoch: bool) -> None:
         """A restored backup. `new_epoch`: the operator bumps the counter, and starts the matchers anew, as is due."""
         self.trace("kafka", "truncates objects", partition, "to", end)
-        self.trace.event("topic_lost", topic=topics.OBJECTS)
-        self.kafka.log(topics.OBJECTS, partition).truncate(end)
+        self.trace.event("topic_lost", topic=TOPICS.objects)
+        self.kafka.log(TOPICS.objects, partition).truncate(end)
         self.truth.lose()
         self.groups.clear()
         if new_epoch:
@@ -422,8 +424,8 @@ class World:
         self._note_epoch()
         meant = {key: set(thing.published) for key, thing in self.truth.things.items()}
         for number in range(PARTITIONS):
-            self.truth.read_again(number, self.kafka.log(topics.OBJECTS, number))
-            for entry in self.kafka.log(topics.OBJECTS, number).entries:
+            self.truth.read_again(number, self.kafka.log(TOPICS.objects, number))
+            for entry in self.kafka.log(TOPICS.objects, number).entries:
                 self.groups.on_record(number, entry)
         for key, thing in self.truth.things.items():
             for version in sorted(thing.published - meant.get(key, set())):
@@ -439,7 +441,7 @@ class World:
         else:
             self.promises.epoch = 0
 
-    def open_transaction(self, partition: int, seconds: float, topic: str = topics.OBJECTS) -> None:
+    def open_transaction(self, partition: int, seconds: float, topic: str = TOPICS.objects) -> None:
         """A back-end holds one open on a topic for so long."""
         log = self.kafka.log(topic, partition)
         self.trace("back-end", "opens a transaction in", topic, partition)
@@ -463,14 +465,14 @@ class World:
 
     def _write_newer_state(self, partition: int, value: bytes | None) -> None:
         key = f"{DOMAIN}/{GROUPS[partition]}/{NEWER}".encode()
-        self.kafka.append(topics.SESSIONS, partition, self.clock.now_ms, key, value)
+        self.kafka.append(TOPICS.sessions, partition, self.clock.now_ms, key, value)
 
     def _note_epoch(self) -> None:
-        self.promises.epoch = epoch_of(self.kafka.topics[topics.OBJECTS].id, PARTITIONS, self.epoch_counter)
+        self.promises.epoch = epoch_of(self.kafka.topics[TOPICS.objects].id, PARTITIONS, self.epoch_counter)
         self.truth.removals_read.epoch = self.groups.removals_read.epoch = self.promises.epoch
 
     def _note_log(self, *, anew: bool) -> None:
-        id_ = self.kafka.topics[topics.CHANNELS_1D].id
+        id_ = self.kafka.topics[TOPICS.channels_1d].id
         epoch = channels_epoch_of(id_, PARTITIONS, self.epoch_counter, LogRetention.DAY)
         self.messages.begin_epoch(epoch, anew=anew)
 
@@ -489,12 +491,12 @@ class World:
         registered: dict[str, set[str]] = {}
         channels: dict[str, set[str]] = {}
         for partition in range(PARTITIONS):
-            for key, value in merged_state(self.kafka.log(topics.REGISTRATIONS, partition)).items():
+            for key, value in merged_state(self.kafka.log(TOPICS.registrations, partition)).items():
                 record = msgspec.json.decode(value, type=RegistrationsRecord)
                 registered.setdefault(key.rpartition("/")[0], set()).update(record.queries)
                 names = {channel_of(one.text)[0] for one in record.channels}
                 channels.setdefault(key.rpartition("/")[0], set()).update(names)
-        logs = [(number, self.kafka.log(topics.OBJECTS, number).entries) for number in range(PARTITIONS)]
+        logs = [(number, self.kafka.log(TOPICS.objects, number).entries) for number in range(PARTITIONS)]
         left = groups_of(logs, self.groups.removals_read.epoch)
         found += [f"P9: a description of {key} stands where nobody looks" for key in unmoved(logs, left)]
         found += self.messages.at_rest(online, channels)
@@ -523,8 +525,8 @@ class World:
         self.trace("world", "no faults from here on")
         self.trace.event("calm")
         for number in range(PARTITIONS):
-            self._end_transaction(self.kafka.log(topics.OBJECTS, number))
-            self._end_transaction(self.kafka.log(topics.CHANNELS_1D, number))
+            self._end_transaction(self.kafka.log(TOPICS.objects, number))
+            self._end_transaction(self.kafka.log(TOPICS.channels_1d, number))
             self.write_over_newer_state(number)
         for matcher in self.matchers:
             matcher.doom, matcher.lag, matcher.commits_held = None, 0.0, False

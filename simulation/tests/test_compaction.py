@@ -1,11 +1,13 @@
 """Compaction takes nothing that would make what is left say something else, before that is repaired."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.compaction import compact_objects
 from coldnotify_simulation.sets import groups_of
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+TOPICS = TopicNames()
 
 KEY = f"{DOMAIN}/{GROUPS[0]}/o"
 
@@ -24,7 +26,7 @@ def compact(world: World) -> None:
 
 def described(world: World) -> object:
     """As the records say that are left."""
-    log = world.kafka.log(topics.OBJECTS, 0)
+    log = world.kafka.log(TOPICS.objects, 0)
     left = groups_of([(0, log.entries)], world.promises.epoch)
     return left.objects[f"{DOMAIN}/{GROUPS[0]}"]["o"].state
 
@@ -50,7 +52,7 @@ def test_why_a_null_of_an_object_removes_nothing_stays_until_its_version_is_writ
     remove_all(world, 1, read_to=1)
     world.describe(KEY, {"Room": 3})
     compact(world)
-    log = world.kafka.log(topics.OBJECTS, 0)
+    log = world.kafka.log(TOPICS.objects, 0)
     thing = groups_of([(0, log.entries)], world.promises.epoch).objects[f"{DOMAIN}/{GROUPS[0]}"]["o"]
     assert thing.version == (0, 1)
 
@@ -61,4 +63,4 @@ def test_what_says_what_is_in_force_is_all_that_stays() -> None:
         world.publish(KEY, version)
         world.describe(KEY, {"Room": version})
     compact(world)
-    assert [entry.offset for entry in world.kafka.log(topics.OBJECTS, 0).entries] == [2, 3]
+    assert [entry.offset for entry in world.kafka.log(TOPICS.objects, 0).entries] == [2, 3]

@@ -1,13 +1,16 @@
 """A simulated matcher over logs of channels: followed, taken over, read in blocks, shortened by retention."""
 
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.interests import channel_hash
 from coldnotify_schemas.internal_pb2 import Inbox, Request
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import no_matcher
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 from coldnotify_testkit.channels_bench import entry_of
 
-LOG = topics.CHANNELS_1D
+TOPICS = TopicNames()
+
+LOG = TOPICS.channels_1d
 NUMBER = 0
 KEY = f"{DOMAIN}/{GROUPS[0]}/tasks".encode()
 
@@ -41,11 +44,11 @@ def ask(world: World, session: int, **body: object) -> None:
         format=1, gateway=999, inbox=0, session=session, domain=DOMAIN, group=GROUPS[0], client="listener",
         **body,  # type: ignore[arg-type]
     )  # fmt: skip
-    world.kafka.append(topics.REQUESTS, NUMBER, world.clock.now_ms, b"key", request.SerializeToString())
+    world.kafka.append(TOPICS.requests, NUMBER, world.clock.now_ms, b"key", request.SerializeToString())
 
 
 def pages(world: World, session: int) -> list[internal_pb2.ChannelPage]:
-    inbox = world.kafka.log(topics.NOTIFICATIONS, 0)
+    inbox = world.kafka.log(TOPICS.notifications, 0)
     records = (Inbox.FromString(entry.value or b"") for entry in inbox.entries)
     items = [item for record in records if record.gateway == 999 for item in record.items]
     return [item.channel_page for item in items if item.channel_page.session == session]
@@ -62,7 +65,7 @@ def test_a_log_is_followed_and_committed_across_a_takeover() -> None:
     for matcher in world.matchers:
         matcher.start()
     until(world, lambda: committed(world) == 8)
-    assert world.kafka.log(topics.CHANNELS_STATE, NUMBER).end > 0
+    assert world.kafka.log(TOPICS.channels_state, NUMBER).end > 0
 
 
 def test_a_client_that_is_behind_is_told_all_that_retention_has_left() -> None:

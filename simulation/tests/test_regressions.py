@@ -11,8 +11,11 @@ from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher import matcher_partition
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.requests import Requests
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import Rule, check, connected, gateway_of, link_of
+
+TOPICS = TopicNames()
 
 
 def a_publish_then_a_wake_while_the_matcher_is_behind_on_objects() -> None:
@@ -125,7 +128,7 @@ def an_old_beat_replayed_to_a_matcher_that_found_no_sessions() -> None:
     for matcher in world.matchers:
         matcher.kill()
     world.publish_next(client.key_of("a"))
-    world.lose_topic(topics.SESSIONS)
+    world.lose_topic(TOPICS.sessions)
     world.run(8.0)
     world.calm()
     world.settle([client])

@@ -16,8 +16,8 @@ from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.sessions import Session
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (
     Rule,
     check,
@@ -29,6 +29,8 @@ from coldnotify_simulation.scripted import (
     until_request,
 )
 from coldnotify_simulation.world import DOMAIN, World
+
+TOPICS = TopicNames()
 
 
 def with_messages(*channels: str) -> World:
@@ -114,7 +116,7 @@ def a_page_is_answered_twice_and_the_second_answer_alone_is_the_last_page() -> N
     until_request(world, "catch_up_channels", 2)  # page 1 is applied: x0
     gateway = gateway_of(world, client)
     gateway.inbox_held = True
-    asked = world.kafka.log(topics.REQUESTS, 0).entries[-1]
+    asked = world.kafka.log(TOPICS.requests, 0).entries[-1]
     request = Request.FromString(asked.value or b"")
     gateway.core.on_delivery_failed(Produce(0, asked.key or b"", request), world.clock.now_s)
     until_item(world, "channel_page", gateway.core.inbox)  # x1
@@ -143,7 +145,7 @@ def an_inbox_record_of_a_channel_is_lost() -> None:
     gateway.late = 1.0
     world.send(client.key_of("x"), b'{"m":"x3"}', [("id", b"x3")])
     inbox = gateway.core.inbox
-    world.kafka.log(topics.NOTIFICATIONS, inbox).remove(until_item(world, "channel_fan_out", inbox))
+    world.kafka.log(TOPICS.notifications, inbox).remove(until_item(world, "channel_fan_out", inbox))
     world.run(2.0)
     world.send(client.key_of("y"), b'{"m":"y3"}', [("id", b"y3")])
     must_be_caught_up(world)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from coldnotify_common.clocks import Clocks
 from coldnotify_matcher.engine.retention_rules import Retention
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (
     Rule,
     check,
@@ -25,6 +25,8 @@ from coldnotify_simulation.scripted import (
 from coldnotify_simulation.world import World
 from coldnotify_streams.core.claims import Claims
 from coldnotify_streams.core.job import Phase
+
+TOPICS = TopicNames()
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -45,7 +47,7 @@ def a_topic_takes_no_claims_for_a_while() -> None:
     (client,) = world.clients
     no_matcher(world)
     world.run(8.0)
-    world.kafka.closed = {topics.SESSIONS}
+    world.kafka.closed = {TOPICS.sessions}
     for matcher in world.matchers:
         matcher.start()
     world.run(25.0)

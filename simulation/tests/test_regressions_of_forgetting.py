@@ -6,12 +6,14 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify_matcher.merged_records import Merged, R
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Forget, Request
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.scripted import Rule, check, connected, must, registered
 from coldnotify_simulation.world import World
+
+TOPICS = TopicNames()
 
 
 def forget(world: World, client: Client) -> None:
@@ -20,7 +22,7 @@ def forget(world: World, client: Client) -> None:
     request = Request(format=1, domain=name.domain, group=name.group, client=name.client, forget=Forget(reason="x"))
     world.forgotten.add(client.key)
     key, now_ms = client.key.encode(), world.clock.now_ms
-    world.kafka.append(topics.REQUESTS, 0, now_ms, key, request.SerializeToString())
+    world.kafka.append(TOPICS.requests, 0, now_ms, key, request.SerializeToString())
 
 
 def owner_of(world: World) -> Matcher:
@@ -44,7 +46,7 @@ def stop_at_next_write(world: World, matcher: Matcher, what: Callable[[], None])
 
 def write_late(world: World, late: Matcher, alive: Matcher) -> dict[str, set[str]]:
     """The last owner dies, the one before it writes what it had queued, and dies. What the next owner knows."""
-    log = world.kafka.log(topics.REGISTRATIONS, 0)
+    log = world.kafka.log(TOPICS.registrations, 0)
     end = log.end
     alive.kill()
     late.go_on()

@@ -9,17 +9,19 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify_gateway.core.from_matcher import FromMatcher
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.holding import Holding
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.scripted import Rule, check, connected, must, no_matcher, takeover
 from coldnotify_simulation.world import World
 
+TOPICS = TopicNames()
+
 
 def opens_of(world: World, client: str) -> int:
-    requests = [Request.FromString(entry.value or b"") for entry in world.kafka.log(topics.REQUESTS, 0).entries]
+    requests = [Request.FromString(entry.value or b"") for entry in world.kafka.log(TOPICS.requests, 0).entries]
     return sum(request.client == client and request.HasField("open") for request in requests)
 
 

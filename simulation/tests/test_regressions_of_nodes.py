@@ -14,8 +14,8 @@ from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.states import State
 from coldnotify_matcher.engine import Engine, upkeep
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import client as client_module
 from coldnotify_simulation.gateway import Gateway
@@ -36,6 +36,8 @@ from coldnotify_simulation.scripted import (
     until_request,
 )
 from coldnotify_simulation.world import World
+
+TOPICS = TopicNames()
 
 # ---- a matcher of before
 
@@ -71,7 +73,7 @@ def an_inbox_record_is_lost() -> None:
     gateway.late = 1.0
     world.publish_next(client.key_of("a"))
     inbox = gateway.core.inbox
-    world.kafka.log(topics.NOTIFICATIONS, inbox).remove(until_item(world, "fan_out", inbox))
+    world.kafka.log(TOPICS.notifications, inbox).remove(until_item(world, "fan_out", inbox))
     world.run(2.0)
     world.publish_next(client.key_of("b"))
     world.calm()
@@ -91,7 +93,7 @@ def the_notifications_topic_is_recreated() -> None:
     gateway.late = 1.0
     world.publish_next(client.key_of("a"))
     until_item(world, "fan_out", gateway.core.inbox)
-    world.lose_topic(topics.NOTIFICATIONS)
+    world.lose_topic(TOPICS.notifications)
     world.calm()
     world.settle([client])
 
@@ -157,7 +159,7 @@ def the_sessions_topic_is_deleted() -> None:
         world = connected("a")
     (client,) = world.clients
     link = client.link
-    world.lose_topic(topics.SESSIONS)
+    world.lose_topic(TOPICS.sessions)
     world.run(25.0)
     world.publish_next(client.key_of("a"))
     world.settle([client])
@@ -174,7 +176,7 @@ def lose_the_claims_and_publish(world: World) -> None:
     """While no matcher runs; then all goes well again."""
     (client,) = world.clients
     no_matcher(world)
-    world.lose_topic(topics.SESSIONS)
+    world.lose_topic(TOPICS.sessions)
     world.publish_next(client.key_of("a"))
     world.run(7.0)
     world.calm()
@@ -223,7 +225,7 @@ def a_set_is_answered_by_a_matcher_that_does_not_know_the_asking() -> None:
     world = connected("a")
     (client,) = world.clients
     no_matcher(world)
-    world.lose_topic(topics.REGISTRATIONS)
+    world.lose_topic(TOPICS.registrations)
     world.run(7.0)
     for matcher in world.matchers:
         matcher.start()
@@ -257,8 +259,8 @@ def the_requests_topic_is_recreated_and_the_first_to_take_over_fails() -> None:
     world.shut_down(client)
     world.run(2.0)
     no_matcher(world)
-    world.lose_topic(topics.REQUESTS)
-    world.kafka.append(topics.REGISTRATIONS, 0, world.clock.now_ms, f"{client.key}/0".encode(), None)
+    world.lose_topic(TOPICS.requests)
+    world.kafka.append(TOPICS.registrations, 0, world.clock.now_ms, f"{client.key}/0".encode(), None)
     world.publish_next(client.key_of("n0"))
     world.run(7.0)
     claims = world.promises.takeovers

@@ -12,9 +12,9 @@ from unittest.mock import patch
 import msgspec
 import pytest
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
-from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import CatchUp, Open, Request
 from coldnotify_schemas.matcher_state import GenerationRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.poison import POISON_STEP, POISONS
 from coldnotify_simulation.scripted import (
@@ -35,6 +35,8 @@ from coldnotify_streams.core.events import Takeover
 from coldnotify_streams.core.job import JobPartition, Phase
 from coldnotify_streams.core.reloads import Reloads
 from coldnotify_streams.core.run import CAREFUL_A_STEP_MAX, Limits, Run
+
+TOPICS = TopicNames()
 
 
 def nothing_to_do(*_: object) -> Iterator[None]:
@@ -133,10 +135,10 @@ def what_was_followed_is_not_read_again() -> Iterator[None]:
 def somebody_else_claims_a_partition_and_serves_nobody() -> None:
     world = connected("a")
     (client,) = world.clients
-    claims = [e.value for e in world.kafka.log(topics.SESSIONS, 0).entries if e.key == CLAIMS and e.value]
+    claims = [e.value for e in world.kafka.log(TOPICS.sessions, 0).entries if e.key == CLAIMS and e.value]
     last = msgspec.json.decode(claims[-1], type=GenerationRecord)
     forged = msgspec.structs.replace(last, generation=last.generation + 5, owner="stranger")
-    world.kafka.append(topics.SESSIONS, 0, world.clock.now_ms, CLAIMS, msgspec.json.encode(forged))
+    world.kafka.append(TOPICS.sessions, 0, world.clock.now_ms, CLAIMS, msgspec.json.encode(forged))
     world.run(1.0)
     world.publish_next(client.key_of("a"))
     world.settle([client])
@@ -174,7 +176,7 @@ def append_request(world: World, name: str, **body: Any) -> None:
         format=1, gateway=gateway.id, inbox=gateway.inbox, session=2**32 - 1,
         domain=DOMAIN, group=GROUPS[0], client=name, **body,
     )  # fmt: skip
-    world.kafka.append(topics.REQUESTS, 0, world.clock.now_ms, b"", request.SerializeToString())
+    world.kafka.append(TOPICS.requests, 0, world.clock.now_ms, b"", request.SerializeToString())
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.run_topics import Cluster
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module
@@ -40,6 +41,8 @@ from coldnotify_simulation.scripted import (
     takeover,
     until_request,
 )
+
+TOPICS = TopicNames()
 
 NEVER = float("inf")
 
@@ -161,7 +164,7 @@ def a_registration_set_is_sent_and_power_is_lost_before_the_pages() -> None:
     world = connected(*names)
     (client,) = world.clients
     no_matcher(world)
-    world.lose_topic(topics.REGISTRATIONS)
+    world.lose_topic(TOPICS.registrations)
     world.publish_next(client.key_of("n0"))  # fanned out to nobody; the client's cursor passes it
     world.run(7.0)
     world.calm()
@@ -186,7 +189,7 @@ def a_matcher_thought_dead_writes_registrations_that_nobody_lives_to_write_over(
     no_matcher(world)
     # It had the second generation, and Unregister in hand. The third has never written this record.
     late = msgspec.json.encode(RegistrationsRecord(FORMAT, 2, 1, ["a"]))
-    world.kafka.append(topics.REGISTRATIONS, 0, world.clock.now_ms, f"{client.key}/0".encode(), late)
+    world.kafka.append(TOPICS.registrations, 0, world.clock.now_ms, f"{client.key}/0".encode(), late)
     world.publish_next(client.key_of("b"))
     world.publish_next(client.key_of("a"))
     world.run(7.0)
@@ -263,10 +266,10 @@ def the_same_client_twice() -> None:
     twin.key += "'s twin"
     twin.wish = {"a"}
     world.clients.append(twin)
-    opens = len(world.kafka.log(topics.REQUESTS, 0).entries)
+    opens = len(world.kafka.log(TOPICS.requests, 0).entries)
     world.start_client(twin)
     world.run(100.0)
-    log = world.kafka.log(topics.REQUESTS, 0).entries[opens:]
+    log = world.kafka.log(TOPICS.requests, 0).entries[opens:]
     kinds = [internal_pb2.Request.FromString(entry.value or b"").WhichOneof("body") for entry in log]
     must(kinds.count("open") < 40, f"{kinds.count('open')} sessions of two clients of one name within 100 s")
     world.publish_next(client.key_of("a"))
@@ -326,7 +329,7 @@ def the_log_is_truncated_and_the_first_to_take_over_fails() -> None:
     claims = world.promises.takeovers
     world.truncate_objects(0, 2, new_epoch=True)
     for one in world.matchers:
-        one.commits_held_of = frozenset({topics.OBJECTS})
+        one.commits_held_of = frozenset({TOPICS.objects})
     world.clock.run_until(lambda: world.promises.takeovers >= claims + PARTITIONS)
     world.clock.run_until(lambda: client.caught_up)
     world.run(8.0)
@@ -343,7 +346,7 @@ def the_log_is_truncated_and_the_first_to_take_over_fails() -> None:
 @contextmanager
 def offsets_are_committed_with_their_topics_ids() -> Iterator[None]:
     def without(self: Cluster) -> dict[str, str]:
-        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: self.objects_topic_id}
+        return {TOPICS.requests: self.requests_topic_id, TOPICS.objects: self.objects_topic_id}
 
     with patch.object(Cluster, "marks", property(without)):
         yield

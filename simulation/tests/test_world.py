@@ -1,10 +1,12 @@
 """The world keeps its history true: what a record means is what it says there."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+TOPICS = TopicNames()
 
 
 def test_what_a_record_means_in_another_epoch_is_in_the_history() -> None:
@@ -31,10 +33,10 @@ def test_at_rest_is_only_what_is_served() -> None:
     world.run(1.0)
     key = f"{DOMAIN}/{GROUPS[1]}/o"
     world.describe(key, {"Room": 1})
-    world.kafka.append(topics.OBJECTS, 1, world.clock.now_ms, f"{KEY_PREFIX}{key}".encode(), b"nonsense")
+    world.kafka.append(TOPICS.objects, 1, world.clock.now_ms, f"{KEY_PREFIX}{key}".encode(), b"nonsense")
     world.calm()
     world.settle([world.clients[0]])
-    assert b'{"Room":1}' in b"".join(entry.value or b"" for entry in world.kafka.log(topics.OBJECTS, 1).entries)
+    assert b'{"Room":1}' in b"".join(entry.value or b"" for entry in world.kafka.log(TOPICS.objects, 1).entries)
 
 
 def test_what_a_failed_callback_was_told_is_no_floor_once_its_object_is_removed() -> None:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 import msgspec
 from coldnotify_matcher.engine import Block, Engine, MessageRecord, Rules, Step, Write
 from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, repeats
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_hash, channel_text
 from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.partition_turns import NextTurn, endless
 
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, GROUP, INBOX, INBOXES, PARTITION, PARTITIONS, PREFIX
+
+TOPICS = TopicNames()
 
 LOG_EPOCH = 5
 KNOWN_OFFSETS_IN = (repeats, kept_blocks, channel_log)
@@ -73,11 +76,11 @@ class ChannelsBench:
         engine = self.engine = Engine(PARTITION, PARTITIONS, EPOCH, registrations_max=self.registrations_max)
         engine.rules = self.rules
         engine.start_load(None)
-        for key, value in self.stored[topics.REGISTRATIONS].items():
+        for key, value in self.stored[TOPICS.registrations].items():
             engine.load_registrations(key, msgspec.json.decode(value, type=RegistrationsRecord), applied_counts=True)
-        for key, value in self.stored[topics.SESSIONS].items():
+        for key, value in self.stored[TOPICS.sessions].items():
             engine.load_session(key, msgspec.json.decode(value, type=SessionRecord), self.now_ms, applied_counts=True)
-        for key, value in self.stored[topics.CHANNELS_STATE].items():
+        for key, value in self.stored[TOPICS.channels_state].items():
             engine.load_channels(key, msgspec.json.decode(value, type=ChannelsRecord))
         start = max(self.log_start, self.committed if self.committed is not None else 0)
         engine.start_channels(self.retention, self.epoch, start, self.log_start)
@@ -165,9 +168,9 @@ class ChannelsBench:
         self.step()
 
     def _write(self, write: Write) -> None:
-        if write.topic == topics.REJECTED:
+        if write.topic == TOPICS.rejected:
             self.rejected.append(write)
-        elif write.topic in topics.CHANNELS:
+        elif write.topic in TOPICS.channels:
             self.moved.append(write)
         elif write.value is None:
             self.stored[write.topic].pop((write.key or b"").decode(), None)

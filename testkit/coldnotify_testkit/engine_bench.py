@@ -11,12 +11,15 @@ from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.run_topics import Cluster
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import Ends
+
+TOPICS = TopicNames()
 
 PARTITIONS = 8
 INBOXES = 4
@@ -49,7 +52,7 @@ class Log:
 
     def __init__(self) -> None:
         self.records: dict[str, list[Record]] = {
-            topic: [] for topic in (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+            topic: [] for topic in (TOPICS.objects, TOPICS.registrations, TOPICS.sessions)
         }
         self.requests: list[internal_pb2.Request] = []
         self.elsewhere: list[Write] = []
@@ -92,7 +95,7 @@ class Log:
 
     def write(self, write: Write) -> None:
         """What the engine wants written."""
-        if write.topic == topics.REJECTED:
+        if write.topic == TOPICS.rejected:
             self.rejected.append(write)
         elif write.partition != PARTITION:
             self.elsewhere.append(write)
@@ -164,7 +167,7 @@ class Bench:
         while not partition.claimed:
             self.log.write(partition.claim())
             self.read()
-        partition.own(self.now_ms, Ends(len(self.log.requests), self.log.end(topics.OBJECTS)))
+        partition.own(self.now_ms, Ends(len(self.log.requests), self.log.end(TOPICS.objects)))
         return partition.engine.take_step(self.now_ms)
 
     def read(self) -> None:
@@ -227,12 +230,12 @@ class Bench:
 
     def publish(self, object_: str, value: bytes | None, *, timestamp_ms: int = 1) -> int:
         """A record of the objects topic: its offset. It is handled with the next step."""
-        return self.log.append(topics.OBJECTS, f"{PREFIX}{object_}".encode(), value, timestamp_ms=timestamp_ms).offset
+        return self.log.append(TOPICS.objects, f"{PREFIX}{object_}".encode(), value, timestamp_ms=timestamp_ms).offset
 
     def describe(self, object_: str, value: bytes, *, timestamp_ms: int) -> int:
         """A record of an object's description: its offset. It is handled with the next step."""
         key = f"describe:{PREFIX}{object_}".encode()
-        return self.log.append(topics.OBJECTS, key, value, timestamp_ms=timestamp_ms).offset
+        return self.log.append(TOPICS.objects, key, value, timestamp_ms=timestamp_ms).offset
 
     def version(self, object_: str, version: int) -> int:
         """A plain version of an object."""

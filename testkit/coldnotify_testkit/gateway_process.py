@@ -8,12 +8,14 @@ from typing import Self
 
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_schemas.internal_pb2 import Inbox, Request
-from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.matcher_double import MatcherDouble
 from coldnotify_testkit.waiting import WAIT_S
+
+TOPICS = TopicNames()
 
 
 class GatewayProcess(ServiceProcess):
@@ -60,7 +62,7 @@ class MatcherOnKafka:
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "matcher-double", "enable.auto.commit": False, "log_level": 0}
         )
-        self._consumer.assign([TopicPartition(REQUESTS, partition, 0) for partition in range(partitions)])
+        self._consumer.assign([TopicPartition(TOPICS.requests, partition, 0) for partition in range(partitions)])
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True, "log_level": 0}
         )
@@ -101,7 +103,7 @@ class MatcherOnKafka:
         data = value if isinstance(value, bytes) else value.SerializeToString()
         while True:
             try:
-                self._producer.produce(NOTIFICATIONS, data, partition=inbox)
+                self._producer.produce(TOPICS.notifications, data, partition=inbox)
             except BufferError:
                 self._producer.poll(0.1)
             else:

@@ -10,8 +10,10 @@ from coldnotify_common.kafka import READING_BOUNDS
 from coldnotify_common.message_headers import headers_of
 from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
-from coldnotify_schemas.topics import REJECTED
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Message, TopicPartition
+
+TOPICS = TopicNames()
 
 _BATCH = 500
 _LOOK_S = 30
@@ -38,11 +40,12 @@ def raised(kafka: str) -> list[Finding]:
     config = {"bootstrap.servers": kafka, "group.id": "hostile-findings", "enable.partition.eof": True, "log_level": 0}
     consumer = RecordConsumer({**READING_BOUNDS, **config, "auto.offset.reset": "error"})
     try:
-        numbers = consumer.list_topics(REJECTED, _LOOK_S).topics[REJECTED].partitions
+        numbers = consumer.list_topics(TOPICS.rejected, _LOOK_S).topics[TOPICS.rejected].partitions
         ends = {
-            number: consumer.get_watermark_offsets(TopicPartition(REJECTED, number), _LOOK_S)[1] for number in numbers
+            number: consumer.get_watermark_offsets(TopicPartition(TOPICS.rejected, number), _LOOK_S)[1]
+            for number in numbers
         }
-        consumer.assign([TopicPartition(REJECTED, number, 0) for number in ends])
+        consumer.assign([TopicPartition(TOPICS.rejected, number, 0) for number in ends])
         left = {number for number, end in ends.items() if end}
         until_s = time.monotonic() + _READ_S
         while left and time.monotonic() < until_s:

@@ -11,14 +11,17 @@ from typing import Any
 from coldnotify_common.stop import StopFlag
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.worker import Worker
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.waiting import WAIT_S, wait_for
+
+TOPICS = TopicNames()
 
 SESSION_TIMEOUT_MS = 3000
 PARTITIONS = 8
@@ -113,7 +116,7 @@ class Player:
             {"bootstrap.servers": kafka, "linger.ms": 0, "acks": "all", "message.max.bytes": 2 * 1024 * 1024}
         )
         self._consumer = Consumer({"bootstrap.servers": kafka, "group.id": f"player-{os.getpid()}"})
-        self._consumer.assign([TopicPartition(topics.NOTIFICATIONS, _INBOX, 0)])
+        self._consumer.assign([TopicPartition(TOPICS.notifications, _INBOX, 0)])
         self._asks = 0
 
     def close(self) -> None:
@@ -123,7 +126,7 @@ class Player:
     def publish(self, object_: str, value: bytes | None, *, group: str = GROUP, partition: int | None = None) -> None:
         """A record of the objects topic, acknowledged; by default where it belongs."""
         where = partition_of(DOMAIN, group, PARTITIONS) if partition is None else partition
-        self._produce(topics.OBJECTS, where, f"{DOMAIN}/{group}/{object_}".encode(), value)
+        self._produce(TOPICS.objects, where, f"{DOMAIN}/{group}/{object_}".encode(), value)
 
     def version(self, object_: str, version: int, *, group: str = GROUP) -> None:
         """A plain version of an object."""
@@ -143,7 +146,7 @@ class Player:
             **body,
         )
         where = partition_of(DOMAIN, group, PARTITIONS)
-        self._produce(topics.REQUESTS, where, b"key", request.SerializeToString())
+        self._produce(TOPICS.requests, where, b"key", request.SerializeToString())
 
     def open(
         self,
@@ -211,7 +214,7 @@ class Player:
 
     def describe(self, key: bytes, value: bytes | None, timestamp_ms: int, *, partition: int) -> None:
         """A record of a description in the objects topic, acknowledged."""
-        self._produce(topics.OBJECTS, partition, key, value, timestamp_ms)
+        self._produce(TOPICS.objects, partition, key, value, timestamp_ms)
 
     def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None, timestamp_ms: int = 0) -> None:
         errors: list[object] = []
@@ -252,7 +255,7 @@ def timed_records_of(
 def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
     """By key, the records of the registrations topic that win, as a matcher that loads merges them."""
     winners: dict[str, dict[str, Any]] = {}
-    for key, value, _ in records_of(kafka, topics.REGISTRATIONS, partition):
+    for key, value, _ in records_of(kafka, TOPICS.registrations, partition):
         name = (key or b"").decode()
         if value is None:
             winners.pop(name, None)

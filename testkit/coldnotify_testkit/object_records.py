@@ -4,17 +4,19 @@ import json
 import time
 from typing import Any
 
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+TOPICS = TopicNames()
 
 
 def written(bootstrap: str) -> list[dict[str, Any]]:
     """Every record that it has now, by partition and offset: key, value, partition, offset, timestamp in ms."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
     try:
-        partitions = consumer.list_topics(OBJECTS, timeout=60).topics[OBJECTS].partitions
+        partitions = consumer.list_topics(TOPICS.objects, timeout=60).topics[TOPICS.objects].partitions
         ends = {p: _end_offset(consumer, p) for p in partitions}
-        consumer.assign([TopicPartition(OBJECTS, p, 0) for p in partitions])
+        consumer.assign([TopicPartition(TOPICS.objects, p, 0) for p in partitions])
         records: list[dict[str, Any]] = []
         deadline_s = time.monotonic() + 60
         while len(records) < sum(ends.values()):
@@ -39,6 +41,6 @@ def _end_offset(consumer: Consumer, partition: int) -> int:
     deadline_s = time.monotonic() + 60
     while True:
         try:
-            return consumer.get_watermark_offsets(TopicPartition(OBJECTS, partition), timeout=60)[1]
+            return consumer.get_watermark_offsets(TopicPartition(TOPICS.objects, partition), timeout=60)[1]
         except KafkaException:  # a partition that was made just now may have no leader yet
             assert time.monotonic() < deadline_s

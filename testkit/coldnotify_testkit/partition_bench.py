@@ -4,17 +4,21 @@ import json
 
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.record_headers import Headers, headers_of
-from coldnotify_matcher.run_topics import TOPICS, Cluster
-from coldnotify_schemas import topics
+from coldnotify_matcher.record_headers import Headers, HeadersReader
+from coldnotify_matcher.run_topics import Cluster, topics_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import Ends
 
 from coldnotify_testkit.engine_bench import CLUSTER, EPOCH, GATEWAY, PARTITION, PREFIX
 
+TOPICS = TopicNames()
+JOB_TOPICS = topics_of(TOPICS)
+headers_of = HeadersReader(TOPICS)
+
 KEY = f"{PREFIX}client-1"
 ENDS = Ends(requests=1000, table=1000)
-COMPACTED = TOPICS.compacted
+COMPACTED = JOB_TOPICS.compacted
 
 
 def handled_on(
@@ -39,7 +43,7 @@ def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> P
 
 def own(one: Partition) -> Partition:
     """Claims and takes over."""
-    one.on_record(record(topics.SESSIONS, "@generation", one.claim().value, 1000), 0)
+    one.on_record(record(TOPICS.sessions, "@generation", one.claim().value, 1000), 0)
     assert one.claimed
     one.own(0, ENDS)
     return one

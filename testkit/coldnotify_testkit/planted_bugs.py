@@ -34,7 +34,9 @@ from coldnotify_checker.judging import OFFLINE_RECORDS_MAX
 from coldnotify_checker.publishes import Key
 from coldnotify_checker.verdict import Promise
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
+from coldnotify_schemas.topics import TopicNames
+
+TOPICS = TopicNames()
 
 PARTITIONS = 8
 _DOMAIN, _GROUP = "animal.observer", "region-1"
@@ -283,7 +285,7 @@ class Double:
             value.setdefault("incarnation", incarnation)
         self._log.append(
             Record(
-                topic=OBJECTS,
+                topic=TOPICS.objects,
                 partition=partition,
                 offset=len(self._log),
                 timestamp=self._t // 1000,
@@ -595,7 +597,9 @@ class Double:
 
     def _write_session(self, device: _Device) -> None:
         self._applied += 1
-        self._keep(SESSIONS, device.name, {"generation": 1, "applied": self._applied, "online": device.connected})
+        self._keep(
+            TOPICS.sessions, device.name, {"generation": 1, "applied": self._applied, "online": device.connected}
+        )
 
     def _write_registrations(self, device: _Device) -> None:
         wanted = sorted(name.removeprefix(f"{_SCOPE}/") for name in device.wanted)
@@ -606,10 +610,10 @@ class Double:
         self._applied += 1
         key = f"{device.name}/0"
         kinds = {"queries": self._queries} if self._queries else {}
-        self._keep(REGISTRATIONS, key, {"generation": 2, "applied": self._applied, "objects": wanted, **kinds})
+        self._keep(TOPICS.registrations, key, {"generation": 2, "applied": self._applied, "objects": wanted, **kinds})
         if self._random.random() < 0.2:
             # A matcher that was thought dead writes what it knows: it loses the merge.
-            self._keep(REGISTRATIONS, key, {"generation": 1, "applied": self._applied + 50, "objects": before})
+            self._keep(TOPICS.registrations, key, {"generation": 1, "applied": self._applied + 50, "objects": before})
 
     def _keep(self, topic: str, key: str, value: dict[str, Any]) -> None:
         offset = len(self._state)
@@ -632,7 +636,7 @@ class Double:
         self._log, self._newest = [], {}
         self._ever = {object_: [] for object_ in _OBJECTS}
         self._next = {object_: (incarnation, 0) for object_, (incarnation, _) in self._next.items()}
-        self._note(TopicLost(t=self._now(), topic=OBJECTS))
+        self._note(TopicLost(t=self._now(), topic=TOPICS.objects))
 
     def _finish(self) -> None:
         while self._open:
@@ -709,7 +713,7 @@ class Double:
         self._plant_in_registrations(state)
         if self._is("drops a registered query of a client that is away"):
             self._plant_in_queries(state)
-        for topic, records in ((OBJECTS, self._log), (REGISTRATIONS, state), (SESSIONS, state)):
+        for topic, records in ((TOPICS.objects, self._log), (TOPICS.registrations, state), (TOPICS.sessions, state)):
             for record in records:
                 if record.topic == topic:
                     self._note(record)
@@ -748,7 +752,7 @@ class Double:
             wanted = [name.removeprefix(f"{_SCOPE}/") for name in names]
             key = f"{device.name}/0"
             value: dict[str, Any] = {"format": 1, "generation": 2, "applied": self._applied + 100}
-            record: dict[str, Any] = {"topic": REGISTRATIONS, "partition": 0, "timestamp": self._t // 1000}
+            record: dict[str, Any] = {"topic": TOPICS.registrations, "partition": 0, "timestamp": self._t // 1000}
             if not wanted:
                 continue
             if self._is("loses a registration") or away:
@@ -772,7 +776,7 @@ class Double:
                 continue
             value: dict[str, Any] = {"format": 1, "generation": 2, "applied": self._applied + 100}
             value |= {"objects": self._registered.get(device.name, [])}
-            about: dict[str, Any] = {"topic": REGISTRATIONS, "partition": 0, "timestamp": self._t // 1000}
+            about: dict[str, Any] = {"topic": TOPICS.registrations, "partition": 0, "timestamp": self._t // 1000}
             state.append(Record(offset=len(state), key=f"{device.name}/0", value=value, **about))
             self.planted = True
 

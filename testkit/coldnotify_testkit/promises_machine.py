@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 from coldnotify_matcher.engine import Intervals, Rules, Step
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord
+from coldnotify_schemas.topics import TopicNames
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, PREFIX, Bench
+
+TOPICS = TopicNames()
 
 OBJECTS = [f"o{i}" for i in range(5)]
 CLIENTS = ["c0", "c1", "c2"]
@@ -102,7 +105,7 @@ class Machine(RuleBasedStateMachine):
 
     def note_published(self) -> None:
         """What the log says now, read as the document says it is to be read."""
-        records = self.bench.log.records[topics.OBJECTS]
+        records = self.bench.log.records[TOPICS.objects]
         for record in records[self.log_read :]:
             name = (record.key or b"").decode().removeprefix(PREFIX)
             try:
@@ -611,6 +614,6 @@ class Machine(RuleBasedStateMachine):
             assert self.stored(device.name) == device.wanted, "P5, durably"
 
     def stored(self, client: str) -> set[str]:
-        records = self.bench.latest(topics.REGISTRATIONS)
+        records = self.bench.latest(TOPICS.registrations)
         ours = [value for key, value in records.items() if key.startswith(f"{PREFIX}{client}/")]
         return {name for value in ours for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}

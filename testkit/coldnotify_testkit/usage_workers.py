@@ -26,7 +26,7 @@ from coldnotify_schemas.tenants import (
     parse_usage,
     usage_partition_of,
 )
-from coldnotify_schemas.topics import USAGE, USAGE_HISTORY
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import (
     OFFSET_BEGINNING,
     TIMESTAMP_NOT_AVAILABLE,
@@ -38,6 +38,8 @@ from confluent_kafka import (
 
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.kafka import free_port
+
+TOPICS = TopicNames()
 
 PARTITIONS = 8
 _READ_S = 60.0
@@ -111,7 +113,7 @@ class Feeder:
         """A record as it is."""
         while True:
             try:
-                self._producer.produce(USAGE, value, partition=partition)
+                self._producer.produce(TOPICS.usage, value, partition=partition)
             except BufferError:
                 self._producer.poll(0.1)
             else:
@@ -148,7 +150,7 @@ def counted_plainly(kafka: str) -> Sums:
     By its own, slow way: all highest counts are kept, and summed up at the end. Records that are no usage are left out.
     """
     highest: dict[tuple[str, str, str], dict[int, dict[str, int]]] = defaultdict(dict)
-    for message in read_all(kafka, USAGE, PARTITIONS):
+    for message in read_all(kafka, TOPICS.usage, PARTITIONS):
         try:
             record = parse_usage(message.value() or b"")
         except ValueError:
@@ -178,7 +180,7 @@ def counted_plainly(kafka: str) -> Sums:
 def told(kafka: str) -> Sums:
     """What the usage history says: the last record of each key."""
     found: Sums = {}
-    for message in read_all(kafka, USAGE_HISTORY, 1):
+    for message in read_all(kafka, TOPICS.usage_history, 1):
         counters = parse_counters(message.value() or b"")
         found[parse_history_key(message.key())] = {
             name: count for name in CUMULATIVE if (count := getattr(counters, name)) > 0

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.topics import OBJECTS, SESSIONS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.raw_produce import NoAnswer, RawProducer, produce
 from coldnotify_testkit.record_batches import CONTROL, Batch, Codec, Record, encoded
 from coldnotify_testkit.waiting import WAIT_S
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 
 @pytest.fixture
@@ -26,11 +28,11 @@ def test_what_is_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBro
     now_ms = time.time_ns() // 1_000_000
     records = [Record(b"a", b"x" * 1_000, [(b"name", b"\xff"), (b"null", None)]), Record(b"b", None, (), 5)]
     with RawProducer(fresh_kafka.bootstrap) as producer:
-        first = producer.produce(OBJECTS, 3, encoded(Batch(records, codec, now_ms)))
-        second = producer.produce(OBJECTS, 3, encoded(Batch(codec=codec, base_timestamp_ms=now_ms)))
+        first = producer.produce(TOPICS.objects, 3, encoded(Batch(records, codec, now_ms)))
+        second = producer.produce(TOPICS.objects, 3, encoded(Batch(codec=codec, base_timestamp_ms=now_ms)))
     assert (first.written, second.offset) == (True, first.offset + 2), (first, second)
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "by-hand"})
-    consumer.assign([TopicPartition(OBJECTS, 3, first.offset)])
+    consumer.assign([TopicPartition(TOPICS.objects, 3, first.offset)])
     read = consumer.consume(3, WAIT_S)
     consumer.close()
     assert [(one.key(), one.value(), one.timestamp()[1] - now_ms) for one in read] == [
@@ -51,24 +53,24 @@ def test_what_is_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBro
     ],
 )
 def test_what_kafka_refuses_has_its_name(fresh_kafka: EmbeddedBroker, batch: Batch, name: str) -> None:
-    refused = produce(fresh_kafka.bootstrap, SESSIONS, 0, encoded(batch))
+    refused = produce(fresh_kafka.bootstrap, TOPICS.sessions, 0, encoded(batch))
     assert (refused.name, refused.written) == (name, False), refused
 
 
 @pytest.mark.kafka
 def test_a_partition_that_is_not_there_has_no_leader(fresh_kafka: EmbeddedBroker) -> None:
     with pytest.raises(NoAnswer, match="no partition 99"):
-        produce(fresh_kafka.bootstrap, OBJECTS, 99, encoded(Batch()))
+        produce(fresh_kafka.bootstrap, TOPICS.objects, 99, encoded(Batch()))
 
 
 def test_a_broker_that_says_nothing_is_waited_for_in_bounds(silent: socket.socket) -> None:
     host, port = silent.getsockname()
     with pytest.raises(NoAnswer, match="timed out"):
-        produce(f"{host}:{port}", OBJECTS, 0, b"", answer_s=0.05)
+        produce(f"{host}:{port}", TOPICS.objects, 0, b"", answer_s=0.05)
 
 
 def test_a_broker_that_is_away_is_named(silent: socket.socket) -> None:
     host, port = silent.getsockname()
     silent.close()
     with pytest.raises(NoAnswer, match=f"{host}:{port}: .*refused"):
-        produce(f"{host}:{port}", OBJECTS, 0, b"")
+        produce(f"{host}:{port}", TOPICS.objects, 0, b"")

@@ -26,7 +26,7 @@ from coldnotify_checker import read_histories
 from coldnotify_checker.topic_contents import merge
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit import hostile_findings
 from coldnotify_testkit.bystander import Bystander
 from coldnotify_testkit.crowd import Crowd
@@ -42,6 +42,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Protobuf
 from google.protobuf.text_format import MessageToString
 from prometheus_client.parser import text_string_to_metric_families
+
+TOPICS = TopicNames()
 
 GROUPS = tuple(f"region-{i}" for i in range(4))
 CLIENTS = ("ou-0", "ou-1")
@@ -155,7 +157,7 @@ class Fuzz:
     def _note(self, record: Hostile) -> None:
         """Keep what is asked in the name of an honest client, for the case that it is not served."""
         values = {one.value for one in record.batch.records if one.value is not None}
-        if record.topic != REQUESTS or record.kind != AS_DRAWN or not values:
+        if record.topic != TOPICS.requests or record.kind != AS_DRAWN or not values:
             return
         with suppress(DecodeError):
             request = Request.FromString(values.pop())
@@ -362,7 +364,7 @@ class Fuzz:
         print(f"\n{'topic':26} {'written':>8} {'refused':>8} {'no answer':>10} {'not understood':>15} {'raised':>7}")
         for topic in WEIGHTS:
             aside = [samples.get((SET_ASIDE, (topic, why)), 0.0) for why in ("not_understood", "raised")]
-            if topic == NOTIFICATIONS:
+            if topic == TOPICS.notifications:
                 aside[0] = self._sum(gateways, MALFORMED)
             counts = [of_topic(counted, topic) for counted in (writer.written, writer.refused, writer.unanswered)]
             print(f"{topic:26} {counts[0]:8} {counts[1]:8} {counts[2]:10} {aside[0]:15.0f} {aside[1]:7.0f}")
@@ -411,8 +413,8 @@ class Fuzz:
 def topic_id(kafka: str) -> str:
     """Of requests, as claims name it."""
     admin = AdminClient({"bootstrap.servers": kafka})
-    described = admin.describe_topics(TopicCollection([REQUESTS]))
-    return str(described[REQUESTS].result(LOOK_S).topic_id)
+    described = admin.describe_topics(TopicCollection([TOPICS.requests]))
+    return str(described[TOPICS.requests].result(LOOK_S).topic_id)
 
 
 def shortest(message: Protobuf) -> str:

@@ -7,17 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import ClientFrame, Close, Hello
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -143,14 +145,14 @@ def test_a_bad_publish_over_kafka_goes_to_rejected_and_hides_nothing(up: Up) -> 
     errors = []
     for key, value, _ in records:
         producer.produce(
-            topics.OBJECTS, key=key, value=value, partition=partition, on_delivery=lambda error, _: errors.append(error)
+            TOPICS.objects, key=key, value=value, partition=partition, on_delivery=lambda error, _: errors.append(error)
         )
     assert producer.flush(30) == 0
     assert set(errors) == {None}
 
     rejected = Consumer({"bootstrap.servers": up.kafka, "group.id": "test-rejected"})
-    count = len(rejected.list_topics(topics.REJECTED, timeout=30).topics[topics.REJECTED].partitions)
-    rejected.assign([TopicPartition(topics.REJECTED, p, 0) for p in range(count)])
+    count = len(rejected.list_topics(TOPICS.rejected, timeout=30).topics[TOPICS.rejected].partitions)
+    rejected.assign([TopicPartition(TOPICS.rejected, p, 0) for p in range(count)])
     reasons: dict[tuple[bytes | None, bytes | None], str] = {}
 
     def all_there() -> bool:

@@ -14,12 +14,14 @@ import pytest
 from coldnotify import Connection, Message, Missed, Notify, State
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -39,7 +41,7 @@ class Sender:
         self.flush()
 
     def hand_over(self, key: str | None, value: str, partition: int = HOME, **headers: str) -> None:
-        self._producer.produce(CHANNELS_1D, value, key, partition, headers=list(headers.items()))
+        self._producer.produce(TOPICS.channels_1d, value, key, partition, headers=list(headers.items()))
 
     def flush(self) -> None:
         assert self._producer.flush(WAIT_S) == 0
@@ -168,7 +170,7 @@ def test_what_is_gone_is_missed_with_the_reason(up: Up, sender: Sender, tmp_path
         last = unit.told["logs"][-1].offset
     sender.send("logs", *range(10, 20))
     admin = AdminClient({"bootstrap.servers": up.kafka})
-    (removed,) = admin.delete_records([TopicPartition(CHANNELS_1D, HOME, last + 6)]).values()
+    (removed,) = admin.delete_records([TopicPartition(TOPICS.channels_1d, HOME, last + 6)]).values()
     assert removed.result(WAIT_S).low_watermark == last + 6
     pids = up.kill("matcher")  # what it has in memory could still be told
     up.wait_ready(other_than=pids)

@@ -15,14 +15,17 @@ from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_common.clocks import AGREED_S
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.stack import Recorder
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -70,7 +73,7 @@ def put_to_sleep(kafka: str, count: int) -> None:
         opens = internal_pb2.Open(digest=digest(["o1"]), ask=1, register=["o1"])
         for body in ({"open": opens}, {"leave": internal_pb2.Leave()}):
             request = internal_pb2.Request(**about, client=name, **body)  # type: ignore[arg-type]
-            producer.produce(topics.REQUESTS, request.SerializeToString(), b"key", PARTITION)
+            producer.produce(TOPICS.requests, request.SerializeToString(), b"key", PARTITION)
     assert producer.flush(60) == 0
 
 
@@ -86,7 +89,7 @@ def metric(matcher: MatcherProcess, name: str) -> float:
 
 def nulls(kafka: str) -> int:
     """In the topics that would say that something is gone."""
-    found = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+    found = (TOPICS.objects, TOPICS.registrations, TOPICS.sessions)
     return sum(value is None for topic in found for _, value, _ in records_of(kafka, topic, PARTITION))
 
 
@@ -163,7 +166,7 @@ def test_a_matcher_that_starts_with_such_a_clock_serves_and_removes_nothing(
         wait_for(lambda: time.monotonic() - time_s > 15, "its time would have come")
         assert nulls(kafka) == 0
         stored = [
-            value for key, value, _ in records_of(kafka, topics.SESSIONS, PARTITION) if b"sleeper" in (key or b"")
+            value for key, value, _ in records_of(kafka, TOPICS.sessions, PARTITION) if b"sleeper" in (key or b"")
         ]
         assert stored
         set_clock(0)

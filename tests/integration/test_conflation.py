@@ -13,13 +13,15 @@ from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.kafka import committed
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, group_of
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -141,7 +143,7 @@ def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: Embe
         publisher.publish(DOMAIN, GROUP, "other", version=1)
         # Whoever committed further than what is held would have nothing to owe.
         wait_for(
-            lambda: committed(kafka, topics.OBJECTS, partition, group_of(tmp_path / "next"))[0] >= held.offset,
+            lambda: committed(kafka, TOPICS.objects, partition, group_of(tmp_path / "next"))[0] >= held.offset,
             "all before it is committed",
         )
         assert told.newest("held") == 1

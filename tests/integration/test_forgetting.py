@@ -8,12 +8,14 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.stack import Recorder
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -26,7 +28,7 @@ def stored(kafka: str, client: str) -> dict[tuple[str, bytes], dict[str, object]
     """What compaction would leave of a client: (topic, key) -> record."""
     last = {
         (topic, key or b""): value
-        for topic in (topics.REGISTRATIONS, topics.SESSIONS)
+        for topic in (TOPICS.registrations, TOPICS.sessions)
         for key, value, _ in records_of(kafka, topic, PARTITION)
         if f"{(key or b'').decode()}/".startswith(f"{DOMAIN}/{GROUP}/{client}/")
     }
@@ -35,10 +37,10 @@ def stored(kafka: str, client: str) -> dict[tuple[str, bytes], dict[str, object]
 
 def make_old(kafka: str, client: str) -> None:
     """The client's session record says that it was last seen half a year ago."""
-    ((key, record),) = [(key, one) for (topic, key), one in stored(kafka, client).items() if topic == topics.SESSIONS]
+    ((key, record),) = [(key, one) for (topic, key), one in stored(kafka, client).items() if topic == TOPICS.sessions]
     record["last_seen"] = time.time_ns() // 1_000_000 - HALF_A_YEAR_MS
     producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
-    producer.produce(topics.SESSIONS, json.dumps(record).encode(), key, PARTITION)
+    producer.produce(TOPICS.sessions, json.dumps(record).encode(), key, PARTITION)
     assert producer.flush(60) == 0
 
 

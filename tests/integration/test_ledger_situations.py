@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 from coldnotify import Connection, Message, Notification, Notify, State
 from coldnotify.publisher import Applied, Publisher
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.child import Child
 from coldnotify_testkit.looks import Looks
 from coldnotify_testkit.matcher_process import records_of
@@ -24,6 +24,8 @@ from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -137,14 +139,14 @@ def make_old(kafka: str, client: str) -> None:
     key = f"{DOMAIN}/{GROUP}/{client}".encode()
 
     def stored() -> dict[str, Any]:
-        values = [value for at, value, _ in records_of(kafka, topics.SESSIONS, partition) if at == key]
+        values = [value for at, value, _ in records_of(kafka, TOPICS.sessions, partition) if at == key]
         return json.loads(values[-1] or b"{}") if values else {}
 
     wait_for(lambda: stored().get("online") is False, "it is stored that it has left")
     record = stored()
     record["last_seen"] = time.time_ns() // 1_000_000 - HALF_A_YEAR_MS
     producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
-    producer.produce(topics.SESSIONS, json.dumps(record).encode(), key, partition)
+    producer.produce(TOPICS.sessions, json.dumps(record).encode(), key, partition)
     assert producer.flush(60) == 0
     producer.close()
 
@@ -281,7 +283,7 @@ def test_of_a_channel_it_is_said_how_many_messages_are_lacking_and_whether_some_
         sent += [publisher.send(DOMAIN, GROUP, "news", number) for number in range(4, 8)]
         wait_for(lambda: said()[:4] == (4, False, True, False), "it is away, and lacks four")
         admin = AdminClient({"bootstrap.servers": up.kafka})
-        place = TopicPartition(topics.CHANNELS_1D, sent[-1].partition, sent[-2].offset)
+        place = TopicPartition(TOPICS.channels_1d, sent[-1].partition, sent[-2].offset)
         (removed,) = admin.delete_records([place]).values()
         removed.result(WAIT_S)
         pids = up.kill("matcher")  # what it has in memory it could still tell

@@ -12,13 +12,15 @@ from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, records_of, registrations_of
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -28,7 +30,7 @@ GROUPS = {kind: [f"{kind}-{i}" for i in range(16)] for kind in ("region", "valle
 for groups in GROUPS.values():
     assert {partition_of(DOMAIN, group, PARTITIONS) for group in groups} == set(range(PARTITIONS)), "one in each"
 
-BESIDE = {"matcher_group": MatcherSettings.matcher_group}
+BESIDE = {"matcher_group": MatcherSettings().group}
 """In one group with the matchers that are there."""
 
 
@@ -191,7 +193,7 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(cold: Up, tmp_p
 def merged(kafka: str, partition: int) -> tuple[int, dict[str, set[str]]]:
     """(highest generation, registered names by client), as a matcher that loads merges it."""
     generation = 0
-    for key, value, _ in records_of(kafka, topics.SESSIONS, partition):
+    for key, value, _ in records_of(kafka, TOPICS.sessions, partition):
         if key == GENERATION_KEY.encode() and value is not None:
             generation = max(generation, json.loads(value)["generation"])
     registered: dict[str, set[str]] = {}
@@ -214,7 +216,7 @@ def test_claims_that_kafka_refuses_are_written_again_once_it_takes_them(
     fresh_kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:
     kafka = fresh_kafka.bootstrap
-    set_bytes_max(kafka, topics.SESSIONS, "20")
+    set_bytes_max(kafka, TOPICS.sessions, "20")
     with MatcherProcess(kafka, tmp_path / "log", matcher_id="a") as matcher:
         try:
             words = "Kafka does not take claims: partitions are not served"
@@ -225,6 +227,6 @@ def test_claims_that_kafka_refuses_are_written_again_once_it_takes_them(
             assert status == 503
             assert "does not take the claims of partitions [0, 1, 2, 3, 4, 5, 6, 7]" in why
         finally:
-            set_bytes_max(kafka, topics.SESSIONS, None)
+            set_bytes_max(kafka, TOPICS.sessions, None)
         matcher.wait_serving()
         assert matcher.output.count(words) < 20, "and not at every step"

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.killed_writers import write_though_killed
 from coldnotify_testkit.stack import Up
 from confluent_kafka import Consumer, Message, TopicPartition
+
+TOPICS = TopicNames()
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -59,7 +61,7 @@ def test_killed_at_any_moment_all_that_was_accepted_is_there_in_order(up: Up, tm
     # What was under way when the kill came is sent again with the same id: that is told to nobody.
     assert list(dict.fromkeys(ids)) == list(range(MESSAGES)), "each, in order"
     newest = {}
-    for message in records(up, OBJECTS):
+    for message in records(up, TOPICS.objects):
         key = message.key()
         assert isinstance(key, bytes)
         name = key.decode().rpartition("/")[2]

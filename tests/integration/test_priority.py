@@ -20,7 +20,7 @@ from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
-from coldnotify_schemas.topics import CHANNELS_1D, REJECTED
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
@@ -36,6 +36,8 @@ from coldnotify_testkit.slow_link import SlowLink
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, Producer
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -227,7 +229,7 @@ def alarms_by_all_ways(up: Up, group: str) -> list[str]:
         sent.wait(60)
     producer = Producer({"bootstrap.servers": up.kafka})
     partition = partition_of(DOMAIN, group, 8)
-    producer.produce(CHANNELS_1D, b'"raw"', f"{DOMAIN}/{group}/alarms", partition, headers={"priority": "high"})
+    producer.produce(TOPICS.channels_1d, b'"raw"', f"{DOMAIN}/{group}/alarms", partition, headers={"priority": "high"})
     assert producer.flush(60) == 0
     return ["plain", "kafka", "http", "http, of many", "library", "command", "session", "raw"]
 
@@ -324,10 +326,10 @@ def test_a_messages_priority_that_is_none_is_refused_by_the_fields_name_or_rejec
         unit.send("alarms", 1, priority="low")
     producer = Producer({"bootstrap.servers": up.kafka})
     key = f"{DOMAIN}/{GROUP}/wrong"
-    producer.produce(CHANNELS_1D, b"1", key, partition_of(DOMAIN, GROUP, 8), headers=[("priority", b"low")])
+    producer.produce(TOPICS.channels_1d, b"1", key, partition_of(DOMAIN, GROUP, 8), headers=[("priority", b"low")])
     assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "looks", "auto.offset.reset": "earliest"})
-    consumer.subscribe([REJECTED])
+    consumer.subscribe([TOPICS.rejected])
     until_s = time.monotonic() + WAIT_S
     reasons: list[str] = []
     while not reasons and time.monotonic() < until_s:

@@ -11,7 +11,7 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.topics import CHANNELS_1D, OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.child import Child
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
@@ -19,6 +19,8 @@ from coldnotify_testkit.matcher_process import PARTITION, MatcherProcess, record
 from coldnotify_testkit.release_before import python_path, started_from, unpacked
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -181,7 +183,7 @@ def test_a_matcher_of_the_release_leaves_what_has_channels_alone(
 
 def sent_by_units(kafka: str) -> list[tuple[bytes | None, bytes | None]]:
     """(key, value) of what is in the log of channels."""
-    return [(key, value) for key, value, _ in records_of(kafka, CHANNELS_1D, PARTITION)]
+    return [(key, value) for key, value, _ in records_of(kafka, TOPICS.channels_1d, PARTITION)]
 
 
 def test_what_a_client_publishes_waits_for_a_service_that_takes_it(
@@ -222,7 +224,7 @@ def test_what_a_client_publishes_waits_for_a_service_that_takes_it(
 def of_object(kafka: str, name: str) -> list[bytes | None]:
     """The values of all records that there are of it."""
     key = f"{DOMAIN}/{GROUP}/{name}".encode()
-    return [value for one, value, _ in records_of(kafka, OBJECTS, PARTITION) if one == key]
+    return [value for one, value, _ in records_of(kafka, TOPICS.objects, PARTITION) if one == key]
 
 
 def test_a_matcher_of_the_release_writes_again_what_retention_has_removed(

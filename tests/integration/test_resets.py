@@ -1,11 +1,13 @@
 """However far an object's versions were driven, `coldnotify object reset` begins them over, and devices are told."""
 
 from coldnotify.publisher import Publisher
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
+
+TOPICS = TopicNames()
 
 DOMAIN, GROUP = "animal.observer", "driven"
 VERSION_MAX = 2**63 - 1
@@ -17,7 +19,7 @@ def drive(up: Up, partition: int) -> None:
     steps = [*range(1_000_000, 2**31, 1_000_000), 2**31 - 1, 2**40, VERSION_MAX]
     for incarnation in steps:
         value = b'{"version":%d,"incarnation":%d}' % (VERSION_MAX, incarnation)
-        producer.produce(OBJECTS, value, f"{DOMAIN}/{GROUP}/lamp".encode(), partition)
+        producer.produce(TOPICS.objects, value, f"{DOMAIN}/{GROUP}/lamp".encode(), partition)
     assert producer.flush(120) == 0
 
 

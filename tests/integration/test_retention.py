@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, timed_records_of
 from coldnotify_testkit.stack import Recorder
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -39,7 +41,7 @@ def write(kafka: str, name: str, value: object, *, days_ago: float = 0, prefix: 
     """A record, as any Kafka client writes one."""
     producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
     producer.produce(
-        topics.OBJECTS,
+        TOPICS.objects,
         None if value is None else json.dumps(value).encode(),
         f"{prefix}{DOMAIN}/{GROUP}/{name}".encode(),
         PARTITION,
@@ -52,7 +54,7 @@ def write(kafka: str, name: str, value: object, *, days_ago: float = 0, prefix: 
 def records(kafka: str, name: str) -> list[tuple[bytes | None, str]]:
     """(value, what it removes) of all records that there are of an object and of its description."""
     keys = [f"{prefix}{DOMAIN}/{GROUP}/{name}".encode() for prefix in ("", KEY_PREFIX)]
-    found = timed_records_of(kafka, topics.OBJECTS, PARTITION)
+    found = timed_records_of(kafka, TOPICS.objects, PARTITION)
     return [(value, headers.get(REMOVES_HEADER, b"").decode()) for key, value, headers, _ in found if key in keys]
 
 
@@ -72,7 +74,7 @@ def compact_soon(kafka: str) -> None:
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in COMPACTED_SOON.items()
     ]
-    resource = ConfigResource(ResourceType.TOPIC, topics.OBJECTS, incremental_configs=entries)
+    resource = ConfigResource(ResourceType.TOPIC, TOPICS.objects, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": kafka})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(60)

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from coldnotify_schemas.tenants import Counters, parse_usage, usage_partition_of
-from coldnotify_schemas.topics import OBJECTS, TENANTS, USAGE
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -73,7 +75,7 @@ def written(up: Up, domain: str) -> set[tuple[str, int]]:
     """Object and version of all records of a domain."""
     consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "test", "enable.partition.eof": True})
     found, unread = set(), set(range(8))
-    consumer.assign([TopicPartition(OBJECTS, partition, 0) for partition in unread])
+    consumer.assign([TopicPartition(TOPICS.objects, partition, 0) for partition in unread])
     while unread:
         for message in consumer.consume(500, 1):
             if message.error() is not None:
@@ -93,7 +95,7 @@ def usage(up: Up, name: str) -> dict[str, int]:
     consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "test", "enable.partition.eof": True})
     last: dict[tuple[str, str], Counters] = {}
     partition = usage_partition_of(name, 8)
-    consumer.assign([TopicPartition(USAGE, partition, 0)])
+    consumer.assign([TopicPartition(TOPICS.usage, partition, 0)])
     while (message := consumer.poll(10)) is not None and message.error() is None:
         value = message.value()
         assert isinstance(value, bytes)
@@ -195,7 +197,7 @@ def test_an_agreement_that_is_raised_lets_more_in(tenants: Up) -> None:
 def test_a_damaged_record_stops_nothing(tenants: Up) -> None:
     producer = Producer({"bootstrap.servers": tenants.kafka})
     for key, value in ((b"broken", b"{"), (b"calm", b'{"domains": ["tenant.calm"], "in_per_s": -1}'), (b"\xff", b"")):
-        producer.produce(TENANTS, value, key)
+        producer.produce(TOPICS.tenants, value, key)
     assert producer.flush(60) == 0
     wait_for(lambda: len(http(tenants, "GET", "tenants")[1]["damaged"]) == 3, "they were read")
     assert "coldnotify_tenants_damaged 3.0" in fetch(f"{tenants.http_url}/metrics").text
@@ -204,7 +206,7 @@ def test_a_damaged_record_stops_nothing(tenants: Up) -> None:
     assert http(tenants, "GET", "tenants/calm")[1]["in_per_s"] == 1000, "it is as it was before"
     tenant(tenants, "set", "calm", "--domain", "tenant.calm", "--in-per-s", "1000")
     tenant(tenants, "remove", "broken")
-    producer.produce(TENANTS, None, b"\xff")
+    producer.produce(TOPICS.tenants, None, b"\xff")
     assert producer.flush(60) == 0
 
 

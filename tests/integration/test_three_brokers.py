@@ -15,11 +15,13 @@ from coldnotify_kafka.broker import EmbeddedCluster, free_port
 from coldnotify_kafka.broker.cluster import coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import Service, coldnotify
 from coldnotify_testkit.stack import Recorder, get_json, running
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -85,12 +87,14 @@ class Load(threading.Thread):
 
 def test_the_leader_is_killed_under_load(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     admin = quiet_admin(cluster.bootstrap)
-    partition = partition_of(DOMAIN, GROUP, len(admin.list_topics(OBJECTS, timeout=60).topics[OBJECTS].partitions))
+    partition = partition_of(
+        DOMAIN, GROUP, len(admin.list_topics(TOPICS.objects, timeout=60).topics[TOPICS.objects].partitions)
+    )
     victims: dict[str, Callable[[], int | None]] = {
-        "leader of objects": lambda: cluster.leader(OBJECTS, partition),
-        "leader of requests": lambda: cluster.leader(REQUESTS, partition),
+        "leader of objects": lambda: cluster.leader(TOPICS.objects, partition),
+        "leader of requests": lambda: cluster.leader(TOPICS.requests, partition),
         "coordinator of the matchers' group": lambda: coordinator(admin, "coldnotify-matcher"),
-        "leader of the gateway's inbox": lambda: cluster.leader(NOTIFICATIONS, inbox()),
+        "leader of the gateway's inbox": lambda: cluster.leader(TOPICS.notifications, inbox()),
     }
     ports = {
         name: str(free_port()) for name in ("matcher_port", "gateway_port", "gateway_web_port", "gateway_http_port")
@@ -167,10 +171,10 @@ def written_versions(cluster: EmbeddedCluster, partition: int) -> set[tuple[str,
     """All that the partition of objects holds; nothing in it is old enough to be compacted."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "from-outside", "log_level": 0})
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(OBJECTS, partition), timeout=60)
-        consumer.assign([TopicPartition(OBJECTS, partition, low)])
+        low, high = consumer.get_watermark_offsets(TopicPartition(TOPICS.objects, partition), timeout=60)
+        consumer.assign([TopicPartition(TOPICS.objects, partition, low)])
         found = set()
-        while consumer.position([TopicPartition(OBJECTS, partition)])[0].offset < high:
+        while consumer.position([TopicPartition(TOPICS.objects, partition)])[0].offset < high:
             message = consumer.poll(60)
             assert message is not None, "no record within 60 s"
             assert message.error() is None

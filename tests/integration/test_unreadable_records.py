@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from coldnotify import Notify
 from coldnotify.publisher import Publisher
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.matcher_process import PARTITIONS, records_of
 from coldnotify_testkit.raw_produce import RawProducer
 from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, compressed, encoded, packed_records
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -84,7 +86,7 @@ def test_what_nobody_can_read_stops_nothing_behind_it_and_no_other_partition(tmp
 def rejected(kafka: str) -> set[str]:
     """topic/partition of all records that were set aside."""
     places = [
-        headers[PLACE_HEADER] for partition in (0, 1) for _, _, headers in records_of(kafka, topics.REJECTED, partition)
+        headers[PLACE_HEADER] for partition in (0, 1) for _, _, headers in records_of(kafka, TOPICS.rejected, partition)
     ]
     return {place.decode().partition("@")[0] for place in places}
 
@@ -92,9 +94,9 @@ def rejected(kafka: str) -> set[str]:
 def write_everywhere(kafka: str, all_told: Callable[[str], None]) -> set[str]:
     """Each hostile batch into each topic that our services read. Returns where something is to be set aside."""
     inboxes = range(16)
-    places = [(topic, [HIT]) for topic in (topics.OBJECTS, topics.CHANNELS_1D, topics.REQUESTS)]
-    places += [(topic, [HIT]) for topic in (topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE)]
-    places += [(topics.TENANTS, [0]), (topics.VERDICTS, [0]), (topics.NOTIFICATIONS, list(inboxes))]
+    places = [(topic, [HIT]) for topic in (TOPICS.objects, TOPICS.channels_1d, TOPICS.requests)]
+    places += [(topic, [HIT]) for topic in (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state)]
+    places += [(TOPICS.tenants, [0]), (TOPICS.verdicts, [0]), (TOPICS.notifications, list(inboxes))]
     with RawProducer(kafka) as producer:
         for what, batch in hostile(time.time_ns() // 1_000_000).items():
             for topic, partitions in places:

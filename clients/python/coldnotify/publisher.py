@@ -62,6 +62,7 @@ from coldnotify_schemas.channels import parse_retentions
 from coldnotify_schemas.descriptions import Value
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify._effect import Newest, Outcome
 from coldnotify._outbox.outbox_base import Pending, Rejected
@@ -157,6 +158,7 @@ class Publisher(MayHaveOutbox):
         http_token: str | None = None,
         http_ssl: ssl.SSLContext | None = None,
         channel_retentions: str = "*=1d",
+        topics_prefix: str = DEFAULT_PREFIX,
         outbox: str | os.PathLike[str] | None = None,
         outbox_max_records: int = RECORDS_MAX,
         outbox_max_bytes: int = BYTES_MAX,
@@ -175,7 +177,7 @@ class Publisher(MayHaveOutbox):
         `http_ssl` says which certificates count with https.
 
         `channel_retentions`: how long domains' channels are kept, which says in which topics they are; the same as the
-        services' setting of this name.
+        services' setting of this name. `topics_prefix`: with what topics' names begin, as the services' setting says.
 
         `outbox`: a directory, for this publisher alone; it is made if it is not there. What is published is durable in
         it first, and goes to Kafka in order, also after a restart: publish() and send() return Accepted and
@@ -195,9 +197,15 @@ class Publisher(MayHaveOutbox):
             retentions = parse_retentions(channel_retentions)
         except ValueError as error:
             raise ValueError(f"channel_retentions: {error}") from None
+        try:
+            topics = TopicNames(topics_prefix)
+        except ValueError as error:
+            raise ValueError(f"topics_prefix: {error}") from None
         self._ledger = None if http is None else Ledger(http, http_token, http_ssl)
         self._timeout_s = timeout_s
-        new_sender = partial(Sender, kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher, flow, retentions)
+        new_sender = partial(
+            Sender, kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher, flow, retentions, topics
+        )
         self._sender = new_sender()
         self._patient = PatientSender(self._sender, kafka, timeout_s)
         if outbox is None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from coldnotify.publisher import InvalidName, InvalidRecord, Published, Publisher, PublishError, make_record
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.object_records import written
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 
@@ -25,7 +27,9 @@ def test_a_publish_is_in_its_groups_partition_when_it_returns(bootstrap: str, pu
         DOMAIN, GROUP, "cams/north", 42, {"fps": 5}, source="c-1", expires_at=9, deleted=True, incarnation=1
     )
     (record,) = written(bootstrap)
-    partitions = len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(OBJECTS).topics[OBJECTS].partitions)
+    partitions = len(
+        AdminClient({"bootstrap.servers": bootstrap}).list_topics(TOPICS.objects).topics[TOPICS.objects].partitions
+    )
     assert partitions > 1
     assert published == Published(42, partition_of(DOMAIN, GROUP, partitions), record["offset"])
     assert record["partition"] == published.partition

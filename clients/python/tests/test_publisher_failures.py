@@ -9,9 +9,11 @@ from coldnotify.publisher import Publisher, PublishError, PublishManyError, Publ
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.object_records import written
 from confluent_kafka.admin import AdminClient, NewPartitions
+
+TOPICS = TopicNames()
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 
@@ -93,7 +95,7 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(fres
 @pytest.mark.kafka
 def test_a_topic_that_is_missing_is_named(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([OBJECTS])[OBJECTS].result(60)
+    admin.delete_topics([TOPICS.objects])[TOPICS.objects].result(60)
     with (
         Publisher(bootstrap, timeout_s=60) as publisher,
         pytest.raises(PublishError, match=r"topic coldnotify\.objects does not exist"),
@@ -115,14 +117,14 @@ def test_a_refused_record_is_certainly_not_there(bootstrap: str) -> None:
 def test_more_partitions_are_noticed(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coldnotify._publishing.sender.PARTITIONS_REFRESH_S", 0)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    before = len(admin.list_topics(OBJECTS).topics[OBJECTS].partitions)
+    before = len(admin.list_topics(TOPICS.objects).topics[TOPICS.objects].partitions)
     after = 2 * before + 1
     group = next(
         f"g{i}" for i in range(100) if partition_of(DOMAIN, f"g{i}", before) != partition_of(DOMAIN, f"g{i}", after)
     )
     with Publisher(bootstrap, timeout_s=60) as publisher:
         assert publisher.publish(DOMAIN, group, "o").partition == partition_of(DOMAIN, group, before)
-        admin.create_partitions([NewPartitions(OBJECTS, after)])[OBJECTS].result(60)
+        admin.create_partitions([NewPartitions(TOPICS.objects, after)])[TOPICS.objects].result(60)
         deadline_s = time.monotonic() + 60
         while publisher.publish(DOMAIN, group, "o").partition != partition_of(DOMAIN, group, after):
             assert time.monotonic() < deadline_s

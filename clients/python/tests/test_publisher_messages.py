@@ -10,8 +10,10 @@ import pytest
 from coldnotify.publisher import InvalidName, Publisher, make_message
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.channels import parse_message_headers
-from coldnotify_schemas.topics import CHANNELS_1H, CHANNELS_30D
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 
@@ -21,7 +23,7 @@ def test_messages_are_in_their_domains_topic_in_order(fresh_kafka: EmbeddedBroke
         sent = [publisher.send(DOMAIN, GROUP, "tasks", {"n": n}, to=["camera"], id=f"m-{n}") for n in range(3)]
         binary = asyncio.run(publisher.send_async("lamps", GROUP, "tasks", b"\xff", expires_at=9, source="ops"))
     assert [one.offset for one in sent] == [0, 1, 2]
-    for topic, where, count in ((CHANNELS_1H, sent[0], 3), (CHANNELS_30D, binary, 1)):
+    for topic, where, count in ((TOPICS.channels_1h, sent[0], 3), (TOPICS.channels_30d, binary, 1)):
         consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test"})
         try:
             consumer.assign([TopicPartition(topic, where.partition, 0)])
@@ -30,7 +32,7 @@ def test_messages_are_in_their_domains_topic_in_order(fresh_kafka: EmbeddedBroke
             consumer.close()
         assert len(found) == count
         headers = parse_message_headers(cast(Any, found[0].headers()))
-        if topic == CHANNELS_1H:
+        if topic == TOPICS.channels_1h:
             assert [json.loads(one.value() or b"") for one in found] == [{"n": 0}, {"n": 1}, {"n": 2}]
             assert (headers.id, headers.to, found[0].key()) == ("m-0", ("camera",), b"animal.observer/region-1/tasks")
             assert abs((headers.time_ms or 0) - time.time() * 1000) < 60_000

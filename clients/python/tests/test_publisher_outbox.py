@@ -8,9 +8,11 @@ from coldnotify.publisher import Accepted, Publisher, PublishRejected, Rejected,
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.records import parse_public_record
-from coldnotify_schemas.topics import CHANNELS_1D, OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.kafka import reset_topics
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 WAIT_S = 120
 
@@ -52,9 +54,9 @@ async def test_what_was_accepted_without_kafka_is_there_once_it_comes(tmp_path: 
         assert (done.version, done.offset) == (published.version, 2)
     assert isinstance(third, Accepted)
     assert third.version > first.version
-    objects = [parse_public_record(value).version for value, _ in read(fresh_kafka.bootstrap, OBJECTS, 3)]
+    objects = [parse_public_record(value).version for value, _ in read(fresh_kafka.bootstrap, TOPICS.objects, 3)]
     assert objects == [7, third.version, done.version]
-    messages = read(fresh_kafka.bootstrap, CHANNELS_1D, 51)
+    messages = read(fresh_kafka.bootstrap, TOPICS.channels_1d, 51)
     said = [parse_message_headers(headers.items()) for _, headers in messages]
     assert [one.id for one in said] == [*ids, "own"]
     assert [value for value, _ in messages] == [*(str(n).encode() for n in range(50)), b"\xff"]

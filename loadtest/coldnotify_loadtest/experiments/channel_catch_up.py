@@ -12,7 +12,7 @@ from statistics import median
 
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
@@ -25,6 +25,8 @@ from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
+
+TOPICS = TopicNames()
 
 FULL_MESSAGES = 10_000_000
 DAY_MIN = 24 * 60
@@ -100,7 +102,7 @@ def _fill(server: ColdNotify, drawn: DrawnLog) -> None:
     for channel in drawn.channel_at:
         while True:
             try:
-                producer.produce(CHANNELS_1D, _PAYLOAD, f"{DOMAIN}/{GROUP}/c-{channel}", HOME)
+                producer.produce(TOPICS.channels_1d, _PAYLOAD, f"{DOMAIN}/{GROUP}/c-{channel}", HOME)
                 producer.poll(0)
                 break
             except BufferError:

@@ -22,8 +22,7 @@ from coldnotify import Connection, Message, Missed, Notify, State
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS as CHANNELS_TOPICS
-from coldnotify_schemas.topics import CHANNELS_1D, CHANNELS_STATE
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -37,6 +36,8 @@ from coldnotify_loadtest.processes import Meter, usage
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
+
+TOPICS = TopicNames()
 
 PARTS = ("live", "behind", "burst", "many", "partitions", "sending")
 DOMAIN, GROUP = "animal.observer", "region-1"
@@ -111,7 +112,7 @@ def _send_for(server: ColdNotify, channels: int, seconds: float) -> None:
             producer.poll(wait_s)  # returns sooner once something is acknowledged
         value = time.monotonic_ns().to_bytes(8, "big") + os.urandom(_PAYLOAD_BYTES - 8)
         key = f"{DOMAIN}/{GROUP}/topic-{number % channels}"
-        producer.produce(CHANNELS_1D, value, key, HOME)
+        producer.produce(TOPICS.channels_1d, value, key, HOME)
     producer.flush(READY_S)
     time.sleep(1)  # the last ones are on their way
 
@@ -180,7 +181,7 @@ def _send_among_others(bench: Bench, server: ColdNotify, names: list[str]) -> in
 def _produce(producer: Producer, channel: str, value: bytes) -> None:
     while True:
         try:
-            producer.produce(CHANNELS_1D, value, f"{DOMAIN}/{GROUP}/{channel}", HOME)
+            producer.produce(TOPICS.channels_1d, value, f"{DOMAIN}/{GROUP}/{channel}", HOME)
             producer.poll(0)
         except BufferError:
             producer.poll(0.1)
@@ -264,7 +265,7 @@ def _partitions(bench: Bench) -> None:
     specs = topics.load()
     for with_channels in (False, True):
         bench.progress.step(f"the broker {'with' if with_channels else 'without'} the topics of channels")
-        wanted = [spec for spec in specs if with_channels or spec.name not in (*CHANNELS_TOPICS, CHANNELS_STATE)]
+        wanted = [spec for spec in specs if with_channels or spec.name not in (*TOPICS.channels, TOPICS.channels_state)]
         data = bench.new_directory() / "data"
         with EmbeddedBroker(data) as broker:
             topic_plan.apply(AdminClient({"bootstrap.servers": broker.bootstrap}), wanted)

@@ -18,7 +18,7 @@ from coldnotify_kafka import topics as kafka_topics
 from coldnotify_kafka.client_quotas import set_producer_quota
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
-from coldnotify_schemas.topics import TENANTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
 from coldnotify_loadtest.askers import BIN_S, Ask, Asked, Askers, accepted_per_s, record_bytes
@@ -28,6 +28,8 @@ from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
+
+TOPICS = TopicNames()
 
 PARTS = ("pairs", "uneven")
 WAYS = ("http", "session", "kafka-user", "kafka")
@@ -68,7 +70,7 @@ def run(bench: Bench) -> None:
 def _agree(server: ColdNotify, tenants: Sequence[Tenant]) -> None:
     producer = Producer({"bootstrap.servers": server.kafka, "log_level": 0})
     for tenant in tenants:
-        producer.produce(TENANTS, encode_tenant(tenant), tenant.name.encode())
+        producer.produce(TOPICS.tenants, encode_tenant(tenant), tenant.name.encode())
     if producer.flush(READY_S):
         raise RuntimeError("Kafka does not take the tenants")
 

@@ -4,8 +4,8 @@ import time
 from contextlib import suppress
 
 from coldnotify_kafka.topics import co_partitions
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
@@ -14,6 +14,8 @@ from coldnotify_loadtest.publisher import Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
+
+TOPICS = TopicNames()
 
 _LONG_LOG = "cold behind a long log"
 _VERSIONS = 100
@@ -57,7 +59,7 @@ def run_gateway(bench: Bench) -> None:
             killed_s = time.monotonic()
             gateway.kill()
             matcher.kill()
-            for topic in (topics.REGISTRATIONS, topics.SESSIONS):
+            for topic in (TOPICS.registrations, TOPICS.sessions):
                 server.delete_topic(topic)
             server.apply_topics()
             matcher.start()
@@ -159,21 +161,21 @@ def _wait_followed(server: ColdNotify) -> None:
 
 def compact(server: ColdNotify, population: Population) -> None:
     """Have Kafka compact the objects topic now, which it would do after a day, and wait for it."""
-    left_bytes = max(_COMPACTED_BYTES, _COMPACTED_SHARE * _bytes_of(server, topics.OBJECTS))
+    left_bytes = max(_COMPACTED_BYTES, _COMPACTED_SHARE * _bytes_of(server, TOPICS.objects))
     producer = Producer({"bootstrap.servers": server.kafka, "log_level": 0})
     now = {"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "1000"}
-    server.configure_topic(topics.OBJECTS, now)
+    server.configure_topic(TOPICS.objects, now)
     until_s = time.monotonic() + READY_S
-    while _bytes_of(server, topics.OBJECTS) > left_bytes:
+    while _bytes_of(server, TOPICS.objects) > left_bytes:
         if time.monotonic() > until_s:
             raise TimeoutError(f"Kafka has not compacted the history within {READY_S:g} s")
         # Only with the next record a segment that is old enough is closed, and only then it is compacted.
         for prefix, partition in _places(population):
-            producer.produce(topics.OBJECTS, b'{"version":%d}' % time.time_ns(), prefix + b"compacted", partition)
+            producer.produce(TOPICS.objects, b'{"version":%d}' % time.time_ns(), prefix + b"compacted", partition)
         producer.flush(READY_S)
         time.sleep(1.5)
     # What follows is measured beside no cleaning.
-    server.configure_topic(topics.OBJECTS, {"min.compaction.lag.ms": "86400000", "segment.ms": "86400000"})
+    server.configure_topic(TOPICS.objects, {"min.compaction.lag.ms": "86400000", "segment.ms": "86400000"})
 
 
 def _bytes_of(server: ColdNotify, topic: str) -> int:
@@ -204,7 +206,7 @@ def write_history(kafka: str, population: Population, records: int) -> None:
         while True:
             try:
                 producer.produce(
-                    topics.OBJECTS, b'{"version":%d}' % number, prefix + b"history-%d" % (number % objects), partition
+                    TOPICS.objects, b'{"version":%d}' % number, prefix + b"history-%d" % (number % objects), partition
                 )
                 break
             except BufferError:

@@ -24,7 +24,7 @@ from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import PROTOCOL_VERSION, QUERIES_MAX
-from coldnotify_schemas.topics import CHANNELS_1D, OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_QUERIES, Bye, ClientFrame, Hello, Query
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import wait_for
@@ -37,6 +37,8 @@ from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
+
+TOPICS = TopicNames()
 
 PARTS = ("like", "changes", "explanations", "find", "channels")
 _CALM = Population(1, 1, 1, domain="calm")
@@ -147,7 +149,7 @@ class _Strangers:
             self._produce(f"{_DOMAIN}/{self.group}/{name}", b'{"version":1}')
         self._producer.flush(READY_S)
 
-    def _produce(self, key: str, value: bytes, topic: str = OBJECTS) -> None:
+    def _produce(self, key: str, value: bytes, topic: str = TOPICS.objects) -> None:
         while True:
             try:
                 self._producer.produce(topic, value, key, self._partition)
@@ -247,7 +249,7 @@ class _Strangers:
         wants, group = [("channels", names)], f"{_DOMAIN}/{self.group}"
         with returning_devices(HOST, self._server.port, group, wants, READY_S) as devices:
             for number in range(self._bench["messages"]):
-                self._produce(f"{group}/{names[number % len(names)]}", _PAYLOAD, CHANNELS_1D)
+                self._produce(f"{group}/{names[number % len(names)]}", _PAYLOAD, TOPICS.channels_1d)
             self._producer.flush(READY_S)
             turn = threading.Lock()
 

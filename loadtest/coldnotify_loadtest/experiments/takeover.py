@@ -18,7 +18,7 @@ from functools import partial
 from coldnotify_kafka.broker import EmbeddedCluster
 from coldnotify_kafka.broker.cluster import NODES, coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.population import Population
@@ -26,6 +26,8 @@ from coldnotify_loadtest.publisher import Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
+
+TOPICS = TopicNames()
 
 CASES = ("matcher", "gateway", "leader", "coordinator")
 _OF_KAFKA = ("leader", "coordinator")
@@ -87,7 +89,7 @@ def _victim(kafka: str, case: str) -> int:
     """The number of the node that is to be killed."""
     admin = quiet_admin(kafka)
     if case == "leader":
-        partitions = admin.list_topics(topics.OBJECTS, timeout=READY_S).topics[topics.OBJECTS].partitions
+        partitions = admin.list_topics(TOPICS.objects, timeout=READY_S).topics[TOPICS.objects].partitions
         return Counter(int(one.leader) for one in partitions.values()).most_common(1)[0][0]
     found = coordinator(admin, _MATCHERS_GROUP)
     if found is None:

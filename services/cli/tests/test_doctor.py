@@ -21,7 +21,7 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.room import Room
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.log_ends import log_ends
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.kafka import reset_topics
@@ -33,6 +33,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+TOPICS = TopicNames()
 
 NOWHERE = "127.0.0.1:1"
 HERE: dict[str, str] = {"kafka": NOWHERE, "matcher": NOWHERE, "gateway_http": "", "http": NOWHERE, "usage": ""}
@@ -93,7 +95,7 @@ def test_a_transaction_that_holds_a_partition_up_is_found(kafka: EmbeddedBroker)
     (fine,) = found(kafka=kafka.bootstrap)["transactions"]
     assert fine.state == OK
     producer.begin_transaction()
-    producer.produce(OBJECTS, b"{}", b"d/g/o", partition=5)
+    producer.produce(TOPICS.objects, b"{}", b"d/g/o", partition=5)
     producer.flush(60)
     try:
         (held,) = found(kafka=kafka.bootstrap)["transactions"]
@@ -113,13 +115,13 @@ def test_a_transaction_that_commits_meanwhile_holds_nothing_up(kafka: EmbeddedBr
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "doctor-test-2"})
     producer.init_transactions(60)
     producer.begin_transaction()
-    producer.produce(OBJECTS, b"{}", b"d/g/o", partition=5)
+    producer.produce(TOPICS.objects, b"{}", b"d/g/o", partition=5)
     producer.flush(60)
-    partitions = [(OBJECTS, 4), (OBJECTS, 5)]
+    partitions = [(TOPICS.objects, 4), (TOPICS.objects, 5)]
 
     def commit() -> None:
         producer.commit_transaction(60)
-        wait_for(lambda: log_ends(admin, partitions)[OBJECTS, 5] == 2, "its end stands in the log")
+        wait_for(lambda: log_ends(admin, partitions)[TOPICS.objects, 5] == 2, "its end stands in the log")
 
     assert open_transactions.held_up(admin, partitions, commit) == {}
 

@@ -15,9 +15,11 @@ from coldnotify_checker.histories import Publish, read_lines
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 
 @pytest.mark.kafka
@@ -35,7 +37,7 @@ def test_a_publish_prints_where_kafka_has_it(fresh_kafka: EmbeddedBroker) -> Non
     assert (version, outcome) == ("7", "unknown")
     assert done.stderr.startswith("outcome not known: no HTTP service at http://127.0.0.1:1 (--http): ")
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(OBJECTS, int(partition), int(offset))])
+    consumer.assign([TopicPartition(TOPICS.objects, int(partition), int(offset))])
     message = consumer.poll(60)
     consumer.close()
     assert message is not None
@@ -72,7 +74,7 @@ def test_a_description_is_written_in_front_of_the_version(fresh_kafka: EmbeddedB
     )
     shown = json.loads(done.stdout)
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test", "enable.auto.commit": False})
-    consumer.assign([TopicPartition(OBJECTS, shown["partition"], shown["offset"] - 1)])
+    consumer.assign([TopicPartition(TOPICS.objects, shown["partition"], shown["offset"] - 1)])
     message = consumer.poll(60)
     consumer.close()
     assert message is not None

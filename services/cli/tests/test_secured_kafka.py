@@ -15,11 +15,13 @@ from coldnotify import Connection, Notify, State
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.process import spawn
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.stack import Recorder
 from coldnotify_testkit.users_kafka import ConfigWithUsers
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import KafkaError, Producer
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -131,7 +133,7 @@ def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_p
         post(f"http://127.0.0.1:{ports['http']}/v1/domains/d/groups/g/objects/o")
         wait_for(lambda: told.newest("o") == 2, "that of the HTTP service is, too")
         notify.disconnect()
-        assert secured.refusal("matcher", topics.USAGE) is None  # no usage: it is set aside, which needs reading
+        assert secured.refusal("matcher", TOPICS.usage) is None  # no usage: it is set aside, which needs reading
         metrics = f"http://127.0.0.1:{ports['usage']}/metrics"
         wait_for(lambda: 'set_aside_total{reason="record"} 1.0' in text_of(metrics), "the usage job reads")
         text = "".join(log.read_text() for log in logs.values())
@@ -141,15 +143,15 @@ def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_p
 
 def test_nobody_has_more_rights_than_that(secured: Secured) -> None:
     for role, topic, taken in (
-        ("publisher", topics.OBJECTS, True),
-        ("publisher", topics.SESSIONS, False),
-        ("publisher", topics.REQUESTS, False),
-        ("gateway", topics.REGISTRATIONS, False),
-        ("http", topics.REGISTRATIONS, False),
-        ("usage", topics.USAGE_STATE, True),
-        ("usage", topics.USAGE, False),
-        ("gateway", topics.VERDICTS, False),
-        ("operator", topics.OBJECTS, False),
+        ("publisher", TOPICS.objects, True),
+        ("publisher", TOPICS.sessions, False),
+        ("publisher", TOPICS.requests, False),
+        ("gateway", TOPICS.registrations, False),
+        ("http", TOPICS.registrations, False),
+        ("usage", TOPICS.usage_state, True),
+        ("usage", TOPICS.usage, False),
+        ("gateway", TOPICS.verdicts, False),
+        ("operator", TOPICS.objects, False),
     ):
         refusal = secured.refusal(role, topic)
         assert (refusal is None) is taken, (role, topic, refusal)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.channels import parse_message_headers
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 ABOUT = ("animal.observer", "region-1", "tasks")
 
@@ -29,7 +31,7 @@ def test_a_message_is_where_it_says(fresh_kafka: EmbeddedBroker, tmp_path: Path)
     assert second.stdout == f"partition {sent['partition']}  offset {sent['offset'] + 1}  id mine\n"
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test"})
     try:
-        consumer.assign([TopicPartition(CHANNELS_1D, sent["partition"], sent["offset"])])
+        consumer.assign([TopicPartition(TOPICS.channels_1d, sent["partition"], sent["offset"])])
         found = consumer.consume(2, timeout=60)
     finally:
         consumer.close()

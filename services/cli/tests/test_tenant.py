@@ -11,9 +11,11 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.tools import console_tool
-from coldnotify_schemas.topics import TENANTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from confluent_kafka import Producer
+
+TOPICS = TopicNames()
 
 Done = subprocess.CompletedProcess[str]
 
@@ -76,9 +78,9 @@ def test_a_domain_of_another_tenant_is_refused(tenant: Command) -> None:
 @pytest.mark.kafka
 def test_a_damaged_record_and_a_conflict_are_told_and_stop_nothing(tenant: Command) -> None:
     producer = Producer({"bootstrap.servers": tenant.kafka})
-    producer.produce(TENANTS, b'{"domains": ["a"], "in_per_s": -1}', b"broken")
-    producer.produce(TENANTS, b'{"domains": ["x"]}', b"one")
-    producer.produce(TENANTS, b'{"domains": ["x"]}', b"two")
+    producer.produce(TOPICS.tenants, b'{"domains": ["a"], "in_per_s": -1}', b"broken")
+    producer.produce(TOPICS.tenants, b'{"domains": ["x"]}', b"one")
+    producer.produce(TOPICS.tenants, b'{"domains": ["x"]}', b"two")
     assert producer.flush(60) == 0
     assert tenant.json("set", "acme", "--domain", "a", "--in-per-s", "5")["in_per_s"] == 5
     done = tenant.run("list")

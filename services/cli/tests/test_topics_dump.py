@@ -4,21 +4,23 @@ import pytest
 from coldnotify_checker.histories import LINE_BYTES_MAX, Record, encode_event, parse_event
 from coldnotify_checker.topic_contents import merge
 from coldnotify_cli.topics_dump import DUMPED, _text, _value
-from coldnotify_schemas.topics import CHANNELS, REGISTRATIONS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN
 from coldnotify_testkit.hostile_records.generator import Generator
 from coldnotify_testkit.hostile_records.records import Known
 
+TOPICS = TopicNames()
+
 KNOWN = Known(4, 16, ("g0", "g1"), ("ou-1",), ("config",), 1_800_000_000_000)
-CHANNEL = CHANNELS[0]
+CHANNEL = TOPICS.channels[0]
 
 
 def line_of(topic: str, key: bytes | None, value: bytes | None) -> bytes:
-    said = _value(value, of_channel=topic in CHANNELS)
+    said = _value(value, of_channel=topic in TOPICS.channels)
     return encode_event(Record(topic=topic, partition=0, offset=0, timestamp=0, key=_text(key), value=said))
 
 
-@pytest.mark.parametrize("topic", [REGISTRATIONS, CHANNEL])
+@pytest.mark.parametrize("topic", [TOPICS.registrations, CHANNEL])
 @pytest.mark.parametrize(
     "value",
     [

@@ -85,7 +85,7 @@ def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "",
         "allow.auto.create.topics": False,
         # Per consumer, of fetched records that wait: the default of 64 MiB is more than a small service may take.
         "queued.max.messages.kbytes": 16 * 1024,
-        **(STATISTICS.options(name) if name else {}),
+        **(STATISTICS.options(name, settings.topics.group(name)) if name else {}),
         **_dotted(extra),
     }
 
@@ -103,7 +103,7 @@ def producer_config(settings: ServiceSettings, *, name: str = "", **extra: objec
         "linger.ms": 0,
         "queue.buffering.max.kbytes": 32 * 1024,
         "message.timeout.ms": 30_000,
-        **(STATISTICS.options(name) if name else {}),
+        **(STATISTICS.options(name, settings.topics.group(name)) if name else {}),
         **_dotted(extra),
     }
 

@@ -121,10 +121,10 @@ class KafkaStatistics(Collector):
         self._clock_s = clock_s
         self._last: dict[str, tuple[float, _Statistics]] = {}
 
-    def options(self, client: str) -> dict[str, Any]:
+    def options(self, client: str, client_id: str) -> dict[str, Any]:
         """Options for a Producer or Consumer that is polled. `client`: what it is for, its name in labels and logs.
 
-        One that is made later under the same name takes its place.
+        `client_id`: its name in Kafka. One that is made later under the same name takes its place.
         """
 
         def take(text: str) -> None:
@@ -134,7 +134,7 @@ class KafkaStatistics(Collector):
                 # An exception would end the thread that polls.
                 log.warning("Kafka client's statistics not understood", kafka_client=client, error=str(error))
 
-        return {"client.id": f"coldnotify-{client}", "statistics.interval.ms": EVERY_MS, "stats_cb": take}
+        return {"client.id": client_id, "statistics.interval.ms": EVERY_MS, "stats_cb": take}
 
     def describe(self) -> Iterable[Metric]:
         """All of them, without values."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import click
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames, check_prefix
 
 from coldnotify_common.addresses import Network, networks
 from coldnotify_common.errors import SettingError
@@ -22,6 +23,7 @@ __all__ = [
     "SettingError",
     "SettingInfo",
     "Settings",
+    "TopicsPrefixSettings",
     "describe",
     "load",
     "markdown_table",
@@ -45,6 +47,7 @@ class _Limits:
     minimum: float | None
     maximum: float | None
     choices: tuple[str, ...]
+    check: Callable[[Any], None] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +61,7 @@ class SettingInfo:
     minimum: float | None
     maximum: float | None
     choices: tuple[str, ...]
+    check: Callable[[Any], None] | None = None
 
     @property
     def variable(self) -> str:
@@ -79,6 +83,11 @@ class SettingInfo:
                 raise self.error(f"{parsed} is less than {_number(self.minimum)}, the least allowed")
             if self.maximum is not None and parsed > self.maximum:
                 raise self.error(f"{parsed} is more than {_number(self.maximum)}, the most allowed")
+        if self.check is not None:
+            try:
+                self.check(parsed)
+            except ValueError as error:
+                raise self.error(str(error)) from None
         return parsed
 
     def error(self, words: str) -> SettingError:
@@ -118,9 +127,13 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: Sequence[str] = (),
+    check: Callable[[T], None] | None = None,
 ) -> T:
-    """A field of a settings class. Its type is its annotation: int, float, str, bool or Path."""
-    limits = _Limits(help, minimum, maximum, tuple(choices))
+    """A field of a settings class. Its type is its annotation: int, float, str, bool or Path.
+
+    `check` raises ValueError, which says what is wrong with a value.
+    """
+    limits = _Limits(help, minimum, maximum, tuple(choices), check)
     return dataclasses.field(default=default, metadata={_KEY: limits})
 
 
@@ -130,7 +143,24 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ServiceSettings(Settings):
+class TopicsPrefixSettings(Settings):
+    """Which installation of a cluster is meant."""
+
+    topics_prefix: str = setting(
+        DEFAULT_PREFIX,
+        "beginning of the names of all topics, consumer groups and client ids in Kafka; several installations in one "
+        "cluster each have their own; it ends with '.', '_' or '-'",
+        check=check_prefix,
+    )
+
+    @functools.cached_property
+    def topics(self) -> TopicNames:
+        """The names in Kafka under this prefix."""
+        return TopicNames(self.topics_prefix)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServiceSettings(TopicsPrefixSettings):
     """What every service can be told."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
@@ -175,6 +205,7 @@ def describe(cls: type[Settings]) -> tuple[SettingInfo, ...]:
                 limits.minimum,
                 limits.maximum,
                 limits.choices,
+                limits.check,
             )
         )
     return tuple(infos)

@@ -54,7 +54,7 @@ def text_of(statistics: KafkaStatistics) -> str:
 
 
 def test_what_is_told_of_a_client(statistics: KafkaStatistics) -> None:
-    statistics.options("reader")["stats_cb"](json.dumps(SAID))
+    statistics.options("reader", "id")["stats_cb"](json.dumps(SAID))
     text = text_of(statistics)
     for line in (
         'connected{kafka_client="reader"} 1.0',
@@ -75,14 +75,14 @@ def test_what_is_told_of_a_client(statistics: KafkaStatistics) -> None:
 
 def test_a_client_whose_nodes_are_all_forgotten_is_not_connected(statistics: KafkaStatistics) -> None:
     bootstrap = {"h:1/bootstrap": {"nodeid": -1, "state": "TRY_CONNECT"}}
-    statistics.options("lost")["stats_cb"](json.dumps({**SAID, "brokers": bootstrap}))
+    statistics.options("lost", "id")["stats_cb"](json.dumps({**SAID, "brokers": bootstrap}))
     assert 'coldnotify_kafka_connected{kafka_client="lost"} 0.0\n' in text_of(statistics)
 
 
 def test_a_client_that_is_silent_for_long_is_forgotten(statistics: KafkaStatistics, now_s: list[float]) -> None:
-    statistics.options("old")["stats_cb"](json.dumps(SAID))
+    statistics.options("old", "id")["stats_cb"](json.dumps(SAID))
     now_s[0] += 31
-    statistics.options("new")["stats_cb"](json.dumps(SAID))
+    statistics.options("new", "id")["stats_cb"](json.dumps(SAID))
     text = text_of(statistics)
     assert '"old"' not in text
     assert '"new"' in text
@@ -90,7 +90,7 @@ def test_a_client_that_is_silent_for_long_is_forgotten(statistics: KafkaStatisti
 
 @pytest.mark.parametrize("text", ["", "[]", '{"msg_cnt": "many"}', "{"])
 def test_what_cannot_be_understood_ends_no_thread(statistics: KafkaStatistics, text: str) -> None:
-    statistics.options("odd")["stats_cb"](text)
+    statistics.options("odd", "id")["stats_cb"](text)
     assert '"odd"' not in text_of(statistics)
 
 

@@ -9,14 +9,16 @@ from coldnotify_common.kafka import consumer_config
 from coldnotify_common.record_consumer import Gap, RecordConsumer, _Place
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.record_batches import Batch
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
+TOPICS = TopicNames()
+
 pytestmark = pytest.mark.kafka
-TOPIC = topics.CHANNELS_1D
+TOPIC = TOPICS.channels_1d
 GOOD = Batch()
 Seen = tuple[int, int, int]
 """Partition, first offset, offset behind."""

@@ -8,13 +8,15 @@ from coldnotify_common.kafka import consumer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.unreadable_offsets import Gap, GapSearch, is_of_offset
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-TOPIC = topics.CHANNELS_1D
+TOPICS = TopicNames()
+
+TOPIC = TOPICS.channels_1d
 GOOD = Batch()
 (NULL_TO_KAFKA,) = silent().records
 

@@ -10,7 +10,6 @@ import structlog
 from coldnotify_common.kafka import consumer_config
 from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.topics import NOTIFICATIONS
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_gateway.inbox_records import Aside, Unreadable, parse_inbox
@@ -62,6 +61,7 @@ class InboxReader:
         on_records: Callable[[Sequence[Read]], None],
     ) -> None:
         self._settings = settings
+        self._topic = settings.topics.notifications
         self._id = gateway_id
         self._inbox = inbox
         self._on_assigned = on_assigned
@@ -91,7 +91,10 @@ class InboxReader:
         # No group is joined: the id only has to be there.
         consumer = RecordConsumer(
             consumer_config(
-                self._settings, f"coldnotify-gateway-{self._id:016x}", name="inbox-reader", fetch_error_backoff_ms=100
+                self._settings,
+                self._settings.topics.group(f"gateway-{self._id:016x}"),
+                name="inbox-reader",
+                fetch_error_backoff_ms=100,
             )
         )
         try:
@@ -103,7 +106,7 @@ class InboxReader:
 
     def _assign_at_end(self, consumer: RecordConsumer) -> bool:
         """Fixes the end from which is read. False: stopped before Kafka said where that is."""
-        partition = TopicPartition(NOTIFICATIONS, self._inbox)
+        partition = TopicPartition(self._topic, self._inbox)
         while not self._stop.is_set():
             try:
                 _, end = consumer.get_watermark_offsets(partition, timeout=_END_TIMEOUT_S)
@@ -113,9 +116,9 @@ class InboxReader:
                 # A partition that had no leader when librdkafka looked has none for it until it looks again, which it
                 # does for partitions that are read, and this one is not read yet.
                 with suppress(KafkaException):
-                    consumer.list_topics(NOTIFICATIONS, timeout=_END_TIMEOUT_S)
+                    consumer.list_topics(self._topic, timeout=_END_TIMEOUT_S)
                 continue
-            consumer.assign([TopicPartition(NOTIFICATIONS, self._inbox, end)])
+            consumer.assign([TopicPartition(self._topic, self._inbox, end)])
             return True
         return False
 

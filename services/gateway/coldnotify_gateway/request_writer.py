@@ -9,7 +9,6 @@ from coldnotify_common.kafka import connect, producer_config
 from coldnotify_common.paced import Paced
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.records import rejected_headers
-from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coldnotify_gateway.core import Produce
@@ -54,6 +53,8 @@ class RequestWriter:
         on_failed: Callable[[Produce], None],
         on_fatal: Callable[[str], None],
     ) -> None:
+        self._topics = settings.topics
+        self._requests = settings.topics.requests
         self._on_failed = on_failed
         self._on_fatal = on_fatal
         self._stop = threading.Event()
@@ -106,10 +107,10 @@ class RequestWriter:
 
     def reject(self, aside: Aside) -> None:
         """Writes an inbox record that could not be handled to the rejected topic, if there is room for it."""
-        place = f"{NOTIFICATIONS}/{aside.inbox}" + ("" if aside.offset is None else f"@{aside.offset}")
+        place = f"{self._topics.notifications}/{aside.inbox}" + ("" if aside.offset is None else f"@{aside.offset}")
         headers = list(rejected_headers(aside.reason, place))
         try:
-            self._producer.produce(REJECTED, aside.value, headers=headers)  # type: ignore[arg-type]
+            self._producer.produce(self._topics.rejected, aside.value, headers=headers)  # type: ignore[arg-type]
         except (BufferError, KafkaException) as error:
             _paced.log("not even rejected", level="warning", error=str(error))
 
@@ -165,7 +166,7 @@ class RequestWriter:
 
     def _hand_over(self, produce: Produce) -> bool:
         try:
-            self._producer.produce(REQUESTS, produce.request.SerializeToString(), produce.key, produce.partition)
+            self._producer.produce(self._requests, produce.request.SerializeToString(), produce.key, produce.partition)
         except BufferError:
             return False
         except KafkaException as error:
@@ -184,7 +185,7 @@ class RequestWriter:
         if error.fatal():
             self._on_fatal(error.str())
         partition = message.partition()
-        if message.topic() == REJECTED:
+        if message.topic() == self._topics.rejected:
             _paced.log("not even rejected", level="warning", error=error.str())
         elif partition is not None:
             request = Request.FromString(message.value() or b"")

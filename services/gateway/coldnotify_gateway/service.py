@@ -166,6 +166,7 @@ class Service:
             admission.admit,
             self._retentions,
             self._agreements,
+            settings.topics,
         )
         self._shell = Shell(
             settings,

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import structlog
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import TopicLooks
-from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
 
 from coldnotify_gateway.settings import GatewaySettings
 
@@ -51,11 +50,11 @@ class TopicsWatch:
         self._stop.set()
 
     def _run(self) -> None:
-        looks = TopicLooks(self._settings)
+        looks, names = TopicLooks(self._settings), self._settings.topics
         while not self._stop.is_set():
             try:
-                requests = looks.describe(REQUESTS, _LOOK_TIMEOUT_S)
-                notifications = looks.describe(NOTIFICATIONS, _LOOK_TIMEOUT_S)
+                requests = looks.describe(names.requests, _LOOK_TIMEOUT_S)
+                notifications = looks.describe(names.notifications, _LOOK_TIMEOUT_S)
             except ServiceError as error:
                 self._on_unavailable(str(error))
                 self._stop.wait(_AWAY_LOOKS_EVERY_S)

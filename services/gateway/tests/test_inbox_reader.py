@@ -10,12 +10,14 @@ from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.topics import NOTIFICATIONS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 GATEWAY = 0xC01D
@@ -48,7 +50,7 @@ class Reading:
     def write(self, *values: bytes | Inbox) -> None:
         for value in values:
             data = value if isinstance(value, bytes) else value.SerializeToString()
-            self.producer.produce(NOTIFICATIONS, data, partition=INBOX)
+            self.producer.produce(TOPICS.notifications, data, partition=INBOX)
         assert self.producer.flush(60) == 0
 
     def start(self) -> None:
@@ -76,7 +78,7 @@ def test_what_nobody_can_read_is_set_aside_by_its_offset_and_the_next_is_read(
 ):
     reading.start()
     reading.write(ours(1))
-    first, second = write(fresh_kafka.bootstrap, NOTIFICATIONS, INBOX, [loud(2), silent()])
+    first, second = write(fresh_kafka.bootstrap, TOPICS.notifications, INBOX, [loud(2), silent()])
     reading.write(ours(2))
     wait_for(lambda: reading.numbers == [1, 2], "what comes behind it")
     (aside,) = [record for record in reading.records if isinstance(record, Aside)]
@@ -127,7 +129,7 @@ def test_records_removed_before_they_were_read_are_a_loss_and_the_reading_goes_o
     # The reader waits now. More than it has fetched ahead comes, and is removed.
     reading.write(*[ours(count + i) for i in range(1, 11)], *[b"x" * 500_000 for _ in range(64)])
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
-    partition = TopicPartition(NOTIFICATIONS, INBOX, -1)
+    partition = TopicPartition(TOPICS.notifications, INBOX, -1)
     admin.delete_records([partition])[partition].result(60)
     reading.handling = True
     for _ in range(8):
@@ -150,14 +152,14 @@ def test_it_stops_while_nobody_handles_what_it_hands_over(reading: Reading):
 def test_an_inbox_without_a_leader_is_read_once_it_has_one(tmp_path: Path):
     """As after all brokers of a cluster died at once: they come back one by one."""
     with EmbeddedCluster(tmp_path) as cluster:
-        topic = NewTopic(NOTIFICATIONS, num_partitions=INBOX + 1, replication_factor=1)
+        topic = NewTopic(TOPICS.notifications, num_partitions=INBOX + 1, replication_factor=1)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        admin.create_topics([topic])[NOTIFICATIONS].result(60)
+        admin.create_topics([topic])[TOPICS.notifications].result(60)
         cluster.wait_in_sync(60)
-        node = cluster.leader(NOTIFICATIONS, INBOX)
+        node = cluster.leader(TOPICS.notifications, INBOX)
         assert node is not None
         cluster.kill_node(node)
-        wait_for(lambda: cluster.leader(NOTIFICATIONS, INBOX) is None, "no leader")
+        wait_for(lambda: cluster.leader(TOPICS.notifications, INBOX) is None, "no leader")
         reading = Reading(cluster.bootstrap)
         with capture_logs() as logs:
             reading.reader.start()

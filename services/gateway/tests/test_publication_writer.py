@@ -5,16 +5,18 @@ from coldnotify_gateway.core import Publication
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.gateway_bench import WireDouble
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 Told = list[tuple[Publication, int | None, str]]
 
 
 def publication(number: int) -> Publication:
-    return Publication(WireDouble(), 1, 3, CHANNELS_1D, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),))
+    return Publication(WireDouble(), 1, 3, TOPICS.channels_1d, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),))
 
 
 def test_nobody_publishes_and_there_is_no_producer() -> None:
@@ -45,7 +47,7 @@ def test_what_is_published_is_in_the_log(fresh_kafka: EmbeddedBroker) -> None:
     assert offsets == sorted(offset for offset in offsets if offset is not None)
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "looks"})
     try:
-        consumer.assign([TopicPartition(CHANNELS_1D, 3, 0)])
+        consumer.assign([TopicPartition(TOPICS.channels_1d, 3, 0)])
         found = consumer.consume(100, 30)
     finally:
         consumer.close()

@@ -8,9 +8,11 @@ from coldnotify_gateway.publish_limits import Agreements
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import VERDICT_S, Counters, Verdict, encode_verdict
-from coldnotify_schemas.topics import TENANTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
+
+TOPICS = TopicNames()
 
 
 def test_nobody_publishes_and_nothing_is_read() -> None:
@@ -22,7 +24,7 @@ def test_nobody_publishes_and_nothing_is_read() -> None:
 @pytest.mark.kafka
 def test_a_tenant_that_publishes_too_much_is_told_when_to_come_back(fresh_kafka: EmbeddedBroker) -> None:
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
-    producer.produce(TENANTS, json.dumps({"domains": ["lamps"], "in_per_s": 0.001}), b"lamps")
+    producer.produce(TOPICS.tenants, json.dumps({"domains": ["lamps"], "in_per_s": 0.001}), b"lamps")
     assert producer.flush(60) == 0
     agreements = Agreements(GatewaySettings(kafka=fresh_kafka.bootstrap))
     try:

@@ -12,9 +12,11 @@ from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.internal_pb2 import Leave, Open, Request
-from coldnotify_schemas.topics import REQUESTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 NOWHERE = "127.0.0.1:1"
 
@@ -52,7 +54,7 @@ def test_what_is_gathered_for_many_partitions_is_all_written_in_order(fresh_kafk
     assert writer.stop(60) == 0
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "few-batches"})
     try:
-        consumer.assign([TopicPartition(REQUESTS, partition, 0) for partition in range(8)])
+        consumer.assign([TopicPartition(TOPICS.requests, partition, 0) for partition in range(8)])
         messages = consumer.consume(2000, 60)
     finally:
         consumer.close()
@@ -75,7 +77,7 @@ def test_order_in_a_partition_is_the_order_of_calls(fresh_kafka: EmbeddedBroker)
     assert not broken.is_set()
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test"})
     try:
-        consumer.assign([TopicPartition(REQUESTS, 3, 0)])
+        consumer.assign([TopicPartition(TOPICS.requests, 3, 0)])
         messages = consumer.consume(500, 60)
         assert [Request.FromString(message.value() or b"").session for message in messages] == list(range(1, 501))
         assert {message.key() for message in messages} == {b"d/g/c"}

@@ -32,7 +32,6 @@ from coldnotify_common.web_pages import ANY_HOST, asked_by_name, names_of, own_p
 from coldnotify_common.web_port import WebPort
 from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.protocol import HELLO_S
-from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from coldnotify_http import console, ledger_endpoints
@@ -105,14 +104,16 @@ class HttpService:
     async def start(self) -> None:
         """Opens the port; does not wait for Kafka (/readyz does). Raises ServiceError."""
         settings = self._settings
+        statistics = STATISTICS.options("publisher", settings.topics.group("publisher"))
         self._publisher = Publisher(
             settings.kafka,
             timeout_s=settings.http_publish_timeout_s,
             queue_max=settings.http_publishes_max + BEYOND_MAX,
             flow="fixed",  # one limit in this process is moved: the one that refuses
             # librdkafka says each failed try to connect at level 3, twice a second; _watch_kafka says it once.
-            kafka_config={"log_level": 2, **read_options(settings.kafka_config), **STATISTICS.options("publisher")},
+            kafka_config={"log_level": 2, **read_options(settings.kafka_config), **statistics},
             channel_retentions=settings.channel_retentions,
+            topics_prefix=settings.topics_prefix,
         )
         metrics = Metrics(self._registry)
         if settings.http_kafka_data:
@@ -227,7 +228,7 @@ class HttpService:
             reason: str | None = None
             say = log.warning
             try:
-                await asyncio.to_thread(looks.describe, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
+                await asyncio.to_thread(looks.describe, self._settings.topics.objects, _KAFKA_LOOK_TIMEOUT_S)
             except KafkaUnavailable as error:
                 reason = str(error)
             interval_s: float = _KAFKA_LOOK_INTERVAL_S

@@ -15,10 +15,9 @@ from coldnotify_common.message_headers import headers_of
 from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-_GROUP = "coldnotify-history"
+_GROUP = "history"
 """Never committed, never joined: a consumer only needs to have one."""
 _STRETCH = 500
 _STRETCH_MAX = 5_000
@@ -86,8 +85,10 @@ def read_history(
         return reading.read(newest_offset)
     except KafkaException as error:
         if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-            raise TopicMissing(f"topic {OBJECTS} does not exist: run `coldnotify topics apply`") from None
-        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {OBJECTS}: {error.args[0].str()}") from None
+            raise TopicMissing(
+                f"topic {settings.topics.objects} does not exist: run `coldnotify topics apply`"
+            ) from None
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {settings.topics.objects}: {error.args[0].str()}") from None
     finally:
         reading.close()
 
@@ -100,12 +101,18 @@ class _Reading:
     def __init__(
         self, settings: ServiceSettings, names: tuple[str, str, str], bounds: Bounds, records_max: int
     ) -> None:
+        self._topic = settings.topics.objects
         self._names, self._key = names, "/".join(names).encode()
         self._records_max = records_max
         self._records_left, self._bytes_left = bounds.records, bounds.bytes
         self._deadline_s = time.monotonic() + bounds.seconds
         self._consumer = RecordConsumer(
-            consumer_config(settings, _GROUP, enable_partition_eof=True, queued_max_messages_kbytes=_QUEUED_KBYTES)
+            consumer_config(
+                settings,
+                settings.topics.group(_GROUP),
+                enable_partition_eof=True,
+                queued_max_messages_kbytes=_QUEUED_KBYTES,
+            )
         )
         self._read = 0
         self._read_bytes = 0
@@ -114,12 +121,12 @@ class _Reading:
         self._consumer.close()
 
     def read(self, newest_offset: int | None) -> History:
-        metadata = self._consumer.list_topics(OBJECTS, timeout=self._left_s()).topics[OBJECTS]
+        metadata = self._consumer.list_topics(self._topic, timeout=self._left_s()).topics[self._topic]
         if metadata.error is not None or not metadata.partitions:
             raise KafkaException(metadata.error or KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         domain, group, _ = self._names
         partition = partition_of(domain, group, len(metadata.partitions))
-        place = TopicPartition(OBJECTS, partition)
+        place = TopicPartition(self._topic, partition)
         begin, end = self._consumer.get_watermark_offsets(place, timeout=self._left_s())
         history = History(partition, begin, end)
         half = self._records_left // 2
@@ -157,7 +164,7 @@ class _Reading:
 
     def _stretch(self, partition: int, low: int, high: int) -> Iterator[Found]:
         """The object's records from `low` to below `high`. Raises _Spent."""
-        self._consumer.assign([TopicPartition(OBJECTS, partition, low)])
+        self._consumer.assign([TopicPartition(self._topic, partition, low)])
         while True:
             for message in self._consumer.read(min(_POLL_S, self._left_s()), _BATCH):
                 if isinstance(message, Gap):
@@ -192,7 +199,7 @@ class _Reading:
             return left_s
         if self._read:
             raise _Spent(TIME)
-        raise KafkaUnavailable(f"topic {OBJECTS} was not read in time")
+        raise KafkaUnavailable(f"topic {self._topic} was not read in time")
 
 
 def _found(message: Message) -> Found:

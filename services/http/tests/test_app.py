@@ -15,12 +15,14 @@ from aiohttp import ClientError, ClientSession
 from coldnotify_common.tenancy.tenancy import NOT_READ_YET
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.freezing import freeze, thaw
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
+
+TOPICS = TopicNames()
 
 
 class Running(ServiceProcess):
@@ -48,7 +50,7 @@ def http_service(kafka: str, **settings: object) -> Iterator[Running]:
 def record_at(kafka: str, partition: int, offset: int) -> dict[str, Any]:
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "test", "enable.auto.commit": False})
     try:
-        consumer.assign([TopicPartition(OBJECTS, partition, offset)])
+        consumer.assign([TopicPartition(TOPICS.objects, partition, offset)])
         message = consumer.poll(60)
         assert message is not None
         assert message.error() is None
@@ -133,8 +135,8 @@ def takes_nothing_more(service: Running) -> bool:
 def end_offsets(kafka: str) -> int:
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "test", "enable.auto.commit": False})
     try:
-        partitions = consumer.list_topics(OBJECTS, timeout=60).topics[OBJECTS].partitions
-        return sum(consumer.get_watermark_offsets(TopicPartition(OBJECTS, p), timeout=60)[1] for p in partitions)
+        partitions = consumer.list_topics(TOPICS.objects, timeout=60).topics[TOPICS.objects].partitions
+        return sum(consumer.get_watermark_offsets(TopicPartition(TOPICS.objects, p), timeout=60)[1] for p in partitions)
     finally:
         consumer.close()
 

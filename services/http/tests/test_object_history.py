@@ -5,10 +5,12 @@ from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_http.object_history import RECORDS, Bounds, read_history
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.record_batches import Batch, Record
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from confluent_kafka import Producer
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -21,7 +23,7 @@ def produce(kafka: str, *records: tuple[str, bytes | None]) -> list[int]:
     producer = Producer({"bootstrap.servers": kafka, "acks": "all", "partitioner": "murmur2_random"})
     for name, value in records:
         producer.produce(
-            topics.OBJECTS, value, f"{DOMAIN}/{GROUP}/{name}".encode(), partition=0, headers={"x": name},
+            TOPICS.objects, value, f"{DOMAIN}/{GROUP}/{name}".encode(), partition=0, headers={"x": name},
             on_delivery=lambda _, message: offsets.append(message.offset() or 0),
         )  # fmt: skip
     assert producer.flush(60) == 0
@@ -80,10 +82,10 @@ def test_what_nobody_can_read_hides_none_of_the_others(bootstrap: str) -> None:
     key = f"{DOMAIN}/{GROUP}/a".encode()
     (before,) = produce(bootstrap, ("a", b"1"))
     unreadable = Batch([Record(key, b"2", [NO_UTF_8])])
-    (named,) = write(bootstrap, topics.OBJECTS, 0, [unreadable])
-    write(bootstrap, topics.OBJECTS, 0, [loud(3, key), silent(1, key)])
+    (named,) = write(bootstrap, TOPICS.objects, 0, [unreadable])
+    write(bootstrap, TOPICS.objects, 0, [loud(3, key), silent(1, key)])
     (after,) = produce(bootstrap, ("a", b"3"))
-    write(bootstrap, topics.OBJECTS, 0, [loud(1, key)])
+    write(bootstrap, TOPICS.objects, 0, [loud(1, key)])
 
     history = read_history(
         settings, (DOMAIN, GROUP, "a"), newest_offset=None, records_max=10, bounds=Bounds(seconds=60)

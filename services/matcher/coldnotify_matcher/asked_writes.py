@@ -9,7 +9,6 @@ from typing import NamedTuple
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import connect, producer_config
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_schemas import topics
 from coldnotify_streams.log_ends import log_ends
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -20,8 +19,6 @@ IDLE_S = 60.0
 """After so long without a record the producer is let go: its connections, its threads, and the errors it would collect
 while nobody polls it."""
 _POLL_S = 0.2
-
-_TOPICS = (topics.OBJECTS, topics.SESSIONS)
 
 
 class NotWritten(ServiceError):
@@ -41,6 +38,7 @@ class AskedWrites:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
+        self._topics = settings.topics
         self._wanted: dict[int, asyncio.Future[LogEnd]] = {}
         """By partition, who waits for a question that is not asked yet."""
         self._asking: asyncio.Task[None] | None = None
@@ -61,11 +59,11 @@ class AskedWrites:
 
     async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
         """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
-        return await self._write(topics.OBJECTS, partition, key, value, timestamp_ms)
+        return await self._write(self._topics.objects, partition, key, value, timestamp_ms)
 
     async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
         """The same, of a record of the requests topic. Raises NotWritten."""
-        return await self._write(topics.REQUESTS, partition, key, value, 0)
+        return await self._write(self._topics.requests, partition, key, value, 0)
 
     async def _write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
         line = await self._line_of_now()
@@ -82,7 +80,8 @@ class AskedWrites:
         try:
             while self._wanted:
                 wanted, self._wanted = self._wanted, {}
-                places = [(topic, partition) for partition in wanted for topic in _TOPICS]
+                objects, claims = self._topics.objects, self._topics.sessions
+                places = [(topic, partition) for partition in wanted for topic in (objects, claims)]
                 try:
                     ends = await asyncio.to_thread(log_ends, admin, places, uncommitted=True)
                 except Exception as error:
@@ -91,7 +90,7 @@ class AskedWrites:
                         future.exception()  # seen, also where who waited has gone
                 else:
                     for partition, future in wanted.items():
-                        end = LogEnd(ends[topics.OBJECTS, partition], ends[topics.SESSIONS, partition])
+                        end = LogEnd(ends[objects, partition], ends[claims, partition])
                         future.set_result(end)
         finally:
             self._asking = None

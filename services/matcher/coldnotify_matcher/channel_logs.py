@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from coldnotify_schemas import internal_pb2, wire_pb2
-from coldnotify_schemas.channels import NO_HEADERS, Retention, Retentions
+from coldnotify_schemas.channels import NO_HEADERS, Retention
 from coldnotify_schemas.matcher_state import ChannelsRecord, SessionRecord
 from coldnotify_streams.core import events
 from coldnotify_streams.core.events import Record
@@ -17,10 +17,11 @@ from coldnotify_matcher.state_records import OFFSET_MAX, retention_of
 class ChannelLogs:
     """Those of the retentions that domains have; none where Kafka has no topics for them."""
 
-    def __init__(self, engine: Engine, logs: Sequence[ChannelsLog], retentions: Retentions) -> None:
+    def __init__(self, engine: Engine, logs: Sequence[ChannelsLog]) -> None:
         self._engine = engine
-        self._retentions = retentions
-        self._logs = {log.retention.topic: log for log in logs}
+        self._retentions = engine.rules.retentions
+        self._topics = {log.retention: log.retention.topic(engine.rules.topics) for log in logs}
+        self._logs = {self._topics[log.retention]: log for log in logs}
         self._by_retention = {log.retention: log for log in logs}
         self._stored: dict[str, ChannelsRecord] = {}
         """By key, the winner among its records."""
@@ -50,7 +51,7 @@ class ChannelLogs:
 
     def beyond(self, key: str, record: ChannelsRecord, bounds: Mapping[str, LogBounds]) -> str | None:
         """What it says that cannot be of a log with these bounds; None: it can be."""
-        end = bounds[retention_of(key).topic].end
+        end = bounds[self._topics[retention_of(key)]].end
         for field, offset in (
             ("through", record.through - 1),
             ("forgotten", record.forgotten),
@@ -74,7 +75,7 @@ class ChannelLogs:
         log = self._by_retention.get(self._retentions.of(client.partition("/")[0]))
         if log is None or log.epoch != session.channels_epoch:
             return False
-        return session.channels_cursor >= bounds[log.retention.topic].end
+        return session.channels_cursor >= bounds[self._topics[log.retention]].end
 
     # ---- records -------------------------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class ChannelLogs:
 
     def wanted(self) -> list[tuple[str, int]]:
         """What lies behind and is to be read: (topic, offset)."""
-        return [(retention.topic, start) for retention, start in self._engine.wanted_blocks()]
+        return [(self._topics[retention], start) for retention, start in self._engine.wanted_blocks()]
 
     def on_block(self, block: events.Block, now_ms: int) -> None:
         """What was read of that."""
@@ -146,8 +147,7 @@ class ChannelLogs:
         return resolved
 
     def _log_of(self, request: internal_pb2.Request) -> str | None:
-        retention = self._retentions.of(request.domain)
-        return retention.topic if retention in self._by_retention else None
+        return self._topics.get(self._retentions.of(request.domain))
 
 
 def _channels(request: internal_pb2.Request) -> Sequence[wire_pb2.Channel]:

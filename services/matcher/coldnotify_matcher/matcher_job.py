@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_streams.core.events import Record
 from coldnotify_streams.core.job import Refused, Topics
 
@@ -74,8 +74,8 @@ class MatcherJob:
 
     def owner_of(self, refused: Refused) -> int | None:
         """The partition whose step a record was of that Kafka does not take."""
-        if refused.topic == topics.REJECTED:
+        if refused.topic == self._rules.topics.rejected:
             return None
-        if refused.topic == topics.NOTIFICATIONS:
+        if refused.topic == self._rules.topics.notifications:
             return internal_pb2.Inbox.FromString(refused.value or b"").partition
         return refused.partition

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 import structlog
 from coldnotify_common.paced import Paced
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.matcher_state import (
     FORMAT,
     FORMAT_WITH_CHANNELS,
@@ -43,19 +43,12 @@ from coldnotify_matcher.state_records import (
 
 _paced = Paced(structlog.get_logger())
 
-STATE = frozenset((topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE))
 ASIDE_MAX = 1_000
 """Records that wait to be rejected until the partition is owned. What comes above it is only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
 """As the committed offset of objects: whatever is read, its owner is to reject and to move."""
 _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome"))
 """Requests whose answer promises the newest version, or that nothing was published, or what became of a record."""
-
-_CHECK_KEY: Mapping[str, Callable[[bytes], str]] = {
-    topics.REGISTRATIONS: check_bucket_key,
-    topics.SESSIONS: check_client_key,
-    topics.CHANNELS_STATE: check_channels_key,
-}
 
 
 class Partition(JobPartition):
@@ -80,7 +73,15 @@ class Partition(JobPartition):
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
         if rules is not None:
             self.engine.rules = rules
-        self._logs = ChannelLogs(self.engine, cluster.logs, self.engine.rules.retentions)
+        self._names = names = self.engine.rules.topics
+        self._objects = names.objects
+        self._check_key: Mapping[str, Callable[[bytes], str]] = {
+            names.registrations: check_bucket_key,
+            names.sessions: check_client_key,
+            names.channels_state: check_channels_key,
+        }
+        """Of the topics of state."""
+        self._logs = ChannelLogs(self.engine, cluster.logs)
         self._traced = traced
         self._unfinished = set() if unfinished is None else unfinished
         self._unfinished.discard(number)
@@ -162,7 +163,7 @@ class Partition(JobPartition):
 
     def on_end(self, topic: str, offset: int) -> None:
         """The reader is at the end of this topic's partition."""
-        if topic == topics.OBJECTS:
+        if topic == self._objects:
             self.engine.on_objects_end(offset)
         elif topic in self._logs:
             self._logs.on_end(topic, offset)
@@ -172,7 +173,7 @@ class Partition(JobPartition):
     def on_record(self, record: Record, now_ms: int) -> None:
         """One record of a compacted topic, or of a log. Raises TakenOver, or what a handler raises over it."""
         topic, _, offset, _, key, value, timestamp_ms, said = record
-        if topic == topics.OBJECTS:
+        if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
             moved, traceparent, since, removes, urgent = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is Phase.OWNED:
@@ -191,17 +192,17 @@ class Partition(JobPartition):
 
     def prepare(self, record: Record) -> bool:
         """Whether all queries are held against what a record of the objects topic changes."""
-        if record.topic != topics.OBJECTS or not self.engine.state.members.sets.any_dear:
+        if record.topic != self._objects or not self.engine.state.members.sets.any_dear:
             return True
         return self.engine.prepare_object(record.key, record.value, record.timestamp_ms, self.turn)
 
     def skip(self, record: Record, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""
-        if record.topic == topics.OBJECTS:
+        if record.topic == self._objects:
             self.engine.skip_object(record.key, record.offset)
         elif record.topic in self._logs:
             self._logs.skip(record)
-        elif record.topic in STATE and record.key is not None and not is_generation_key(record.key):
+        elif record.topic in self._check_key and record.key is not None and not is_generation_key(record.key):
             self._overwrite(record.topic, record.key)
         self.set_aside(record, reason, RAISED)
         self.note_progress(record.topic, record.offset + 1)
@@ -209,7 +210,7 @@ class Partition(JobPartition):
     def on_unreadable(self, gap: UnreadableOffsets) -> None:
         """Offsets that nobody can read: the first of them is named in the rejected topic, unless a predecessor has."""
         topic, told = gap.topic, True
-        if topic == topics.OBJECTS:
+        if topic == self._objects:
             told = gap.start >= self.engine.state.replay_from
             self.engine.on_objects_end(gap.next)
         elif topic in self._logs:
@@ -225,13 +226,13 @@ class Partition(JobPartition):
 
     def set_aside(self, record: Record, reason: str, why: str) -> None:
         """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
-        by_key = record.topic in STATE and record.key is not None
+        by_key = record.topic in self._check_key and record.key is not None
         about = (record.topic, record.key if by_key else b"%d" % record.offset)
         if self.phase is not Phase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
             _paced.log("not even rejected: too much is", level="warning", topic=record.topic, reason=reason)
             self.engine.count(_set_aside(record.topic, why))
             return
-        write = rejected(record.topic, self.number, record.offset, record.key, record.value, reason)
+        write = rejected(self._names, record.topic, self.number, record.offset, record.key, record.value, reason)
         self._aside[about] = write, why
         _paced.log(
             "record set aside", level="warning", topic=record.topic, partition=self.number, offset=record.offset,
@@ -316,7 +317,7 @@ class Partition(JobPartition):
     def take_step(self, now_ms: int) -> Outputs:
         """The engine's step and repairs; then tombstones and inbox records."""
         step = self.engine.take_step(now_ms)
-        rest = [*step.tombstones, *_inbox_writes(step)]
+        rest = [*step.tombstones, *_inbox_writes(self._names.notifications, step)]
         return Outputs([*step.state, *self.take_repairs()], rest)
 
     def take_counts(self) -> dict[str, int]:
@@ -368,7 +369,7 @@ class Partition(JobPartition):
     def _claim_record(self, generation: int) -> Write:
         topic_id, epoch = self._cluster.requests_topic_id, self._cluster.epoch
         record = GenerationRecord(FORMAT, generation, self._owner, topic_id, epoch, self._requests_since)
-        return Write(topics.SESSIONS, self.number, GENERATION_KEY.encode(), msgspec.json.encode(record))
+        return Write(self._names.sessions, self.number, GENERATION_KEY.encode(), msgspec.json.encode(record))
 
     @property
     def must_claim_again(self) -> bool:
@@ -383,18 +384,18 @@ class Partition(JobPartition):
             if (words := self._logs.beyond(key, stored, ends.logs)) is None:
                 self.engine.load_channels(key, stored)
             else:
-                self._disbelieve(topics.CHANNELS_STATE, key, stored, words, NOT_UNDERSTOOD)
+                self._disbelieve(self._names.channels_state, key, stored, words, NOT_UNDERSTOOD)
         if ends.logs:
             self._logs.start(ends.logs)
         for key, bucket in self._buckets.winners.items():
             self.engine.at = key.rpartition("/")[0]
             counts = bucket.generation >= since
-            if self._is_believed(topics.REGISTRATIONS, key, bucket, ends, applied_counts=counts):
+            if self._is_believed(self._names.registrations, key, bucket, ends, applied_counts=counts):
                 self.engine.load_registrations(key, bucket, applied_counts=counts)
         for key, session in self._sessions.winners.items():
             self.engine.at = key
             counts = session.generation >= since
-            if self._is_believed(topics.SESSIONS, key, session, ends, applied_counts=counts):
+            if self._is_believed(self._names.sessions, key, session, ends, applied_counts=counts):
                 self.engine.load_session(key, session, now_ms, applied_counts=counts)
         self._buckets, self._sessions = Merged(), Merged()
         self._logs.forget_stored()
@@ -419,7 +420,7 @@ class Partition(JobPartition):
 
         They are known only now: a predecessor may have gone on writing until this matcher's claim.
         """
-        client = key if topic == topics.SESSIONS else key.rpartition("/")[0]
+        client = key if topic == self._names.sessions else key.rpartition("/")[0]
         if self.takeover is not None and client in self.takeover.aside:
             words, why = "what is stored of this client cannot be handled", RAISED
         elif applied_counts and record.applied >= ends.requests:
@@ -434,7 +435,7 @@ class Partition(JobPartition):
         return False
 
     def _disbelieve(self, topic: str, key: str, record: msgspec.Struct, words: str, why: str) -> None:
-        write = rejected(topic, self.number, None, key.encode(), msgspec.json.encode(record), words)
+        write = rejected(self._names, topic, self.number, None, key.encode(), msgspec.json.encode(record), words)
         self._aside[topic, key.encode()] = write, why
         self._to_rewrite[topic, key] = None
 
@@ -457,7 +458,7 @@ class Partition(JobPartition):
 
     def _on_key_of_state(self, record: Record, now_ms: int) -> None:
         topic, key, value = record.topic, record.key or b"", record.value
-        if topic == topics.SESSIONS and is_generation_key(key):
+        if topic == self._names.sessions and is_generation_key(key):
             try:
                 self._on_generation(value, now_ms)
             except Unreadable as error:
@@ -465,7 +466,7 @@ class Partition(JobPartition):
                 self._claim_lost = True
             return
         try:
-            text = _CHECK_KEY[topic](key)
+            text = self._check_key[topic](key)
         except Unreadable as error:
             self._strange_keys.pop((topic, key), None)
             if value is not None:
@@ -481,7 +482,7 @@ class Partition(JobPartition):
     def _overwrite(self, topic: str, key: bytes) -> None:
         """What stands last under this key of a state topic is no state: ours, or a null, is written behind it."""
         try:
-            text = _CHECK_KEY[topic](key)
+            text = self._check_key[topic](key)
         except Unreadable:
             self._strange_keys[topic, key] = None
             return
@@ -515,17 +516,17 @@ class Partition(JobPartition):
 
     def _on_state(self, topic: str, key: str, value: bytes | None, said: object, now_ms: int) -> None:
         if self.phase is Phase.OWNED:
-            newest_format = FORMAT_WITH_CHANNELS if topic == topics.REGISTRATIONS else FORMAT
+            newest_format = FORMAT_WITH_CHANNELS if topic == self._names.registrations else FORMAT
             if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
         record: RegistrationsRecord | SessionRecord | ChannelsRecord | None
         ended_by = said.by if value is None and isinstance(said, Ended) else 0
         check_generation(ended_by, now_ms)
-        if topic == topics.REGISTRATIONS:
+        if topic == self._names.registrations:
             record = None if value is None else parse_registrations(value, now_ms)
             newest = self._buckets.merge(key, record, ended_by)
-        elif topic == topics.CHANNELS_STATE:
+        elif topic == self._names.channels_state:
             record = None if value is None else parse_channels(value, now_ms)
             newest = self._logs.merge(key, record)
         else:
@@ -545,5 +546,5 @@ def _set_aside(topic: str, why: str) -> str:
     return f"set_aside:{topic}:{why}"
 
 
-def _inbox_writes(step: Step) -> Iterable[Write]:
-    return (Write(topics.NOTIFICATIONS, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)
+def _inbox_writes(notifications: str, step: Step) -> Iterable[Write]:
+    return (Write(notifications, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)

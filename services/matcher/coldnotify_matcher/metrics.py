@@ -1,6 +1,6 @@
 """Every metric of the matcher."""
 
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from prometheus_client import Counter, Gauge, Histogram
 
 from coldnotify_matcher import channel_metrics
@@ -305,11 +305,6 @@ SET_ASIDE = Counter(
     "raised an exception). For the objects topic, and for those of channels, only the latter",
     ("topic", "why"),
 )
-for _topic in (
-    topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE, *topics.CHANNELS,
-):  # fmt: skip
-    for _why in ("not_understood", "raised"):
-        SET_ASIDE.labels(_topic, _why)
 PARTITION_RELOADS = Counter(
     "coldnotify_matcher_partition_reloads_total",
     "Number of times that one partition was loaded anew after a failure in it",
@@ -318,6 +313,13 @@ PARTITIONS_WAITING = Gauge(
     "coldnotify_matcher_partitions_waiting",
     "Partitions of this matcher that cannot be served and are tried again after a while",
 )
+
+
+def show_topics(topics: TopicNames) -> None:
+    """Show each topic of which records may be set aside, from the beginning with 0."""
+    for topic in topics.co_partitioned:
+        for why in ("not_understood", "raised"):
+            SET_ASIDE.labels(topic, why)
 
 
 def count(event: str, by: int) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
 from coldnotify_schemas.priority import HIGH, HIGH_VALUE, PRIORITY_HEADER
 from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, InvalidRecord
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import sampled_in
 
 Headers = Iterable[tuple[str, str | bytes | None]]
@@ -53,28 +53,31 @@ class Ended(NamedTuple):
     """The generation that wrote it; 0: it does not say."""
 
 
-_CHANNELS = frozenset(topics.CHANNELS)
-_OF_CLIENTS = frozenset((topics.REGISTRATIONS, topics.SESSIONS))
+class HeadersReader:
+    """Reads the headers of records by their topics."""
 
+    def __init__(self, topics: TopicNames) -> None:
+        self._channels = frozenset(topics.channels)
+        self._of_clients = frozenset((topics.registrations, topics.sessions))
 
-def headers_of(topic: str, headers: Headers | None) -> Said | Ended | MessageHeaders | str:
-    """What the headers of a topic's record say. None: a name in them is no UTF-8.
+    def __call__(self, topic: str, headers: Headers | None) -> Said | Ended | MessageHeaders | str:
+        """What the headers of a topic's record say. None: a name in them is no UTF-8.
 
-    Of an object or a channel's message: a text says why they cannot be understood. It is rejected then: told without
-    what it says it might go to those whom it is not for.
-    """
-    if topic in _OF_CLIENTS:
-        return _ended(headers or ())
-    if headers is None:
-        return "headers: a name is not UTF-8"
-    if topic not in _CHANNELS:
-        return read_headers(headers)
-    try:
-        return parse_message_headers(
-            (name, value.encode() if isinstance(value, str) else value) for name, value in headers
-        )
-    except InvalidRecord as error:
-        return str(error)
+        Of an object or a channel's message: a text says why they cannot be understood. It is rejected then: told
+        without what it says it might go to those whom it is not for.
+        """
+        if topic in self._of_clients:
+            return _ended(headers or ())
+        if headers is None:
+            return "headers: a name is not UTF-8"
+        if topic not in self._channels:
+            return read_headers(headers)
+        try:
+            return parse_message_headers(
+                (name, value.encode() if isinstance(value, str) else value) for name, value in headers
+            )
+        except InvalidRecord as error:
+            return str(error)
 
 
 def read_headers(headers: Headers) -> Said:

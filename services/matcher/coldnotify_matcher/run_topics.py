@@ -1,12 +1,12 @@
 """The topics of a matcher, as they are when a run begins: their ids and sizes must not change while it lasts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from coldnotify_common.kafka import TopicForbidden, TopicMissing, describe_topics
-from coldnotify_schemas import topics
 from coldnotify_schemas.channels import Retention, Retentions
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import EPOCH_MARK, Topics
 from coldnotify_streams.errors import Failure
 from confluent_kafka.admin import AdminClient
@@ -15,10 +15,10 @@ from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 
 KAFKA_TIMEOUT_S = 5.0
 
-TOPICS = Topics(requests=topics.REQUESTS, table=topics.OBJECTS, state=(topics.REGISTRATIONS, topics.SESSIONS))
-"""Of a matcher without channels."""
-_BESIDE = (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
-"""The topics that have as many partitions as objects."""
+
+def topics_of(names: TopicNames) -> Topics:
+    """The topics of a matcher without channels."""
+    return Topics(requests=names.requests, table=names.objects, state=(names.registrations, names.sessions))
 
 
 class ChannelsLog(NamedTuple):
@@ -44,15 +44,18 @@ class Cluster:
     """Of the retentions that domains have. Empty: there are no channels."""
     channels_missing: str = ""
     """Why there are none: a topic that `coldnotify topics apply` of this release would make."""
+    names: TopicNames = field(default_factory=TopicNames)
+    """What the topics are called."""
 
     @property
     def topics(self) -> Topics:
         """What a matcher reads."""
+        topics = topics_of(self.names)
         if not self.logs:
-            return TOPICS
-        return TOPICS._replace(
-            state=(*TOPICS.state, topics.CHANNELS_STATE),
-            logs=tuple(log.retention.topic for log in self.logs),
+            return topics
+        return topics._replace(
+            state=(*topics.state, self.names.channels_state),
+            logs=tuple(log.retention.topic(self.names) for log in self.logs),
             logs_before=REPEATS_KNOWN_OFFSETS,
         )
 
@@ -66,29 +69,33 @@ class Cluster:
         objects = self.objects_topic_id
         if self.epoch != epoch_of(objects, self.partitions, 0):
             objects += f"{EPOCH_MARK}{self.epoch:08x}"
-        logs = {log.retention.topic: f"{log.topic_id}{EPOCH_MARK}{log.epoch:08x}" for log in self.logs}
-        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: objects, **logs}
+        names = self.names
+        logs = {log.retention.topic(names): f"{log.topic_id}{EPOCH_MARK}{log.epoch:08x}" for log in self.logs}
+        return {names.requests: self.requests_topic_id, names.objects: objects, **logs}
 
 
-def cluster_of(admin: AdminClient, epoch_counter: int, retentions: Retentions | None = None) -> Cluster:
+def cluster_of(
+    admin: AdminClient, names: TopicNames, epoch_counter: int, retentions: Retentions | None = None
+) -> Cluster:
     """The topics as they are now. Raises Failure if they do not fit together, ServiceError if they are not known.
 
     `retentions`: of domains' channels; None: as if no operator had said anything. Where topics of theirs do not exist,
     as under release 0.1.0, there are no channels.
     """
     used = (retentions or Retentions()).used
-    of_channels = (topics.CHANNELS_STATE, *(retention.topic for retention in used))
-    found, channels_missing = _describe(admin, (topics.OBJECTS, topics.NOTIFICATIONS, *_BESIDE), of_channels)
-    objects = found[topics.OBJECTS]
-    inboxes = len(found[topics.NOTIFICATIONS].partitions)
-    for topic in (*_BESIDE, *of_channels):
+    of_channels = (names.channels_state, *(retention.topic(names) for retention in used))
+    beside = (names.requests, names.registrations, names.sessions)
+    found, channels_missing = _describe(admin, (names.objects, names.notifications, *beside), of_channels)
+    objects = found[names.objects]
+    inboxes = len(found[names.notifications].partitions)
+    for topic in (*beside, *of_channels):
         other = found.get(topic)
         if other is None:
             continue
         count = len(other.partitions)
         if count != len(objects.partitions):
             raise Failure(
-                f"topic {topic} has {count} partitions, {topics.OBJECTS} has {len(objects.partitions)}: "
+                f"topic {topic} has {count} partitions, {names.objects} has {len(objects.partitions)}: "
                 "they must have the same number, see `coldnotify topics plan`"
             )
     objects_id = str(objects.topic_id)
@@ -98,17 +105,18 @@ def cluster_of(admin: AdminClient, epoch_counter: int, retentions: Retentions | 
     logs = [
         ChannelsLog(retention, id_, channels_epoch_of(id_, partitions, epoch_counter, retention))
         for retention in used
-        if (id_ := ids.get(retention.topic)) is not None
+        if (id_ := ids.get(retention.topic(names))) is not None
     ]
     return Cluster(
         partitions,
         inboxes,
         objects_id,
-        ids[topics.REQUESTS],
+        ids[names.requests],
         epoch,
-        tuple(ids[topic] for topic in (*TOPICS.state, topics.CHANNELS_STATE) if topic in ids),
+        tuple(ids[topic] for topic in (*topics_of(names).state, names.channels_state) if topic in ids),
         tuple(logs),
         channels_missing,
+        names,
     )
 
 
@@ -128,5 +136,5 @@ def check_topics(
     admin: AdminClient, epoch_counter: int, expected: Cluster, retentions: Retentions | None = None
 ) -> None:
     """Raises Failure if they are not what a run began with, ServiceError if they are not known."""
-    if cluster_of(admin, epoch_counter, retentions) != expected:
+    if cluster_of(admin, expected.names, epoch_counter, retentions) != expected:
         raise Failure("a topic was recreated or resized, or topics of channels are there that were not")

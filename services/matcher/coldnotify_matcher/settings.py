@@ -24,7 +24,9 @@ class MatcherSettings(ChannelSettings, InsideSettings):
     matcher_id: str = setting(
         "matcher-1", "name of this matcher in its consumer group; each running matcher needs its own"
     )
-    matcher_group: str = setting("coldnotify-matcher", "consumer group of all matchers")
+    matcher_group: str = setting(
+        "", "consumer group of all matchers; empty: coldnotify-matcher, or the topics' prefix and matcher"
+    )
     matcher_host: str = setting("127.0.0.1", "address of the matcher's HTTP port")
     matcher_port: int = setting(MATCHER_PORT, "the matcher's HTTP port; 0: any free port", minimum=0, maximum=65535)
     matcher_session_timeout_ms: int = setting(
@@ -114,6 +116,11 @@ class MatcherSettings(ChannelSettings, InsideSettings):
             raise _info("matcher_conflation_auto_min_ms").error(f"{words} {self.matcher_conflation_auto_max_ms}")
         self.rules()
 
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self.matcher_group or self.topics.group("matcher")
+
     def rules(self) -> Rules:
         """What of it is the engine's business. Raises SettingError."""
         bounds = Bounds(self.matcher_conflation_auto_min_ms, self.matcher_conflation_auto_max_ms)
@@ -128,6 +135,7 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         except ValueError as error:
             raise _info("matcher_retention").error(str(error)) from None
         return Rules(
+            topics=self.topics,
             forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000,
             conflation=conflation,
             retention=retention,

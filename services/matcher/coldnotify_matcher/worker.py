@@ -9,7 +9,7 @@ import structlog
 from coldnotify_common.stop import StopFlag
 from coldnotify_common.tenancy.tenancy import PartitionStock, Tenancy, Used
 from coldnotify_common.tracing import Attributes, Span, Tracer
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_streams.core.actions import Looked
 from coldnotify_streams.core.events import Record
@@ -26,8 +26,8 @@ from coldnotify_matcher.engine.ceilings import Ceilings, Held
 from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
 from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.record_headers import headers_of
-from coldnotify_matcher.run_topics import TOPICS, Cluster, check_topics, cluster_of
+from coldnotify_matcher.record_headers import HeadersReader
+from coldnotify_matcher.run_topics import Cluster, check_topics, cluster_of, topics_of
 from coldnotify_matcher.settings import MatcherSettings
 
 log = structlog.get_logger()
@@ -57,12 +57,14 @@ class Worker(StreamWorker):
     ) -> None:
         member = Member(
             settings=settings,
-            group=settings.matcher_group,
+            group=settings.group,
             id=settings.matcher_id,
             session_timeout_ms=settings.matcher_session_timeout_ms,
             standby=settings.matcher_standby,
         )
-        super().__init__(member, TOPICS, stop, _GAUGES, read_headers=headers_of, clock=clock)
+        headers_of = HeadersReader(settings.topics)
+        super().__init__(member, topics_of(settings.topics), stop, _GAUGES, read_headers=headers_of, clock=clock)
+        metrics.show_topics(settings.topics)
         self._settings = settings
         self._tracer = tracer
         self._tenancy = tenancy
@@ -92,7 +94,9 @@ class Worker(StreamWorker):
 
     def begin(self) -> MatcherJob:
         """Look at the topics, and make the run's job. Raises Failure, ServiceError."""
-        self._cluster = cluster_of(self.admin, self._settings.epoch_counter, self._rules.retentions)
+        self._cluster = cluster_of(
+            self.admin, self._settings.topics, self._settings.epoch_counter, self._rules.retentions
+        )
         metrics.PARTITIONS.set(self._cluster.partitions)
         channel_metrics.FOLLOWED.set(len(self._cluster.logs))
         if self._cluster.channels_missing:
@@ -116,7 +120,7 @@ class Worker(StreamWorker):
     def clock_probe(self) -> Write:
         """An inbox record for a gateway that there is not: all gateways skip it, as those of others."""
         inbox = internal_pb2.Inbox(format=FORMAT, gateway=_NOBODY)
-        return Write(topics.NOTIFICATIONS, 0, None, inbox.SerializeToString())
+        return Write(self._settings.topics.notifications, 0, None, inbox.SerializeToString())
 
     def on_durable(self, partitions: Sequence[JobPartition]) -> None:
         """Their events are counted; spans end."""

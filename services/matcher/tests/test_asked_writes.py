@@ -9,7 +9,7 @@ from urllib.request import Request
 
 import pytest
 from coldnotify_kafka.broker.freezing import freeze, thaw
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.fetching import Answer, fetch
 from coldnotify_testkit.matcher_process import (
     DOMAIN,
@@ -19,6 +19,8 @@ from coldnotify_testkit.matcher_process import (
     timed_records_of,
 )
 from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -33,7 +35,7 @@ def ask(matcher: MatcherProcess, method: str, body: object = None, query: str = 
 
 def in_force(kafka: str) -> Any:
     """As any reader of the topic finds it: the highest timestamp, of equal ones the last."""
-    records = [(at, value) for key, value, _, at in timed_records_of(kafka, topics.OBJECTS, PARTITION) if key == KEY]
+    records = [(at, value) for key, value, _, at in timed_records_of(kafka, TOPICS.objects, PARTITION) if key == KEY]
     highest = max(at for at, _ in records)
     return json.loads([value for at, value in records if at == highest][-1] or b"")["description"]
 
@@ -48,7 +50,7 @@ def test_patches_at_once_are_all_kept_and_durable_when_they_are_answered(bootstr
         assert ask(matcher, "GET").json()["description"] == whole
         # The record is where the answer says it is.
         places = {answer.json()["offset"]: answer.json()["version"] for answer in answers}
-        found = [at for key, _, _, at in timed_records_of(bootstrap, topics.OBJECTS, PARTITION) if key == KEY]
+        found = [at for key, _, _, at in timed_records_of(bootstrap, TOPICS.objects, PARTITION) if key == KEY]
         assert sorted(places.values()) == sorted(found)
         matcher.kill()
     with MatcherProcess(bootstrap, tmp_path / "log") as successor:

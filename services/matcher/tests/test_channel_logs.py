@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka import topics as topic_specs
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders, message_headers
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.channels_bench import channel_fan_outs, channel_pages, entry_of, hash_of
 from coldnotify_testkit.engine_bench import opened
 from coldnotify_testkit.matcher_process import (
@@ -30,8 +31,10 @@ from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+TOPICS = TopicNames()
+
 pytestmark = pytest.mark.kafka
-LOG = topics.CHANNELS_1D
+LOG = TOPICS.channels_1d
 MIB = 1024 * 1024
 
 
@@ -130,7 +133,7 @@ def listener(bootstrap: str, player: Player) -> Listener:
 
 def wait_committed(bootstrap: str) -> None:
     """Until the matcher has written what it knows of the log."""
-    wait_for(lambda: records_of(bootstrap, topics.CHANNELS_STATE, PARTITION), "the log's state")
+    wait_for(lambda: records_of(bootstrap, TOPICS.channels_state, PARTITION), "the log's state")
 
 
 def test_messages_are_told_across_a_matcher_that_is_killed(bootstrap: str, listener: Listener, tmp_path: Path) -> None:
@@ -193,7 +196,7 @@ def test_what_is_no_message_is_rejected_and_what_is_elsewhere_is_moved(
         assert MOVED_HEADER in moved
 
         def rejected() -> list[bytes | None]:
-            return [value for number in range(2) for _, value, _ in records_of(bootstrap, topics.REJECTED, number)]
+            return [value for number in range(2) for _, value, _ in records_of(bootstrap, TOPICS.rejected, number)]
 
         wait_for(lambda: b"no expiry" in rejected(), "its being rejected")
     assert listener.live == [b"moved"]
@@ -274,7 +277,7 @@ def test_without_topics_of_channels_a_matcher_serves_all_else(
     bootstrap: str, player: Player, listener: Listener, tmp_path: Path
 ) -> None:
     """As under release 0.1.0: its topics are there, and those of this release are not applied yet."""
-    delete(bootstrap, *topics.CHANNELS, topics.CHANNELS_STATE)
+    delete(bootstrap, *TOPICS.channels, TOPICS.channels_state)
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         assert process.log.read_text().count("there are no channels") == 1

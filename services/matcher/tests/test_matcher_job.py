@@ -2,9 +2,12 @@
 
 from coldnotify_matcher.engine import Intervals, Rules
 from coldnotify_matcher.matcher_job import MatcherJob
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import Phase, Refused
 from coldnotify_testkit.engine_bench import CLUSTER
+
+TOPICS = TopicNames()
 
 
 def job(rules: Rules | None = None) -> MatcherJob:
@@ -13,9 +16,9 @@ def job(rules: Rules | None = None) -> MatcherJob:
 
 def test_a_record_that_kafka_does_not_take_is_of_the_partition_whose_step_wrote_it() -> None:
     inbox = internal_pb2.Inbox(format=1, partition=5, generation=1).SerializeToString()
-    assert job().owner_of(Refused(topics.NOTIFICATIONS, 2, inbox, "too large")) == 5
-    assert job().owner_of(Refused(topics.SESSIONS, 3, b"", "too large")) == 3
-    assert job().owner_of(Refused(topics.REJECTED, 0, b"", "too large")) is None
+    assert job().owner_of(Refused(TOPICS.notifications, 2, inbox, "too large")) == 5
+    assert job().owner_of(Refused(TOPICS.sessions, 3, b"", "too large")) == 3
+    assert job().owner_of(Refused(TOPICS.rejected, 0, b"", "too large")) is None
 
 
 def test_a_partition_begins_as_one_of_another_matcher_with_this_ones_rules() -> None:

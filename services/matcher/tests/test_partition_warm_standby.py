@@ -6,12 +6,14 @@ from random import Random
 
 import pytest
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import Phase
 from coldnotify_streams.errors import NewerFormat
 from coldnotify_testkit.engine_bench import CLUSTER, DOMAIN, PARTITION, PARTITIONS, PREFIX, Log
 from coldnotify_testkit.partition_bench import COMPACTED, KEY, bucket, claim, handled_on, own, record, session
+
+TOPICS = TopicNames()
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 
@@ -24,7 +26,7 @@ def test_what_was_followed_and_is_then_loaded_is_as_if_loaded_from_the_beginning
         for _ in range(random.randint(1, 25)):
             append_anything(log, random)
         ends = {topic: len(records) for topic, records in log.records.items()}
-        committed = random.randint(0, ends[topics.OBJECTS])
+        committed = random.randint(0, ends[TOPICS.objects])
         reached = {topic: random.randint(0, end) for topic, end in ends.items()}
 
         cold = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
@@ -50,21 +52,21 @@ def append_anything(log: Log, random: Random) -> None:
     name, n = random.choice("ab"), random.randint(1, 6)
     match random.randint(0, 7):
         case 0 | 1:
-            log.append(topics.OBJECTS, f"{PREFIX}{name}".encode(), b'{"version":%d}' % n)
+            log.append(TOPICS.objects, f"{PREFIX}{name}".encode(), b'{"version":%d}' % n)
         case 2:
-            log.append(topics.OBJECTS, f"{PREFIX}{name}".encode(), b'{"version":%d,"incarnation":%d}' % (n, n // 3))
+            log.append(TOPICS.objects, f"{PREFIX}{name}".encode(), b'{"version":%d,"incarnation":%d}' % (n, n // 3))
         case 3:
-            log.append(topics.OBJECTS, random.choice((b"x", f"{PREFIX}{name}".encode())), b"nonsense")
+            log.append(TOPICS.objects, random.choice((b"x", f"{PREFIX}{name}".encode())), b"nonsense")
         case 4:
             value = random.choice((None, b'{"version":%d}' % n))
-            log.append(topics.OBJECTS, f"{DOMAIN}/{OTHER_GROUP}/{name}".encode(), value)
+            log.append(TOPICS.objects, f"{DOMAIN}/{OTHER_GROUP}/{name}".encode(), value)
         case 5:
             value = random.choice((b"null", json.dumps(bucket(name, generation=n, applied=n)).encode()))
-            log.append(topics.REGISTRATIONS, f"{KEY}/0".encode(), value if value != b"null" else None)
+            log.append(TOPICS.registrations, f"{KEY}/0".encode(), value if value != b"null" else None)
         case 6:
-            log.append(topics.SESSIONS, KEY.encode(), json.dumps(session(generation=n, cursor=n)).encode())
+            log.append(TOPICS.sessions, KEY.encode(), json.dumps(session(generation=n, cursor=n)).encode())
         case 7:
-            log.append(topics.SESSIONS, b"@generation", json.dumps(claim(n, "b")).encode())
+            log.append(TOPICS.sessions, b"@generation", json.dumps(claim(n, "b")).encode())
 
 
 def read(one: Partition, log: Log, begin: Mapping[str, int]) -> None:
@@ -102,8 +104,8 @@ def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committe
 
 def test_a_record_of_a_later_release_that_was_followed_is_refused_at_the_takeover() -> None:
     one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
-    one.on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}), 0)
-    ends = dict.fromkeys(COMPACTED, 0) | {topics.SESSIONS: 1}
+    one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}), 0)
+    ends = dict.fromkeys(COMPACTED, 0) | {TOPICS.sessions: 1}
     for topic, end in ends.items():
         one.on_end(topic, end)
     starts = dict.fromkeys(COMPACTED, 0)
@@ -121,8 +123,8 @@ def test_strays_that_were_moved_are_not_kept_while_following() -> None:
     one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
     for offset in range(0, 2000, 2):
         key = f"{DOMAIN}/{OTHER_GROUP}/{offset}"
-        one.on_record(record(topics.OBJECTS, key, {"version": 1}, offset), 0)
-        one.on_record(record(topics.OBJECTS, key, None, offset + 1), 0)
+        one.on_record(record(TOPICS.objects, key, {"version": 1}, offset), 0)
+        one.on_record(record(TOPICS.objects, key, None, offset + 1), 0)
 
     assert not one.engine._strays._moves
 
@@ -130,7 +132,7 @@ def test_strays_that_were_moved_are_not_kept_while_following() -> None:
 def test_claims_by_others_are_normal_while_following() -> None:
     one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
     for offset in range(3):
-        one.on_record(record(topics.SESSIONS, "@generation", claim(offset + 4, "b"), offset), 0)
+        one.on_record(record(TOPICS.sessions, "@generation", claim(offset + 4, "b"), offset), 0)
     one.load(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 0), handled_on(0))
 
     assert own(one).engine.generation == 7

@@ -1,12 +1,15 @@
 """Headers are anybody's: what they say is taken where it has its form, and passed over where not."""
 
 import pytest
-from coldnotify_matcher.record_headers import Ended, Headers, Said, headers_of, read_headers
-from coldnotify_schemas import topics
+from coldnotify_matcher.record_headers import Ended, Headers, HeadersReader, Said, read_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by_header
 from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, since_header, since_of
 from coldnotify_schemas.removals import REMOVES_HEADER, removes_header
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
+
+TOPICS = TopicNames()
+headers_of = HeadersReader(TOPICS)
 
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
@@ -48,6 +51,6 @@ def test_since_when_a_version_is_there_holds_in_its_epoch_and_for_what_lies_behi
         ([(ENDED_BY_HEADER, b"9" * 20)], 0),
     ],
 )
-@pytest.mark.parametrize("topic", [topics.REGISTRATIONS, topics.SESSIONS])
+@pytest.mark.parametrize("topic", [TOPICS.registrations, TOPICS.sessions])
 def test_a_null_of_state_says_which_generation_wrote_it(topic: str, headers: Headers | None, by: int) -> None:
     assert headers_of(topic, headers) == Ended(by)

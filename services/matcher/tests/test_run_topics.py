@@ -5,18 +5,20 @@ from dataclasses import replace
 import pytest
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.run_topics import cluster_of
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.errors import Failure
 from coldnotify_testkit.engine_bench import CLUSTER
 from coldnotify_testkit.matcher_process import PARTITIONS
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+TOPICS = TopicNames()
+
 
 def test_offsets_are_marked_with_the_topics_and_an_epoch_that_an_operator_began() -> None:
     first = replace(CLUSTER, epoch=epoch_of("objects-id", CLUSTER.partitions, 0))
-    assert first.marks == {topics.REQUESTS: "requests-id", topics.OBJECTS: "objects-id"}
-    assert replace(first, epoch=0xBEEF).marks[topics.OBJECTS] == "objects-id/0000beef"
+    assert first.marks == {TOPICS.requests: "requests-id", TOPICS.objects: "objects-id"}
+    assert replace(first, epoch=0xBEEF).marks[TOPICS.objects] == "objects-id/0000beef"
 
 
 def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
@@ -27,17 +29,17 @@ def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
 @pytest.mark.kafka
 def test_topics_that_do_not_fit_together_are_refused(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    before = cluster_of(admin, 0)
+    before = cluster_of(admin, TOPICS, 0)
     assert before.partitions == PARTITIONS
-    assert cluster_of(admin, 0) == before
-    assert cluster_of(admin, 1).epoch != before.epoch
-    add_partitions(admin, topics.SESSIONS, PARTITIONS + 1)
+    assert cluster_of(admin, TOPICS, 0) == before
+    assert cluster_of(admin, TOPICS, 1).epoch != before.epoch
+    add_partitions(admin, TOPICS.sessions, PARTITIONS + 1)
 
     def refused() -> bool:
         """Not at once: the broker that is asked may not have heard of it yet."""
         try:
-            return cluster_of(admin, 0) != before
+            return cluster_of(admin, TOPICS, 0) != before
         except Failure as error:
-            return f"{topics.SESSIONS} has {PARTITIONS + 1} partitions, {topics.OBJECTS} has" in str(error)
+            return f"{TOPICS.sessions} has {PARTITIONS + 1} partitions, {TOPICS.objects} has" in str(error)
 
     wait_for(refused, "its being refused")

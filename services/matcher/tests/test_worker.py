@@ -8,9 +8,9 @@ import pytest
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.run_topics import cluster_of
 from coldnotify_matcher.worker import Worker
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.run import Limits
 from coldnotify_testkit.engine_bench import answered, closed
 from coldnotify_testkit.kafka import committed
@@ -32,6 +32,8 @@ from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+TOPICS = TopicNames()
+
 pytestmark = pytest.mark.kafka
 
 
@@ -49,7 +51,7 @@ def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
 
     with worker_of(bootstrap) as worker:
         in_transaction.begin_transaction()
-        in_transaction.produce(topics.OBJECTS, b'{"version":1}', f"{DOMAIN}/{GROUP}/lamp".encode(), PARTITION)
+        in_transaction.produce(TOPICS.objects, b'{"version":1}', f"{DOMAIN}/{GROUP}/lamp".encode(), PARTITION)
         assert in_transaction.flush(60) == 0
         player.version("camera", 2)
         player.open("camera", "lamp")
@@ -133,10 +135,10 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
 
         assert code == 0
         assert seconds < 15
-    marks = cluster_of(AdminClient({"bootstrap.servers": bootstrap}), 0).marks
+    marks = cluster_of(AdminClient({"bootstrap.servers": bootstrap}), TOPICS, 0).marks
     group = group_of(tmp_path / "log")
-    assert committed(bootstrap, topics.OBJECTS, PARTITION, group) == (5, marks[topics.OBJECTS])
-    assert committed(bootstrap, topics.REQUESTS, PARTITION, group) == (1, marks[topics.REQUESTS])
+    assert committed(bootstrap, TOPICS.objects, PARTITION, group) == (5, marks[TOPICS.objects])
+    assert committed(bootstrap, TOPICS.requests, PARTITION, group) == (1, marks[TOPICS.requests])
     told = len(player.told("camera"))
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
@@ -210,7 +212,7 @@ def test_a_claim_by_another_makes_the_owner_drop_that_partition_alone(
         other = (PARTITION + 1) % PARTITIONS
         others = process.generation(other)
         claim = b'{"format":1,"generation":9,"owner":"x","requests_topic_id":"x","epoch":1}'
-        write(bootstrap, topics.SESSIONS, b"@generation", claim)
+        write(bootstrap, TOPICS.sessions, b"@generation", claim)
 
         wait_for(lambda: process.generation() > 9, "a generation above the other's")
         assert before < 9
@@ -220,12 +222,12 @@ def test_a_claim_by_another_makes_the_owner_drop_that_partition_alone(
 
 def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, player: Player, tmp_path: Path) -> None:
     strange = [
-        (topics.SESSIONS, b"\xff", b"x"),
-        (topics.SESSIONS, b"d/g", b"{}"),
-        (topics.SESSIONS, f"{DOMAIN}/{GROUP}/client-1".encode(), b"nonsense"),
-        (topics.REGISTRATIONS, f"{DOMAIN}/{GROUP}/client-1/999999999".encode(), b"{}"),
-        (topics.REGISTRATIONS, f"{DOMAIN}/{GROUP}/client-1/0".encode(), b'{"format":1,"generation":"x"}'),
-        (topics.SESSIONS, b"@generation", b"[]"),
+        (TOPICS.sessions, b"\xff", b"x"),
+        (TOPICS.sessions, b"d/g", b"{}"),
+        (TOPICS.sessions, f"{DOMAIN}/{GROUP}/client-1".encode(), b"nonsense"),
+        (TOPICS.registrations, f"{DOMAIN}/{GROUP}/client-1/999999999".encode(), b"{}"),
+        (TOPICS.registrations, f"{DOMAIN}/{GROUP}/client-1/0".encode(), b'{"format":1,"generation":"x"}'),
+        (TOPICS.sessions, b"@generation", b"[]"),
     ]
 
     def last(topic: str) -> dict[bytes | None, bytes | None]:
@@ -258,14 +260,14 @@ def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_
 ) -> None:
     value = b'{"format":2,"generation":1,"everything":"else"}'
     key = f"{DOMAIN}/{GROUP}/client-1".encode()
-    write(bootstrap, topics.SESSIONS, key, value)
+    write(bootstrap, TOPICS.sessions, key, value)
     monkeypatch.setattr(Worker, "limits", Limits(newer_retry_s=0.5))
     with worker_of(bootstrap) as worker:
         assert worker.partitions.keys() == set(range(PARTITIONS)) - {PARTITION}
-        assert [v for k, v, _ in records_of(bootstrap, topics.SESSIONS, PARTITION)] == [value]
+        assert [v for k, v, _ in records_of(bootstrap, TOPICS.sessions, PARTITION)] == [value]
         player.open("camera", group=OTHER_GROUP)
         player.wait_opened()
-        write(bootstrap, topics.SESSIONS, key, None)
+        write(bootstrap, TOPICS.sessions, key, None)
         player.open("camera", session=2)
         player.wait_opened(2)
 
@@ -285,13 +287,13 @@ def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(
         key = f"{DOMAIN}/{OTHER_GROUP}/camera".encode()
 
         def last_value() -> bytes | None:
-            return [value for k, value, _ in records_of(bootstrap, topics.OBJECTS, home) if k == key][-1]
+            return [value for k, value, _ in records_of(bootstrap, TOPICS.objects, home) if k == key][-1]
 
         wait_for(lambda: last_value() == b'{"version":7,"incarnation":0}', "the newest written again")
-        moved = next(headers for _, value, headers in records_of(bootstrap, topics.OBJECTS, home) if value)
+        moved = next(headers for _, value, headers in records_of(bootstrap, TOPICS.objects, home) if value)
         assert moved == {MOVED_HEADER: f"{PARTITION}@0".encode()}
-        wait_for(lambda: records_of(bootstrap, topics.OBJECTS, PARTITION)[-1][:2] == (key, None), "the tombstone")
-        rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, topics.REJECTED, n)]
+        wait_for(lambda: records_of(bootstrap, TOPICS.objects, PARTITION)[-1][:2] == (key, None), "the tombstone")
+        rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, TOPICS.rejected, n)]
         ((rejected_key, value, headers),) = rejected
         assert (rejected_key, value) == (key, b"nonsense")
         assert headers[REASON_HEADER].startswith(b"record:")
@@ -305,7 +307,7 @@ def test_a_description_keeps_its_timestamp_where_it_is_moved_and_written_again(
     at_ms = 1_700_000_000_000
 
     def of_lamp() -> list[tuple[bytes | None, int]]:
-        records = timed_records_of(bootstrap, topics.OBJECTS, home)
+        records = timed_records_of(bootstrap, TOPICS.objects, home)
         return [(value, timestamp_ms) for record_key, value, _, timestamp_ms in records if record_key == key]
 
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
@@ -319,7 +321,7 @@ def test_a_description_keeps_its_timestamp_where_it_is_moved_and_written_again(
         process.wait_serving()
         player.describe(key, None, at_ms + 9, partition=home)
         wait_for(lambda: of_lamp()[-1] == (lamp, at_ms), "the one in force, as the next matcher has loaded it")
-        rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, topics.REJECTED, n)]
+        rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, TOPICS.rejected, n)]
     # What the first matcher rejected and had not committed when it ended, the next one rejects again.
     assert {value: headers[REASON_HEADER][:15] for _, value, headers in rejected} == {
         b"nonsense": b"record: is not ",
@@ -345,7 +347,7 @@ def test_a_request_that_is_none_is_skipped(bootstrap: str, player: Player, tmp_p
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         for value in (None, b"", b"\xff\xff\xff", b"\x08\x02"):
-            write(bootstrap, topics.REQUESTS, b"key", value)
+            write(bootstrap, TOPICS.requests, b"key", value)
         player.open("camera")
         player.wait_opened()
 
@@ -364,5 +366,5 @@ def write(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:
 
 
 def topic_size(bootstrap: str) -> int:
-    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topics.REJECTED, timeout=30)
-    return len(metadata.topics[topics.REJECTED].partitions)
+    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(TOPICS.rejected, timeout=30)
+    return len(metadata.topics[TOPICS.rejected].partitions)

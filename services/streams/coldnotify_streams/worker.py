@@ -146,7 +146,7 @@ class Worker(ABC):
                 member.settings,
                 f"{member.group}-blocks",
                 # By this name Kafka's quotas know it. It has no statistics: whoever has them must poll all the time.
-                client_id="coldnotify-block-reader",
+                client_id=member.settings.topics.group("block-reader"),
                 queued_max_messages_kbytes=BLOCKS_FETCHED_KIB_MAX,
             ),
             self._events.main,

@@ -8,7 +8,7 @@ import pytest
 from coldnotify_common.kafka import consumer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams import block_reader as module
 from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core.actions import ReadBlock
@@ -18,8 +18,10 @@ from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+TOPICS = TopicNames()
+
 pytestmark = pytest.mark.kafka
-LOG = topics.CHANNELS_1D
+LOG = TOPICS.channels_1d
 Read = Callable[[int], Block]
 
 

@@ -1,8 +1,9 @@
 """Which offsets are committed: of what is durable, each once, with the topic's id, and again where it failed."""
 
 import pytest
-from coldnotify_matcher.run_topics import TOPICS
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_matcher.run_topics import topics_of
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core import commits as module
 from coldnotify_streams.core.actions import Offset
 from coldnotify_streams.core.commits import Commits
@@ -11,6 +12,9 @@ from coldnotify_streams.core.job import PendingRequests
 from coldnotify_streams.errors import Failure
 from coldnotify_testkit.engine_bench import Bench
 
+TOPICS = TopicNames()
+JOB_TOPICS = topics_of(TOPICS)
+
 
 @pytest.fixture(autouse=True)
 def always_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,7 +22,7 @@ def always_due(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new(marks: dict[str, str] | None = None) -> Commits:
-    return Commits(TOPICS, marks or {})
+    return Commits(JOB_TOPICS, marks or {})
 
 
 def offset_of(offsets: list[Offset], topic: str) -> int | None:
@@ -28,13 +32,13 @@ def offset_of(offsets: list[Offset], topic: str) -> int | None:
 def test_nothing_is_committed_that_waits_for_the_objects() -> None:
     commits, partition = new(), Bench().partition
     partition.requests_position = 9
-    partition.pending.append(PendingRequests({topics.OBJECTS: 100}, [(6, internal_pb2.Request())]))
+    partition.pending.append(PendingRequests({TOPICS.objects: 100}, [(6, internal_pb2.Request())]))
     commits.note(partition)
-    assert offset_of(commits.take_due(1.0), topics.REQUESTS) == 6
+    assert offset_of(commits.take_due(1.0), TOPICS.requests) == 6
 
     partition.pending.clear()
     commits.note(partition)
-    assert offset_of(commits.take_due(1.0), topics.REQUESTS) == 9
+    assert offset_of(commits.take_due(1.0), TOPICS.requests) == 9
 
 
 def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +47,7 @@ def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(mo
 
     def taken() -> int | None:
         commits.note(partition)
-        return offset_of(commits.take_due(1.0), topics.REQUESTS)
+        return offset_of(commits.take_due(1.0), TOPICS.requests)
 
     assert [taken(), taken()] == [9, None]
     assert taken() is None
@@ -56,13 +60,13 @@ def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(mo
 
 
 def test_what_was_taken_is_among_the_last_until_it_is_forgotten() -> None:
-    commits, partition = new({topics.REQUESTS: "the-id"}), Bench().partition
+    commits, partition = new({TOPICS.requests: "the-id"}), Bench().partition
     partition.requests_position = 9
     commits.note(partition)
     commits.take_due(1.0)
     assert commits.last_of([partition.number + 1]) == []
     last = commits.last_of([partition.number])
-    assert {(tp.topic, tp.mark) for tp in last} == {(topics.REQUESTS, "the-id"), (topics.OBJECTS, "")}
+    assert {(tp.topic, tp.mark) for tp in last} == {(TOPICS.requests, "the-id"), (TOPICS.objects, "")}
     commits.forget([partition.number])
     assert commits.last_of([partition.number]) == []
 

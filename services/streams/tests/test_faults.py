@@ -12,9 +12,10 @@ from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.worker import Worker
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults
 from coldnotify_streams.core.job import Place
 from coldnotify_testkit.matcher_process import (
@@ -31,9 +32,11 @@ from coldnotify_testkit.matcher_process import (
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient
 
+TOPICS = TopicNames()
+
 OTHER_PARTITION = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
 POISON = "poison"
-REQUESTS, OBJECTS = topics.REQUESTS, topics.OBJECTS
+REQUESTS, OBJECTS = TOPICS.requests, TOPICS.objects
 ERROR = ValueError("by design")
 
 
@@ -124,8 +127,8 @@ def generation(worker: Worker, number: int) -> int:
 def rejected(bootstrap: str) -> list[tuple[bytes | None, str, str]]:
     """(key, place, reason) of each."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    size = len(admin.list_topics(topics.REJECTED, timeout=60).topics[topics.REJECTED].partitions)
-    found = [one for n in range(size) for one in records_of(bootstrap, topics.REJECTED, n)]
+    size = len(admin.list_topics(TOPICS.rejected, timeout=60).topics[TOPICS.rejected].partitions)
+    found = [one for n in range(size) for one in records_of(bootstrap, TOPICS.rejected, n)]
     return [(key, h[PLACE_HEADER].decode(), h[REASON_HEADER].decode()) for key, _, h in found]
 
 

@@ -2,18 +2,21 @@
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.run_topics import TOPICS
-from coldnotify_schemas import topics
+from coldnotify_matcher.run_topics import topics_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.lag import Gauges, Lag
 from coldnotify_testkit.engine_bench import CLUSTER, Bench
 from prometheus_client import REGISTRY
 
-COMPACTED = TOPICS.compacted
+TOPICS = TopicNames()
+JOB_TOPICS = topics_of(TOPICS)
+
+COMPACTED = JOB_TOPICS.compacted
 
 
 def new() -> Lag:
     gauges = Gauges(metrics.LAG_REQUESTS, metrics.LAG_OBJECTS, metrics.LAG_STANDBY, metrics.PARTITIONS_STANDBY)
-    return Lag(TOPICS, gauges)
+    return Lag(JOB_TOPICS, gauges)
 
 
 def value(name: str, partition: int) -> float | None:
@@ -26,20 +29,20 @@ def test_it_shows_what_is_not_handled_yet() -> None:
     bench.settle()
     owned = {3: bench.partition}
     bench.partition.requests_position = 4
-    assert lag.topics_of(owned, {}) == [(topics.OBJECTS, 3), (topics.REQUESTS, 3)]
+    assert lag.topics_of(owned, {}) == [(TOPICS.objects, 3), (TOPICS.requests, 3)]
 
-    lag.show(owned, {}, {(topics.OBJECTS, 3): 11, (topics.REQUESTS, 3): 6})
+    lag.show(owned, {}, {(TOPICS.objects, 3): 11, (TOPICS.requests, 3): 6})
     assert value("lag_objects", 3) == 10
     assert value("lag_requests", 3) == 2
 
-    lag.show(owned, {}, {(topics.OBJECTS, 3): 1, (topics.REQUESTS, 3): 0})
+    lag.show(owned, {}, {(TOPICS.objects, 3): 1, (TOPICS.requests, 3): 0})
     assert value("lag_objects", 3) == 0
     assert value("lag_requests", 3) == 0, "ends are older than what was handled since: never below none"
 
 
 def test_what_is_given_up_is_not_shown_any_more() -> None:
     bench, lag = Bench(), new()
-    lag.show({3: bench.partition}, {}, {(topics.OBJECTS, 3): 11, (topics.REQUESTS, 3): 6})
+    lag.show({3: bench.partition}, {}, {(TOPICS.objects, 3): 11, (TOPICS.requests, 3): 6})
     assert value("lag_objects", 3) is not None
 
     lag.clear()
@@ -55,7 +58,7 @@ def test_what_is_followed_counts_as_standing_by_once_it_was_read_to_its_end() ->
     def standing_by() -> float | None:
         return REGISTRY.get_sample_value("coldnotify_matcher_partitions_standby")
 
-    one.on_end(topics.OBJECTS, 5)
+    one.on_end(TOPICS.objects, 5)
     lag.show({}, {2: one}, ends)
     assert value("lag_standby", 2) == 10
     assert standing_by() == 0

@@ -6,7 +6,7 @@ import pytest
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams import log_ends as module
 from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_testkit.kafka import free_port
@@ -14,17 +14,19 @@ from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+TOPICS = TopicNames()
+
 
 @pytest.mark.kafka
 def test_where_they_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
     for _ in range(5):
-        producer.produce(topics.REQUESTS, b"x", partition=1)
+        producer.produce(TOPICS.requests, b"x", partition=1)
     assert producer.flush(60) == 0
-    for answer in admin.delete_records([TopicPartition(topics.REQUESTS, 1, 2)]).values():
+    for answer in admin.delete_records([TopicPartition(TOPICS.requests, 1, 2)]).values():
         answer.result(60)
-    both = [(topics.REQUESTS, 1), (topics.OBJECTS, 0)]
+    both = [(TOPICS.requests, 1), (TOPICS.objects, 0)]
 
     assert log_starts(admin, both) == {both[0]: 2, both[1]: 0}
     assert log_ends(admin, both) == {both[0]: 5, both[1]: 0}
@@ -32,24 +34,24 @@ def test_where_they_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
 
 @pytest.mark.kafka
 def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: EmbeddedBroker) -> None:
-    where = (topics.OBJECTS, 3)
+    where = (TOPICS.objects, 3)
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
     plain = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
     in_transaction = Producer({"bootstrap.servers": fresh_kafka.bootstrap, "transactional.id": "a-back-end"})
     in_transaction.init_transactions(60)
-    plain.produce(topics.OBJECTS, b"x", b"key", partition=3)
+    plain.produce(TOPICS.objects, b"x", b"key", partition=3)
     assert plain.flush(60) == 0
     in_transaction.begin_transaction()
-    in_transaction.produce(topics.OBJECTS, b"x", b"key", partition=3)
+    in_transaction.produce(TOPICS.objects, b"x", b"key", partition=3)
     assert in_transaction.flush(60) == 0
-    plain.produce(topics.OBJECTS, b"x", b"key", partition=3)
+    plain.produce(TOPICS.objects, b"x", b"key", partition=3)
     assert plain.flush(60) == 0
 
     assert log_ends(admin, [where]) == {where: 1}
     assert log_ends(admin, [where], uncommitted=True) == {where: 3}
     by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
     try:
-        assert by_consumer.uncommitted([where, (topics.OBJECTS, 4)]) == {where: 3, (topics.OBJECTS, 4): 0}
+        assert by_consumer.uncommitted([where, (TOPICS.objects, 4)]) == {where: 3, (TOPICS.objects, 4): 0}
     finally:
         by_consumer.close()
     in_transaction.commit_transaction(60)
@@ -60,14 +62,14 @@ def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: Embedd
 def test_from_which_offset_on_records_are_of_a_time_or_later(
     fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = (topics.OBJECTS, 3)
+    where = (TOPICS.objects, 3)
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
     began_ms = int(time.time() * 1000) - 60_000
     for second in range(5):
-        producer.produce(topics.OBJECTS, b"x", b"key", partition=3, timestamp=began_ms + 1000 * second)
+        producer.produce(TOPICS.objects, b"x", b"key", partition=3, timestamp=began_ms + 1000 * second)
     assert producer.flush(60) == 0
-    asked = [(where, began_ms + 1500), (where, 0), (where, began_ms + 5000), ((topics.OBJECTS, 4), began_ms)]
+    asked = [(where, began_ms + 1500), (where, 0), (where, began_ms + 5000), ((TOPICS.objects, 4), began_ms)]
     by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
     try:
         assert by_consumer.at_times(asked) == [2, 0, 5, 0]
@@ -86,7 +88,7 @@ def test_a_topic_that_is_not_there(fresh_kafka: EmbeddedBroker) -> None:
     by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
     try:
         with pytest.raises(KafkaUnavailable, match="where partitions"):
-            by_consumer.uncommitted([("coldnotify.nothing", 0), (topics.OBJECTS, 0)])
+            by_consumer.uncommitted([("coldnotify.nothing", 0), (TOPICS.objects, 0)])
     finally:
         by_consumer.close()
 
@@ -97,6 +99,6 @@ def test_without_kafka_it_says_so_in_time(monkeypatch: pytest.MonkeyPatch) -> No
     started_s = time.monotonic()
 
     with pytest.raises(KafkaUnavailable, match="where partitions"):
-        log_ends(admin, [(topics.OBJECTS, 0)])
+        log_ends(admin, [(TOPICS.objects, 0)])
 
     assert time.monotonic() - started_s < 30

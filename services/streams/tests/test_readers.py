@@ -10,10 +10,10 @@ import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_matcher.record_headers import Said, headers_of
-from coldnotify_matcher.run_topics import TOPICS
-from coldnotify_schemas import topics
+from coldnotify_matcher.record_headers import HeadersReader, Said
+from coldnotify_matcher.run_topics import topics_of
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
@@ -41,6 +41,10 @@ from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, write
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
+JOB_TOPICS = topics_of(TOPICS)
+headers_of = HeadersReader(TOPICS)
 
 pytestmark = pytest.mark.kafka
 PARTITIONS = 8
@@ -83,7 +87,7 @@ def requests_reader(
         heartbeat_interval_ms=500,
         partition_assignment_strategy="cooperative-sticky",
     )
-    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}), TOPICS, check_topics)
+    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}), JOB_TOPICS, check_topics)
 
 
 def produce(bootstrap: str, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
@@ -104,7 +108,7 @@ def read(events: "queue.Queue[Event]", until: Callable[[Record], object]) -> lis
 
 
 def begin(one: Reader, partition: int, offset: int = 0) -> None:
-    where = [TopicPartition(topics.OBJECTS, partition, offset)]
+    where = [TopicPartition(TOPICS.objects, partition, offset)]
     one.do(lambda consumer: consumer.incremental_assign(where))
 
 
@@ -124,9 +128,9 @@ def test_partitions_that_come_together_are_assigned_at_once_and_in_order_with_al
     one.consumer.close()
     one.consumer = Noting(consumer_config(ServiceSettings(kafka=bootstrap), "state"))
     for number in (0, 1, 2):
-        begin_reading(one, number, {topics.REGISTRATIONS: 0, topics.SESSIONS: 0}, Began(number))
+        begin_reading(one, number, {TOPICS.registrations: 0, TOPICS.sessions: 0}, Began(number))
     one.do(lambda _: done.append("else"))
-    begin_reading(one, 3, {topics.REGISTRATIONS: 0}, Began(3))
+    begin_reading(one, 3, {TOPICS.registrations: 0}, Began(3))
     start(one)
     said = [events.get(timeout=60) for _ in range(4)]
     assert said == [Began(0), Began(1), Began(2), Began(3)]
@@ -135,14 +139,14 @@ def test_partitions_that_come_together_are_assigned_at_once_and_in_order_with_al
 
 def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.OBJECTS, b"a", None, b"c", timestamp=7, headers={MOVED_HEADER: b"1@2"})
+    produce(bootstrap, TOPICS.objects, b"a", None, b"c", timestamp=7, headers={MOVED_HEADER: b"1@2"})
     begin(start(reader(bootstrap, events)), 0)
 
     seen = read(events, lambda record: record.end)
 
     assert [(record.offset, record.value) for record in seen[:-1]] == [(0, b"a"), (1, None), (2, b"c")]
-    assert seen[-1] == Record(topics.OBJECTS, 0, 3, end=True)
-    assert seen[0] == Record(topics.OBJECTS, 0, 0, False, b"key", b"a", 7, Said(moved=True))
+    assert seen[-1] == Record(TOPICS.objects, 0, 3, end=True)
+    assert seen[0] == Record(TOPICS.objects, 0, 0, False, b"key", b"a", 7, Said(moved=True))
 
 
 def test_what_nobody_can_read_is_an_event_in_its_place_and_of_what_is_huge_little_is_kept(
@@ -150,14 +154,14 @@ def test_what_nobody_can_read_is_an_event_in_its_place_and_of_what_is_huge_littl
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
     named = Batch([record_batches.Record(b"key", b"c", [NO_UTF_8])])
-    write(bootstrap, topics.OBJECTS, 0, [Batch(), loud(2), named, bomb(Codec.LZ4, 3)])
+    write(bootstrap, TOPICS.objects, 0, [Batch(), loud(2), named, bomb(Codec.LZ4, 3)])
     begin(start(reader(bootstrap, events)), 0)
 
     seen: list[Event] = []
     while not (seen and isinstance(seen[-1], Records) and seen[-1].records[-1].end):
         seen.append(events.get(timeout=90))
     (gap,) = [event for event in seen if isinstance(event, UnreadableOffsets)]
-    assert (gap.topic, gap.partition, gap.start, gap.next) == (topics.OBJECTS, 0, 1, 3)
+    assert (gap.topic, gap.partition, gap.start, gap.next) == (TOPICS.objects, 0, 1, 3)
     before, *_, behind = [event for event in seen if isinstance(event, Records)]
     assert seen.index(before) < seen.index(gap) < seen.index(behind)
     _, named_record, huge, _ = [record for event in seen if isinstance(event, Records) for record in event.records]
@@ -167,7 +171,7 @@ def test_what_nobody_can_read_is_an_event_in_its_place_and_of_what_is_huge_littl
 
 def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue(1)
-    produce(bootstrap, topics.OBJECTS, *(b"%d" % i for i in range(5000)))
+    produce(bootstrap, TOPICS.objects, *(b"%d" % i for i in range(5000)))
     begin(start(reader(bootstrap, events)), 0)
     wait_for(events.full, "a full queue")
 
@@ -182,8 +186,8 @@ def test_what_of_a_partition_is_left_in_kafka_comes_later_and_others_come_meanwh
     events: queue.Queue[Event] = queue.Queue()
     one = start(reader(bootstrap, events))
     for number in (0, 1):
-        produce(bootstrap, topics.OBJECTS, b"1", partition=number)
-        begin_reading(one, number, {topics.OBJECTS: 0}, Began(number))
+        produce(bootstrap, TOPICS.objects, b"1", partition=number)
+        begin_reading(one, number, {TOPICS.objects: 0}, Began(number))
     seen: set[tuple[int, int]] = set()
 
     def sees(*wanted: tuple[int, int]) -> None:
@@ -194,21 +198,21 @@ def test_what_of_a_partition_is_left_in_kafka_comes_later_and_others_come_meanwh
 
     sees((0, 0), (1, 0))
     paused = threading.Event()
-    hold_back(one, 0, [topics.OBJECTS], on=False)
+    hold_back(one, 0, [TOPICS.objects], on=False)
     one.do(lambda _: paused.set())
     assert paused.wait(60)
-    produce(bootstrap, topics.OBJECTS, b"2", b"3", partition=0)
-    produce(bootstrap, topics.OBJECTS, b"2", partition=1)
+    produce(bootstrap, TOPICS.objects, b"2", b"3", partition=0)
+    produce(bootstrap, TOPICS.objects, b"2", partition=1)
     sees((1, 1))
-    produce(bootstrap, topics.OBJECTS, b"3", partition=1)
+    produce(bootstrap, TOPICS.objects, b"3", partition=1)
     sees((1, 2))
     assert not {(0, 1), (0, 2)} & seen
-    hold_back(one, 0, [topics.OBJECTS], on=True)
+    hold_back(one, 0, [TOPICS.objects], on=True)
     sees((0, 1), (0, 2))
-    hold_back(one, 0, [topics.OBJECTS], on=False)
-    hold_back(one, 0, [topics.OBJECTS], on=True)
-    stop_reading(one, 0, [topics.OBJECTS])
-    begin_reading(one, 0, {topics.OBJECTS: 0}, Began(0))
+    hold_back(one, 0, [TOPICS.objects], on=False)
+    hold_back(one, 0, [TOPICS.objects], on=True)
+    stop_reading(one, 0, [TOPICS.objects])
+    begin_reading(one, 0, {TOPICS.objects: 0}, Began(0))
     seen.clear()
     sees((0, 0), (0, 1), (0, 2))  # a partition that comes again is not held back
 
@@ -217,11 +221,11 @@ def test_what_is_put_after_an_assignment_comes_before_its_records(
     bootstrap: str, start: Callable[[Reader], Reader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.OBJECTS, b"a", b"b")
+    produce(bootstrap, TOPICS.objects, b"a", b"b")
     one = start(reader(bootstrap, events))
     begin(one, 0)
     read(events, lambda record: record.end)
-    where = [TopicPartition(topics.OBJECTS, 0, 0)]
+    where = [TopicPartition(TOPICS.objects, 0, 0)]
     one.do(lambda consumer: consumer.incremental_unassign(where))
     one.do(lambda consumer: consumer.incremental_assign(where))
     one.do(lambda _consumer: one.put(Began(0)))
@@ -233,7 +237,7 @@ def test_what_is_put_after_an_assignment_comes_before_its_records(
 def test_what_it_cannot_do_ends_it_with_the_reason(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = start(reader(bootstrap, events))
-    one.do(lambda consumer: consumer.seek(TopicPartition(topics.OBJECTS, 0, 0)))  # it is not assigned
+    one.do(lambda consumer: consumer.seek(TopicPartition(TOPICS.objects, 0, 0)))  # it is not assigned
 
     event = events.get(timeout=90)
 
@@ -245,7 +249,7 @@ def test_an_offset_that_does_not_exist_is_an_error_never_a_jump(
     bootstrap: str, start: Callable[[Reader], Reader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.OBJECTS, b"a")
+    produce(bootstrap, TOPICS.objects, b"a")
     begin(start(reader(bootstrap, events)), 0, offset=50)
 
     assert isinstance(events.get(timeout=90), Failed)
@@ -253,7 +257,7 @@ def test_an_offset_that_does_not_exist_is_an_error_never_a_jump(
 
 def test_it_stops_although_nobody_takes_what_it_has(bootstrap: str) -> None:
     events: queue.Queue[Event] = queue.Queue(1)
-    produce(bootstrap, topics.OBJECTS, *(b"x" for _ in range(3000)))
+    produce(bootstrap, TOPICS.objects, *(b"x" for _ in range(3000)))
     one = reader(bootstrap, events)
     one.start()
     begin(one, 0)
@@ -279,7 +283,7 @@ def assignments(events: "queue.Queue[Event]", count: int) -> dict[int, Assigned]
 
 def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
     start(one)
     assigned = assignments(events, PARTITIONS)
@@ -295,7 +299,7 @@ def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: 
 
 def test_what_is_held_back_comes_later_and_nothing_is_lost(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
     start(one)
     assignments(events, PARTITIONS)
@@ -307,8 +311,8 @@ def test_what_is_held_back_comes_later_and_nothing_is_lost(bootstrap: str, start
     done = threading.Event()
     one.do(lambda _consumer: done.set())
     assert done.wait(60)
-    produce(bootstrap, topics.REQUESTS, b"c", b"d")
-    produce(bootstrap, topics.REQUESTS, b"other", partition=1)
+    produce(bootstrap, TOPICS.requests, b"c", b"d")
+    produce(bootstrap, TOPICS.requests, b"other", partition=1)
     assert [record.value for record in read(events, lambda _: True)] == [b"other"]
     with pytest.raises(queue.Empty):
         events.get(timeout=1)
@@ -320,27 +324,27 @@ def test_what_is_held_back_comes_later_and_nothing_is_lost(bootstrap: str, start
 def test_it_begins_where_the_group_had_committed(
     bootstrap: str, start: Callable[[Reader], Reader], tmp_path: Path
 ) -> None:
-    produce(bootstrap, topics.REQUESTS, b"a", b"b")
-    produce(bootstrap, topics.OBJECTS, b"x", b"y", b"z")
+    produce(bootstrap, TOPICS.requests, b"a", b"b")
+    produce(bootstrap, TOPICS.objects, b"x", b"y", b"z")
     first: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, first)
     one.start()
     assignments(first, PARTITIONS)
     one.final_offsets = [
-        TopicPartition(topics.REQUESTS, 0, 1, metadata="requests-id"),
-        TopicPartition(topics.OBJECTS, 0, 2, metadata="objects-id"),
+        TopicPartition(TOPICS.requests, 0, 1, metadata="requests-id"),
+        TopicPartition(TOPICS.objects, 0, 2, metadata="objects-id"),
         # Of topics that were made anew since:
-        TopicPartition(topics.REQUESTS, 2, 0, metadata="other-requests"),
-        TopicPartition(topics.OBJECTS, 2, 0, metadata="other-objects"),
+        TopicPartition(TOPICS.requests, 2, 0, metadata="other-requests"),
+        TopicPartition(TOPICS.objects, 2, 0, metadata="other-objects"),
         # Of an epoch that an operator has ended since:
-        TopicPartition(topics.OBJECTS, 3, 0, metadata="objects-id/0000beef"),
+        TopicPartition(TOPICS.objects, 3, 0, metadata="objects-id/0000beef"),
     ]
     one.stop()
     one.join(60)
 
     events: queue.Queue[Event] = queue.Queue()
     two = requests_reader(bootstrap, events)
-    two.marks = {topics.REQUESTS: "requests-id", topics.OBJECTS: "objects-id"}
+    two.marks = {TOPICS.requests: "requests-id", TOPICS.objects: "objects-id"}
     start(two)
     assigned = assignments(events, PARTITIONS)
 
@@ -359,7 +363,7 @@ def test_a_commit_beyond_the_topics_end_counts_as_none(bootstrap: str, start: Ca
     one = requests_reader(bootstrap, first)
     one.start()
     assignments(first, PARTITIONS)
-    one.final_offsets = [TopicPartition(topics.REQUESTS, 0, 70), TopicPartition(topics.OBJECTS, 0, 70)]
+    one.final_offsets = [TopicPartition(TOPICS.requests, 0, 70), TopicPartition(TOPICS.objects, 0, 70)]
     one.stop()
     one.join(60)
 
@@ -373,7 +377,7 @@ def test_a_commit_beyond_the_topics_end_counts_as_none(bootstrap: str, start: Ca
 
 def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
     start(one)
     assignments(events, PARTITIONS)
@@ -383,7 +387,7 @@ def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -
 
 
 def test_nothing_is_begun_of_topics_that_are_others(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
-    produce(bootstrap, topics.REQUESTS, b"a")
+    produce(bootstrap, TOPICS.requests, b"a")
 
     def others() -> None:
         raise Failure("a topic was recreated")
@@ -397,7 +401,7 @@ def test_nothing_is_begun_of_topics_that_are_others(bootstrap: str, start: Calla
 
 def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    produce(bootstrap, topics.REQUESTS, *(b"x" for _ in range(5)), partition=0)
+    produce(bootstrap, TOPICS.requests, *(b"x" for _ in range(5)), partition=0)
     one = requests_reader(bootstrap, events)
     start(one)
     assignments(events, PARTITIONS)
@@ -410,14 +414,14 @@ def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: 
     assert len(revoked.partitions) == PARTITIONS // 2
     assert others.empty(), "they are not the other's before they are given up"
     number = revoked.partitions[0]
-    produce(bootstrap, topics.REQUESTS, *(b"x" for _ in range(5)), partition=number)
-    revoked.let_go([TopicPartition(topics.REQUESTS, number, 3)])
+    produce(bootstrap, TOPICS.requests, *(b"x" for _ in range(5)), partition=number)
+    revoked.let_go([TopicPartition(TOPICS.requests, number, 3)])
 
     assigned = assignments(others, len(revoked.partitions))
     assert assigned[number].takeover.requests_start == 3
     wait_for(lambda: one.assigned is not None and number not in one.assigned, "its own view")
     one.serve(number, from_beginning=True)  # too late: it does nothing, and ends nothing
-    one.commit_soon([TopicPartition(topics.REQUESTS, number, 1)])
+    one.commit_soon([TopicPartition(TOPICS.requests, number, 1)])
     done = threading.Event()
     one.do(lambda _consumer: done.set())
     assert done.wait(60)

@@ -9,11 +9,11 @@ import pytest
 from coldnotify_matcher.engine import Engine, Rules
 from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.record_headers import headers_of
-from coldnotify_matcher.run_topics import TOPICS
+from coldnotify_matcher.record_headers import HeadersReader
+from coldnotify_matcher.run_topics import topics_of
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.actions import Action, Follow, Unfollow
 from coldnotify_streams.core.events import Failed
 from coldnotify_streams.core.following import RETRY_AFTER_S, Following
@@ -35,6 +35,10 @@ from coldnotify_testkit.matcher_process import (
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
+TOPICS = TopicNames()
+JOB_TOPICS = topics_of(TOPICS)
+headers_of = HeadersReader(TOPICS)
+
 pytestmark = pytest.mark.kafka
 CLIENT = f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1"
 
@@ -45,7 +49,7 @@ class Standby:
     def __init__(self, settings: MatcherSettings) -> None:
         job = MatcherJob(CLUSTER, "a", rules=Rules(), registrations_max=100)
         self.following = Following(job)
-        self.reading = Reading(settings, "group", TOPICS, headers_of)
+        self.reading = Reading(settings, "group", JOB_TOPICS, headers_of)
         self.now_s = 100.0
 
     @property
@@ -120,10 +124,10 @@ def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
 
         assert re.search(rf"partition taken over.*followed=True.*partition={PARTITION}\b", plain(other.log))
         assert "late" in [one["object"] for one in other.json(CLIENT)["registrations"]["items"]]
-        rejected = [r for n in range(1) for r in records_of(bootstrap, topics.REJECTED, n)]
+        rejected = [r for n in range(1) for r in records_of(bootstrap, TOPICS.rejected, n)]
         assert [value for _, value, _ in rejected] == [b"nonsense"]
         home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
-        wait_for(lambda: records_of(bootstrap, topics.OBJECTS, home), "the stray moved")
+        wait_for(lambda: records_of(bootstrap, TOPICS.objects, home), "the stray moved")
 
         with MatcherProcess(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as again:
             wait_for(lambda: again.owned() and not again.owned() & other.owned(), "its share given back")
@@ -145,20 +149,20 @@ def test_without_the_setting_nothing_is_followed(bootstrap: str, tmp_path: Path)
 
 def test_what_is_followed_knows_what_its_topics_say(bootstrap: str, standby: Standby) -> None:
     key = f"{DOMAIN}/{GROUP}/camera".encode()
-    write(bootstrap, topics.OBJECTS, key, b'{"version":4}')
+    write(bootstrap, TOPICS.objects, key, b'{"version":4}')
     standby.follow({PARTITION})
     standby.follow({PARTITION})
 
     read_on(standby, PARTITION)
-    write(bootstrap, topics.OBJECTS, key, b'{"version":5}')
+    write(bootstrap, TOPICS.objects, key, b'{"version":5}')
     wait_for(lambda: turned(standby) and newest(standby) == 5, "the next version")
 
     one = standby.take(PARTITION)
     assert one is not None
     assert one.phase is Phase.FOLLOWING
-    assert one.positions == {topics.OBJECTS: 2, topics.REGISTRATIONS: 0, topics.SESSIONS: 0}
+    assert one.positions == {TOPICS.objects: 2, TOPICS.registrations: 0, TOPICS.sessions: 0}
     assert standby.take(PARTITION) is None
-    write(bootstrap, topics.OBJECTS, key, b'{"version":6}')
+    write(bootstrap, TOPICS.objects, key, b'{"version":6}')
     standby.follow({PARTITION})
     wait_for(lambda: turned(standby) and newest(standby) == 6, "followed anew, from the beginning")
 
@@ -170,7 +174,7 @@ def test_a_partition_with_a_record_that_cannot_be_handled_is_not_followed_and_th
         raise ValueError("by design")
 
     monkeypatch.setattr(Engine, "on_object", raising)
-    write(bootstrap, topics.OBJECTS, f"{DOMAIN}/{GROUP}/camera".encode(), b'{"version":4}')
+    write(bootstrap, TOPICS.objects, f"{DOMAIN}/{GROUP}/camera".encode(), b'{"version":4}')
     other = (PARTITION + 1) % PARTITIONS
     standby.follow({PARTITION, other})
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import opened
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, Player, records_of
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, NewPartitions
+
+TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 
@@ -47,17 +49,17 @@ def test_topics_made_anew_are_read_anew(bootstrap: str, player: Player, tmp_path
 def test_more_inboxes_are_noticed(bootstrap: str, player: Player, tmp_path: Path) -> None:
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        add_partitions(AdminClient({"bootstrap.servers": bootstrap}), topics.NOTIFICATIONS, 20)
+        add_partitions(AdminClient({"bootstrap.servers": bootstrap}), TOPICS.notifications, 20)
 
         wait_for(lambda: "recreated or resized" in process.log.read_text(), "its noticing")
         process.wait_serving()
-        assert len(records_of(bootstrap, topics.NOTIFICATIONS, 19)) >= PARTITIONS, "takeovers are said there, too"
+        assert len(records_of(bootstrap, TOPICS.notifications, 19)) >= PARTITIONS, "takeovers are said there, too"
 
 
 def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_path: Path) -> None:
     reset_topics(kafka.bootstrap)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    for answer in admin.delete_topics([topics.SESSIONS]).values():
+    for answer in admin.delete_topics([TOPICS.sessions]).values():
         answer.result(30)
     with MatcherProcess(kafka.bootstrap, tmp_path / "log") as process:
         wait_for(lambda: "coldnotify topics apply" in process.log.read_text(), "its saying what is missing")

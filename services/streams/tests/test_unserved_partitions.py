@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.unserved_partitions import Members, Unserved, members_of, partitions_of
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, group_of
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 ALL = frozenset(range(PARTITIONS))
 LOW, HIGH = frozenset(range(4)), frozenset(range(4, 8))
@@ -84,7 +86,7 @@ def test_a_member_restarted_between_the_two_rounds_of_a_rebalance(fresh_kafka: E
             "log_level": 0,
         }
     )
-    earlier.subscribe([topics.REQUESTS], on_revoke=frozen, on_lost=frozen)
+    earlier.subscribe([TOPICS.requests], on_revoke=frozen, on_lost=frozen)
     polling = threading.Thread(target=lambda: [earlier.poll(0.1) for _ in iter(restarted.is_set, True)])
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
 

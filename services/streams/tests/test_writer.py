@@ -7,7 +7,7 @@ from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.writer import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Writer
@@ -16,6 +16,8 @@ from coldnotify_testkit.matcher_process import PARTITION
 from coldnotify_testkit.raw_produce import RawProducer
 from coldnotify_testkit.record_batches import Batch, Record, encoded
 
+TOPICS = TopicNames()
+
 PRODUCERS = 2_000
 """Numbers of producers on a broker that several tests have used."""
 
@@ -23,7 +25,7 @@ PRODUCERS = 2_000
 def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
     stop = StopFlag()
     writer = Writer(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), stop, JobClock())
-    writer.write([Write(topics.SESSIONS, PARTITION, b"key", b"value")])
+    writer.write([Write(TOPICS.sessions, PARTITION, b"key", b"value")])
     timer = threading.Timer(2 * FLUSH_SLICE_S, stop.set)
     timer.start()
     with pytest.raises(Failure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
@@ -37,12 +39,12 @@ def write_as_others(kafka: str, epoch: int, sequence: int) -> None:
     with RawProducer(kafka) as producer:
         for number in range(PRODUCERS):
             batch = Batch([Record(), Record()], producer_id=number, producer_epoch=epoch, base_sequence=sequence)
-            producer.produce(topics.SESSIONS, PARTITION, encoded(batch))
+            producer.produce(TOPICS.sessions, PARTITION, encoded(batch))
 
 
 def write_on(writer: Writer) -> None:
     for _ in range(20):
-        writer.write([Write(topics.SESSIONS, PARTITION, b"key", b"behind")])
+        writer.write([Write(TOPICS.sessions, PARTITION, b"key", b"behind")])
         writer.flush()
 
 
@@ -52,7 +54,7 @@ def test_who_writes_in_its_name_ends_the_run_and_not_the_process(
 ) -> None:
     settings, stop = MatcherSettings(kafka=fresh_kafka.bootstrap), StopFlag()
     writer = Writer(settings, stop, JobClock())
-    writer.write([Write(topics.SESSIONS, PARTITION, b"key", b"before")])
+    writer.write([Write(TOPICS.sessions, PARTITION, b"key", b"before")])
     writer.flush()
     write_as_others(fresh_kafka.bootstrap, epoch, sequence)
     with pytest.raises(Failure, match="writing to Kafka"):

@@ -18,7 +18,6 @@ from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
 from coldnotify_common.log import configure
 from coldnotify_common.paced import PacedRecords
 from coldnotify_common.stop import stop_event
-from coldnotify_schemas.topics import TENANTS, USAGE, USAGE_HISTORY, USAGE_STATE, VERDICTS
 
 from coldnotify_usage.agreements import Agreements
 from coldnotify_usage.extra import EXTRA, is_installed
@@ -31,7 +30,6 @@ log = structlog.get_logger()
 _LIBRARIES = ("faust", "mode", "aiokafka", "kafka", "asyncio")
 """Whose lines below a warning are of no use: two workers wrote 3,223 of them in 100 s."""
 _PORT_SETTING = "COLDNOTIFY_USAGE_PORT / --usage-port"
-_TOPICS = (USAGE, USAGE_STATE, VERDICTS, USAGE_HISTORY, TENANTS)
 _LOOK_S = 1.0
 TAKEOVER_S_MAX = 30.0
 """From the begin of a division of the partitions, or the last record of the state that was read, to its end."""
@@ -112,23 +110,24 @@ class UsageService:
 
     async def _wait_for_topics(self, stop: asyncio.Event) -> int | None:
         """The number of partitions of the usage topic, once all topics are there; None: stopped before."""
-        looks = TopicLooks(self._settings)
+        looks, topics = TopicLooks(self._settings), self._settings.topics
         while not stop.is_set():
             try:
-                found = [await asyncio.to_thread(looks.describe, topic, _LOOK_TIMEOUT_S) for topic in _TOPICS]
+                found = [await asyncio.to_thread(looks.describe, topic, _LOOK_TIMEOUT_S) for topic in topics.of_tenants]
             except KafkaUnavailable as error:
                 if str(error) != self._not_ready:
                     log.warning("not ready", reason=str(error))
                 self._not_ready = str(error)
                 await _first(asyncio.sleep(_LOOK_S), stop.wait())
                 continue
-            counts = {topic: len(one.partitions) for topic, one in zip(_TOPICS, found, strict=True)}
-            if counts[USAGE] != counts[USAGE_STATE]:
+            counts = {topic: len(one.partitions) for topic, one in zip(topics.of_tenants, found, strict=True)}
+            usage, state = counts[topics.usage], counts[topics.usage_state]
+            if usage != state:
                 raise ServiceError(
-                    f"{USAGE} has {counts[USAGE]} partitions, and {USAGE_STATE} has {counts[USAGE_STATE]}: they must "
-                    "have the same number"
+                    f"{topics.usage} has {usage} partitions, and {topics.usage_state} has {state}: they must have the "
+                    "same number"
                 )
-            return counts[USAGE]
+            return usage
         return None
 
     async def _run(self, partitions: int, stop: asyncio.Event) -> None:

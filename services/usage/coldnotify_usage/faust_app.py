@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import faust
-from coldnotify_schemas.topics import USAGE, USAGE_HISTORY, USAGE_STATE, VERDICTS
 from faust.types import TP
 
 from coldnotify_usage.kafka_login import Login
@@ -78,14 +77,15 @@ class _ReadOffsets(defaultdict[TP, int | None]):
     on again, and all that was gone back for would be dropped. So it is never behind the record that is sought.
     """
 
-    def __init__(self, sought: Callable[[int], int | None]) -> None:
-        """`sought`: of a partition of the usage topic."""
+    def __init__(self, usage: str, sought: Callable[[int], int | None]) -> None:
+        """`sought`: of a partition of the topic `usage`."""
         super().__init__(lambda: None)
+        self._usage = usage
         self._sought = sought
 
     def __getitem__(self, tp: TP) -> int | None:
         read = super().__getitem__(tp)
-        sought = self._sought(tp.partition) if tp.topic == USAGE else None
+        sought = self._sought(tp.partition) if tp.topic == self._usage else None
         return read if read is None or sought is None else min(read, sought)
 
 
@@ -105,10 +105,12 @@ class UsageApp:
         """`partitions`: those of the usage topic. Nothing is started."""
         install()
         self._settings = settings
+        self._topics = topics = settings.topics
         self._partitions = partitions
         self.app: Any = _App(
-            settings.usage_group,
+            settings.group,
             broker=";".join(f"kafka://{one.strip()}" for one in settings.kafka.split(",")),
+            broker_client_id=settings.topics.group("usage"),
             store="memory://",
             key_serializer="raw",
             value_serializer="raw",
@@ -130,7 +132,12 @@ class UsageApp:
         )
         app: Any = self.app
         usage = app.topic(
-            USAGE, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", allow_empty=True
+            topics.usage,
+            key_type=bytes,
+            value_type=bytes,
+            key_serializer="raw",
+            value_serializer="raw",
+            allow_empty=True,
         )
         raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
         self._table = app.Table(
@@ -139,7 +146,7 @@ class UsageApp:
             value_type=bytes,
             partitions=partitions,
             changelog_topic=app.topic(
-                USAGE_STATE,
+                topics.usage_state,
                 **raw,
                 partitions=partitions,
                 acks=False,
@@ -149,7 +156,9 @@ class UsageApp:
             ),
             on_recover=self._on_recovered,
         )
-        self.writers = FaustWriters(self._table, app.topic(VERDICTS, **raw), app.topic(USAGE_HISTORY, **raw))
+        self.writers = FaustWriters(
+            self._table, app.topic(topics.verdicts, **raw), app.topic(topics.usage_history, **raw)
+        )
         self.job = make_job(self)
         app.agent(usage, name="usage")(self._read)
         app.on_partitions_revoked.connect(self._on_revoked)
@@ -157,7 +166,7 @@ class UsageApp:
     async def start(self) -> None:
         """Returns when it has joined the group."""
         self._raise_buffer()
-        self.app.consumer._read_offset = _ReadOffsets(self.job.sought)
+        self.app.consumer._read_offset = _ReadOffsets(self._topics.usage, self.job.sought)
         await self.app.start()
 
     async def stop(self) -> None:
@@ -178,7 +187,7 @@ class UsageApp:
 
     async def start_of(self, partition: int) -> int:
         """The first offset of a partition of the usage topic that is still there."""
-        tp = TP(USAGE, partition)
+        tp = TP(self._topics.usage, partition)
         return int((await self.app.consumer.earliest_offsets(tp))[tp])
 
     async def first_from(self, partition: int, offset: int) -> int | None:
@@ -187,12 +196,12 @@ class UsageApp:
 
     async def go_to(self, partition: int, offset: int) -> None:
         """Read a partition of the usage topic from there on."""
-        await self.app.consumer.seek_wait({TP(USAGE, partition): offset})
+        await self.app.consumer.seek_wait({TP(self._topics.usage, partition): offset})
 
     def end_of(self, partition: int) -> int | None:
         """The offset at which a partition of the usage topic ends, as of the last fetch."""
         try:
-            return int(self.app.consumer.highwater(TP(USAGE, partition)))
+            return int(self.app.consumer.highwater(TP(self._topics.usage, partition)))
         except (KeyError, TypeError, AssertionError):
             return None  # not fetched yet, or not ours any more
 
@@ -203,7 +212,7 @@ class UsageApp:
                 await self.job.on_record(FaustRecord(event))
 
     async def _on_recovered(self) -> None:
-        mine = [tp.partition for tp in self.app.consumer.assignment() if tp.topic == USAGE]
+        mine = [tp.partition for tp in self.app.consumer.assignment() if tp.topic == self._topics.usage]
         stored: MutableMapping[bytes, bytes] = self._table.data
         self.job.take_over(mine, stored)
 

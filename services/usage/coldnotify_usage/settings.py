@@ -13,7 +13,9 @@ class UsageSettings(InsideSettings):
 
     usage_host: str = setting("127.0.0.1", "address of the usage job's HTTP port")
     usage_port: int = setting(USAGE_PORT, "the usage job's HTTP port; 0: any free port", minimum=0, maximum=65535)
-    usage_group: str = setting("coldnotify-usage", "consumer group of all workers of the usage job")
+    usage_group: str = setting(
+        "", "consumer group of all workers of the usage job; empty: coldnotify-usage, or the topics' prefix and usage"
+    )
     usage_session_timeout_s: float = setting(
         # Faust's own default leaves a dead worker's partitions alone for a minute.
         6,
@@ -41,3 +43,8 @@ class UsageSettings(InsideSettings):
         "comes on top is set aside",
         minimum=1000,
     )
+
+    @property
+    def group(self) -> str:
+        """The consumer group, which is also the Faust app's id."""
+        return self.usage_group or self.topics.group("usage")

@@ -5,10 +5,9 @@ import time
 from coldnotify_common.kafka import consumer_config
 from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_schemas.topics import USAGE
 from confluent_kafka import KafkaException, TopicPartition
 
-_GROUP = "coldnotify-usage-look"
+_GROUP = "usage-look"
 """Joined by nobody; a consumer has to have one."""
 TIMEOUT_S = 10.0
 _POLL_S = 0.2
@@ -20,10 +19,12 @@ def first_from(settings: ServiceSettings, partition: int, offset: int) -> int | 
     Records of transactions count, whatever has become of these: the job counts them, too.
     """
     try:
-        consumer = RecordConsumer(consumer_config(settings, _GROUP, isolation_level="read_uncommitted"))
+        consumer = RecordConsumer(
+            consumer_config(settings, settings.topics.group(_GROUP), isolation_level="read_uncommitted")
+        )
         until_s = time.monotonic() + TIMEOUT_S
         try:
-            consumer.assign([TopicPartition(USAGE, partition, offset)])
+            consumer.assign([TopicPartition(settings.topics.usage, partition, offset)])
             while time.monotonic() < until_s:
                 for message in consumer.read(_POLL_S):
                     if not isinstance(message, Gap):

@@ -5,12 +5,14 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
-from coldnotify_schemas.topics import TENANTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from coldnotify_usage import metrics
 from coldnotify_usage.agreements import Agreements
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def test_damaged_records_are_set_aside(agreements: Agreements, key: bytes | None
 
 def write(kafka: EmbeddedBroker, key: str, value: bytes | None) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    producer.produce(TENANTS, value, key.encode())
+    producer.produce(TOPICS.tenants, value, key.encode())
     assert producer.flush(60) == 0
 
 
@@ -65,8 +67,8 @@ def test_a_topic_that_is_made_anew_is_read_anew(fresh_kafka: EmbeddedBroker) -> 
         wait_for(lambda: agreements.loaded, "the agreements are known")
         assert agreements.of("three") == Agreement(in_per_s=5)
         admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
-        admin.delete_topics([TENANTS])[TENANTS].result(60)
-        wait_for(lambda: TENANTS not in admin.list_topics(timeout=60).topics, "the topic is gone")
+        admin.delete_topics([TOPICS.tenants])[TOPICS.tenants].result(60)
+        wait_for(lambda: TOPICS.tenants not in admin.list_topics(timeout=60).topics, "the topic is gone")
         topic_plan.apply(admin, topics.load())
         write(fresh_kafka, "two", value(in_per_s=7))
         wait_for(lambda: agreements.of("two") == Agreement(in_per_s=7), "the new topic is known")

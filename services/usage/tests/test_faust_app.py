@@ -24,7 +24,7 @@ from coldnotify_schemas.tenants import (
     parse_verdict,
     usage_partition_of,
 )
-from coldnotify_schemas.topics import TENANTS, USAGE, USAGE_STATE, VERDICTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.kafka import broker, committed, reset_topics
 from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
@@ -43,6 +43,8 @@ from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_look import first_from
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 SETTINGS = {"usage_session_timeout_s": 2, "usage_rebalance_timeout_s": 5, "usage_history_s": 0.5}
 PER_S = 300
@@ -93,9 +95,11 @@ def is_given_more(worker: UsageProcess) -> Callable[[], bool]:
 
 def all_is_committed(kafka: str) -> Callable[[], bool]:
     """Whether the consumer group is to read on behind all records that there are now."""
-    group = UsageSettings(kafka=kafka).usage_group
-    ends = {message.partition() or 0: (message.offset() or 0) + 1 for message in read_all(kafka, USAGE, PARTITIONS)}
-    return lambda: all(committed(kafka, USAGE, number, group)[0] == end for number, end in ends.items())
+    group = UsageSettings(kafka=kafka).group
+    ends = {
+        message.partition() or 0: (message.offset() or 0) + 1 for message in read_all(kafka, TOPICS.usage, PARTITIONS)
+    }
+    return lambda: all(committed(kafka, TOPICS.usage, number, group)[0] == end for number, end in ends.items())
 
 
 def wait_for_the_same_counts(kafka: str) -> None:
@@ -146,8 +150,8 @@ def test_records_in_front_of_what_the_group_has_committed_are_counted(
     wait_for(all_is_committed(kafka), "all is committed")
     assert worker.stop() == 0
     producer = Producer({"bootstrap.servers": kafka})
-    for message in list(read_all(kafka, USAGE_STATE, PARTITIONS)):
-        producer.produce(USAGE_STATE, None, message.key(), partition=message.partition() or 0)
+    for message in list(read_all(kafka, TOPICS.usage_state, PARTITIONS)):
+        producer.produce(TOPICS.usage_state, None, message.key(), partition=message.partition() or 0)
     assert producer.flush(60) == 0
     write(4 * MANY)
     worker = start()
@@ -166,7 +170,7 @@ def test_the_end_of_a_transaction_is_passed_over(fresh_kafka: EmbeddedBroker, st
             node="n", boot="b", at_ms=time.time_ns() // 1_000_000, tenants={"acme": Counters(publishes=publishes)}
         )
         producer.begin_transaction()
-        producer.produce(USAGE, encode_usage(usage), partition=partition)
+        producer.produce(TOPICS.usage, encode_usage(usage), partition=partition)
         producer.commit_transaction(60)
     settings = UsageSettings(kafka=kafka)
     assert [first_from(settings, partition, offset) for offset in range(3)] == [0, 2, 2]
@@ -182,7 +186,7 @@ def test_nonsense_is_set_aside_and_stops_nothing(fresh_kafka: EmbeddedBroker, st
         feeder.write()
         feeder.send(draw.randrange(PARTITIONS), draw.randbytes(draw.randrange(300)) if number % 4 else None)
     compressed = Producer({"bootstrap.servers": kafka, "compression.type": "zstd"})
-    compressed.produce(USAGE, b"[" * 90_000, partition=0)
+    compressed.produce(TOPICS.usage, b"[" * 90_000, partition=0)
     assert compressed.flush(60) == 0
     feeder.flush()
     wait_for_the_same_counts(kafka)
@@ -208,8 +212,8 @@ def test_bytes_that_cannot_be_read_or_kill_who_unpacks_them_stop_neither_kafka_n
 
     def write_all() -> None:
         for partition in (0, 3):
-            write(kafka, USAGE, partition, hostile)
-            write(kafka, USAGE_STATE, partition, state)
+            write(kafka, TOPICS.usage, partition, hostile)
+            write(kafka, TOPICS.usage_state, partition, state)
         for _ in range(100):
             feeder.write()
         feeder.flush()
@@ -244,7 +248,7 @@ def test_usage_that_is_gone_before_it_was_read_is_not_waited_for(fresh_kafka: Em
     assert worker.stop() == 0
     before = told(kafka)
     write(100)
-    ends = [TopicPartition(USAGE, number, -1) for number in range(PARTITIONS)]
+    ends = [TopicPartition(TOPICS.usage, number, -1) for number in range(PARTITIONS)]
     admin = AdminClient({"bootstrap.servers": kafka})
     for done in admin.delete_records(ends).values():
         done.result(60)
@@ -258,7 +262,7 @@ def test_usage_that_is_gone_before_it_was_read_is_not_waited_for(fresh_kafka: Em
 def test_a_tenant_is_held_to_its_agreement(fresh_kafka: EmbeddedBroker, start: Start) -> None:
     kafka = fresh_kafka.bootstrap
     producer = Producer({"bootstrap.servers": kafka})
-    producer.produce(TENANTS, encode_tenant(Tenant("acme", ("d",), Agreement(in_per_s=100))), "acme")
+    producer.produce(TOPICS.tenants, encode_tenant(Tenant("acme", ("d",), Agreement(in_per_s=100))), "acme")
     worker = start().wait_ready()
     assert worker.ready
     seconds = iter(range(1, 1000))
@@ -271,10 +275,10 @@ def test_a_tenant_is_held_to_its_agreement(fresh_kafka: EmbeddedBroker, start: S
             usage = UsageRecord(
                 node=node, boot=str(per_s), at_ms=time.time_ns() // 1_000_000, tenants={"acme": counted}
             )
-            producer.produce(USAGE, encode_usage(usage), partition=usage_partition_of("acme", PARTITIONS))
+            producer.produce(TOPICS.usage, encode_usage(usage), partition=usage_partition_of("acme", PARTITIONS))
         assert producer.flush(60) == 0
         time.sleep(0.3)  # the nodes' pace: a rate is what rises from one record to the next
-        found = [message.value() for message in read_all(kafka, VERDICTS, 1) if message.key() == b"acme"]
+        found = [message.value() for message in read_all(kafka, TOPICS.verdicts, 1) if message.key() == b"acme"]
         return parse_verdict(found[-1] or b"") if found else None
 
     def exceeds(verdict: Verdict | None) -> bool:

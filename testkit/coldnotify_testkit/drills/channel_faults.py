@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from coldnotify import Message, Missed
 from coldnotify.message import position_text
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -15,6 +15,8 @@ from coldnotify_testkit.drills.injection import quota
 from coldnotify_testkit.drills.scene import CHANNELS_TAIL_BYTES_MAX, DOMAIN, GROUP, WAIT_S, Scene
 from coldnotify_testkit.stack import notify
 from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
 
 _FILM_BYTES = 60_000
 _BEHIND = 60
@@ -28,10 +30,10 @@ def _write_messages(scene: Scene, channel: str, values: Iterable[bytes], *, grou
     # Small batches: a quota counts whole ones.
     producer = Producer({"bootstrap.servers": scene.up.kafka, "batch.size": 16_384})
     partition = partition_of(
-        DOMAIN, group, len(producer.list_topics(CHANNELS_1D, WAIT_S).topics[CHANNELS_1D].partitions)
+        DOMAIN, group, len(producer.list_topics(TOPICS.channels_1d, WAIT_S).topics[TOPICS.channels_1d].partitions)
     )
     for value in values:
-        producer.produce(CHANNELS_1D, value, f"{DOMAIN}/{group}/{channel}".encode(), partition=partition)
+        producer.produce(TOPICS.channels_1d, value, f"{DOMAIN}/{group}/{channel}".encode(), partition=partition)
         producer.poll(0)
     assert producer.flush(60) == 0
     return partition
@@ -81,7 +83,7 @@ def a_log_is_damaged_on_disk(scene: Scene, stack: ExitStack) -> None:
 
 def _turn_a_bit(scene: Scene, partition: int, words: bytes) -> None:
     """In Kafka's file, of the first of these bytes. Twice is as before."""
-    for path in scene.up.data.rglob(f"{CHANNELS_1D}-{partition}/*.log"):
+    for path in scene.up.data.rglob(f"{TOPICS.channels_1d}-{partition}/*.log"):
         text = path.read_bytes()
         place = text.find(words[1:]) - 1
         if place >= 0:
@@ -105,6 +107,6 @@ def messages_are_removed_unread(scene: Scene, _stack: ExitStack) -> None:
                 return
         partition = _write_messages(scene, "removed", [b"1"])
         _write_messages(scene, "film", [bytes(_FILM_BYTES)] * (2 * CHANNELS_TAIL_BYTES_MAX // _FILM_BYTES))
-        everything = TopicPartition(CHANNELS_1D, partition, OFFSET_END)
+        everything = TopicPartition(TOPICS.channels_1d, partition, OFFSET_END)
         admin = AdminClient({"bootstrap.servers": scene.up.kafka})
         admin.delete_records([everything])[everything].result(WAIT_S)

@@ -10,12 +10,14 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from coldnotify_schemas.topics import REQUESTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
 from coldnotify_testkit.drills.injection import another_matcher, repeated, standing_still
 from coldnotify_testkit.drills.scene import WAIT_S, Scene
 from coldnotify_testkit.waiting import wait_for
+
+TOPICS = TopicNames()
 
 _PIPE_BYTES = 4096
 
@@ -114,7 +116,7 @@ def a_matcher_hangs_and_is_replaced(scene: Scene, stack: ExitStack) -> None:
 
     def make_it_log(stopping: threading.Event) -> None:
         for partition in partitions:
-            producer.produce(REQUESTS, b"?", partition=partition)  # a line in the log each second
+            producer.produce(TOPICS.requests, b"?", partition=partition)  # a line in the log each second
         producer.flush(60)
         stopping.wait(0.3)
 

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -16,6 +16,8 @@ from coldnotify_testkit.drills.scene import DOMAIN, WAIT_S, Scene
 from coldnotify_testkit.stack import get_json
 from coldnotify_testkit.waiting import wait_for
 
+TOPICS = TopicNames()
+
 _TAKEOVER_SLOW_S = 30
 
 
@@ -24,7 +26,7 @@ def the_inbox_is_emptied(scene: Scene, stack: ExitStack) -> None:
     pid = scene.up.report["pids"]["gateway"]
     gateway = get_json(f"http://{scene.up.report['gateways_http'][0]}/v1/gateway")
     admin = AdminClient({"bootstrap.servers": scene.up.kafka})
-    everything = [TopicPartition(NOTIFICATIONS, gateway["inbox"], OFFSET_END)]
+    everything = [TopicPartition(TOPICS.notifications, gateway["inbox"], OFFSET_END)]
 
     def lose(stopping: threading.Event) -> None:
         # What comes first is in the gateway's socket already; what follows within the second is lost.
@@ -43,7 +45,7 @@ def _publish_many(scene: Scene, partition: int, partitions: int, count: int, pay
     producer = Producer({"bootstrap.servers": scene.up.kafka, "batch.size": 16_384})
     for version in range(count):
         value = b'{"version": %d, "payload": "%s"}' % (time.time_ns(), payload.encode())
-        producer.produce(OBJECTS, value, f"{DOMAIN}/{group}/many-{version % 100}".encode(), partition=partition)
+        producer.produce(TOPICS.objects, value, f"{DOMAIN}/{group}/many-{version % 100}".encode(), partition=partition)
         producer.poll(0)
     assert producer.flush(60) == 0
 

@@ -9,7 +9,7 @@ from coldnotify_schemas.internal_pb2 import Beat, Request
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.removals import REMOVES_HEADER
-from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
 from coldnotify_testkit.drills.injection import repeated
@@ -17,20 +17,24 @@ from coldnotify_testkit.drills.scene import DOMAIN, GROUP, WAIT_S, Scene
 from coldnotify_testkit.stack import Recorder, notify
 from coldnotify_testkit.waiting import wait_for
 
+TOPICS = TopicNames()
+
 
 def nonsense_is_published(scene: Scene, _stack: ExitStack) -> None:
     """a record with a misspelt field is published"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
-    producer.produce(OBJECTS, b'{"verson": 1}', f"{DOMAIN}/{GROUP}/camera-config".encode())
+    producer.produce(TOPICS.objects, b'{"verson": 1}', f"{DOMAIN}/{GROUP}/camera-config".encode())
     assert producer.flush(60) == 0
 
 
 def strangers_write_into_our_topics(scene: Scene, _stack: ExitStack) -> None:
     """a request and inbox records are written that no process of ColdNotify would write"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
-    producer.produce(REQUESTS, b"?", partition=0)
-    for inbox in range(len(producer.list_topics(NOTIFICATIONS, timeout=60).topics[NOTIFICATIONS].partitions)):
-        producer.produce(NOTIFICATIONS, b"?", partition=inbox)
+    producer.produce(TOPICS.requests, b"?", partition=0)
+    for inbox in range(
+        len(producer.list_topics(TOPICS.notifications, timeout=60).topics[TOPICS.notifications].partitions)
+    ):
+        producer.produce(TOPICS.notifications, b"?", partition=inbox)
     assert producer.flush(60) == 0
 
 
@@ -41,7 +45,7 @@ def a_later_release_has_written(scene: Scene, stack: ExitStack) -> None:
     partition = partition_of("drilled.domain", "a", int(scene.value("max(coldnotify_matcher_partitions)")))
 
     def write(value: bytes | None) -> None:
-        producer.produce(SESSIONS, value, key, partition)
+        producer.produce(TOPICS.sessions, value, key, partition)
         assert producer.flush(60) == 0
 
     stack.callback(write, None)
@@ -69,7 +73,7 @@ def nulls_remove_nothing(scene: Scene, stack: ExitStack) -> None:
         where = publisher.publish(DOMAIN, GROUP, "kept", version=2).partition
 
     def write(stopping: threading.Event) -> None:
-        producer.produce(OBJECTS, None, key, partition=where, headers={REMOVES_HEADER: b"0/1"})
+        producer.produce(TOPICS.objects, None, key, partition=where, headers={REMOVES_HEADER: b"0/1"})
         producer.flush(60)
         stopping.wait(0.5)
 
@@ -82,7 +86,7 @@ def a_gateways_clock_is_wrong(scene: Scene, stack: ExitStack) -> None:
     beat = Request(format=FORMAT, gateway=2, beat=Beat()).SerializeToString()
 
     def write(behind_ms: int) -> None:
-        producer.produce(REQUESTS, beat, partition=0, timestamp=time.time_ns() // 1_000_000 - behind_ms)
+        producer.produce(TOPICS.requests, beat, partition=0, timestamp=time.time_ns() // 1_000_000 - behind_ms)
         producer.flush(60)
 
     def keep_writing(stopping: threading.Event) -> None:
@@ -102,6 +106,8 @@ def old_news_is_published(scene: Scene, _stack: ExitStack) -> None:
         ou.register("old").subscribe(told)
         wait_for(lambda: len(told.seen) > 0, "registered", WAIT_S)
         for version in range(200):
-            producer.produce(OBJECTS, b'{"version": %d}' % version, f"{DOMAIN}/{GROUP}/old".encode(), timestamp=ago_ms)
+            producer.produce(
+                TOPICS.objects, b'{"version": %d}' % version, f"{DOMAIN}/{GROUP}/old".encode(), timestamp=ago_ms
+            )
             producer.flush(60)
         wait_for(told.reaches("old", 199), "told", WAIT_S)

@@ -5,11 +5,13 @@ import time
 from contextlib import ExitStack, suppress
 from urllib.request import urlopen
 
-from coldnotify_schemas.topics import TENANTS, VERDICTS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
 from coldnotify_testkit.drills.injection import repeated, standing_still
 from coldnotify_testkit.drills.scene import GROUP, Scene
+
+TOPICS = TopicNames()
 
 
 def a_tenant_floods(scene: Scene, stack: ExitStack) -> None:
@@ -24,7 +26,7 @@ def a_tenant_floods(scene: Scene, stack: ExitStack) -> None:
             pass
         now_ms = time.time_ns() // 1_000_000
         value = b'{"at_ms": %d, "until_ms": %d, "per_min": {"publishes": 60}}' % (now_ms, now_ms + 20_000)
-        producer.produce(VERDICTS, value, b"flooding")
+        producer.produce(TOPICS.verdicts, value, b"flooding")
         producer.flush(60)
         stopping.wait(0.05)
 
@@ -48,5 +50,5 @@ def tenants_are_written_by_hand(scene: Scene, stack: ExitStack) -> None:
 
 def _write_tenant(scene: Scene, name: str, value: bytes | None) -> None:
     producer = Producer({"bootstrap.servers": scene.up.kafka})
-    producer.produce(TENANTS, value, name.encode())
+    producer.produce(TOPICS.tenants, value, name.encode())
     assert producer.flush(60) == 0

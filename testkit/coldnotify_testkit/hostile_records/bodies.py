@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from random import Random
 
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY, generation_max
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.bodies_of_channels import OfChannels
 from coldnotify_testkit.hostile_records.bodies_of_tenants import OfTenants
@@ -15,6 +16,8 @@ from coldnotify_testkit.hostile_records.honest import COMES_BACK
 from coldnotify_testkit.hostile_records.messages import Messages, fields_of
 from coldnotify_testkit.hostile_records.records import Known
 from coldnotify_testkit.hostile_records.values import MADE_UP, NUMBERS, Body, Values
+
+TOPICS = TopicNames()
 
 _REAL_SESSION_SHARE = 0.05
 """Of requests: each costs an honest client some of its time."""
@@ -35,12 +38,12 @@ class Bodies:
         self._documents = Documents(random, values)
         self._messages = Messages(random, values)
         self._of: dict[str, Callable[[Known], Body]] = {
-            topics.OBJECTS: self._object,
-            topics.REQUESTS: self._request,
-            topics.REGISTRATIONS: self._registrations,
-            topics.SESSIONS: self._session,
-            topics.NOTIFICATIONS: self._inbox,
-            topics.REJECTED: self._rejected,
+            TOPICS.objects: self._object,
+            TOPICS.requests: self._request,
+            TOPICS.registrations: self._registrations,
+            TOPICS.sessions: self._session,
+            TOPICS.notifications: self._inbox,
+            TOPICS.rejected: self._rejected,
             **OfChannels(random, values, self._documents).of,
             **OfTenants(random, values, self._documents).of,
         }
@@ -175,7 +178,7 @@ class Bodies:
                 body.session = number
 
     def _rejected(self, known: Known) -> Body:
-        topic = self._random.choice((topics.OBJECTS, topics.SESSIONS, topics.REQUESTS, topics.CHANNELS_1D))
+        topic = self._random.choice((TOPICS.objects, TOPICS.sessions, TOPICS.requests, TOPICS.channels_1d))
         _, key, value = self.of(topic, known)
         return self._random.randrange(2), key, value
 

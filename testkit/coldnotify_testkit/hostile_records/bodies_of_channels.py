@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from random import Random
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, generation_max
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.documents import Documents
 from coldnotify_testkit.hostile_records.records import Known
 from coldnotify_testkit.hostile_records.values import NUMBERS, Body, Values
+
+TOPICS = TopicNames()
 
 _PAYLOADS = (b"", b"null", b'{"look": "north"}', b"[" * 10_000, b"\xff\xfe", b"\0" * 100, b"x" * 70_000, b"NaN")
 _RETENTIONS = ("1h", "1d", "30d")
@@ -23,8 +25,8 @@ class OfChannels:
         self._values = values
         self._documents = documents
         self.of: dict[str, Callable[[Known], Body]] = {
-            **dict.fromkeys(topics.CHANNELS, self._message),
-            topics.CHANNELS_STATE: self._state,
+            **dict.fromkeys(TOPICS.channels, self._message),
+            TOPICS.channels_state: self._state,
         }
 
     def _message(self, known: Known) -> Body:

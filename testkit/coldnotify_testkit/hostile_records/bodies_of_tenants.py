@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from random import Random
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.tenants import LIMITS, history_key, partition_node, usage_partition_of
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.documents import Documents
 from coldnotify_testkit.hostile_records.records import Known
 from coldnotify_testkit.hostile_records.values import NUMBERS, Body, Values
+
+TOPICS = TopicNames()
 
 _NEXT_KEYS = (
     "next/x",
@@ -59,11 +61,11 @@ class OfTenants:
         self._values = values
         self._documents = documents
         self.of: dict[str, Callable[[Known], Body]] = {
-            topics.TENANTS: self._tenant,
-            topics.USAGE: self._usage,
-            topics.VERDICTS: self._verdict,
-            topics.USAGE_HISTORY: self._history,
-            topics.USAGE_STATE: self._state,
+            TOPICS.tenants: self._tenant,
+            TOPICS.usage: self._usage,
+            TOPICS.verdicts: self._verdict,
+            TOPICS.usage_history: self._history,
+            TOPICS.usage_state: self._state,
         }
 
     def _tenant(self, known: Known) -> Body:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN, BOMBS, KINDS, of_kind
 from coldnotify_testkit.hostile_records.bodies import Bodies
@@ -11,25 +11,27 @@ from coldnotify_testkit.hostile_records.honest import Honest, is_newer
 from coldnotify_testkit.hostile_records.records import Drawn, Hostile, Known
 from coldnotify_testkit.hostile_records.values import Values
 
+TOPICS = TopicNames()
+
 WEIGHTS = {
-    topics.OBJECTS: 20,
-    topics.REQUESTS: 20,
-    topics.REGISTRATIONS: 12,
-    topics.SESSIONS: 12,
-    topics.NOTIFICATIONS: 12,
-    topics.CHANNELS_1H: 3,
-    topics.CHANNELS_1D: 6,
-    topics.CHANNELS_30D: 3,
-    topics.CHANNELS_STATE: 6,
-    topics.REJECTED: 4,
-    topics.TENANTS: 5,
-    topics.USAGE: 5,
-    topics.VERDICTS: 5,
-    topics.USAGE_HISTORY: 3,
-    topics.USAGE_STATE: 5,
+    TOPICS.objects: 20,
+    TOPICS.requests: 20,
+    TOPICS.registrations: 12,
+    TOPICS.sessions: 12,
+    TOPICS.notifications: 12,
+    TOPICS.channels_1h: 3,
+    TOPICS.channels_1d: 6,
+    TOPICS.channels_30d: 3,
+    TOPICS.channels_state: 6,
+    TOPICS.rejected: 4,
+    TOPICS.tenants: 5,
+    TOPICS.usage: 5,
+    TOPICS.verdicts: 5,
+    TOPICS.usage_history: 3,
+    TOPICS.usage_state: 5,
 }
 """How often a record is of each topic. All topics are here."""
-_STATE = (topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE)
+_STATE = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state)
 _OUTBIDDING_SHARE = 0.02
 """Of records that say that the partition has a new owner: each is believed, and costs its matcher a load of it."""
 _DEALT_EVERY = 3
@@ -91,9 +93,9 @@ class Generator:
         draw = self._random
         partition, key, value = self._bodies.of(topic, known)
         key, value = self._tamed(topic, key, value, known)
-        if draw.random() < _SOMEWHERE_SHARE and topic in topics.CO_PARTITIONED:
+        if draw.random() < _SOMEWHERE_SHARE and topic in TOPICS.co_partitioned:
             partition = draw.randrange(known.partitions)
-        if topic == topics.CHANNELS_STATE and partition in known.spared_partitions:
+        if topic == TOPICS.channels_state and partition in known.spared_partitions:
             key, value = self._disbelieved(key, value, believed=Honest(known).would_number(value or b""))
         timestamp_ms = self._values.timestamp_ms(known.now_ms) if draw.random() < 0.02 else 0
         return Drawn(topic, partition, key, value, self._values.headers(), timestamp_ms)
@@ -105,14 +107,14 @@ class Generator:
         if value is None:
             return key, value
         honest = Honest(known)
-        if topic == topics.OBJECTS and honest.would_publish(key, value):
+        if topic == TOPICS.objects and honest.would_publish(key, value):
             return (
                 f"{known.domain}/{self._random.choice(known.groups)}/{self._values.made_up('object')}".encode(),
                 value,
             )
         if topic in _STATE and not self._newer_format and is_newer(value, known.now_ms):
             return key, value[:-1]
-        if topic in (topics.REGISTRATIONS, topics.SESSIONS):
+        if topic in (TOPICS.registrations, TOPICS.sessions):
             if honest.would_register(topic, key, value):
                 client = f"{known.domain}/{self._random.choice(known.groups)}/{self._values.made_up('client')}"
                 return client.encode(), value
@@ -120,9 +122,9 @@ class Generator:
                 return key, value[:-1]
             if honest.would_outbid(key, value) and self._random.random() > _OUTBIDDING_SHARE:
                 return key, value[:-1]
-        if topic == topics.REQUESTS and honest.would_displace(value):
+        if topic == TOPICS.requests and honest.would_displace(value):
             return key, value[:-1]
-        if topic == topics.NOTIFICATIONS and honest.would_mislead(value):
+        if topic == TOPICS.notifications and honest.would_mislead(value):
             return key, None
         if honest.would_succeed(topic, value) and self._random.random() > _OUTBIDDING_SHARE:
             return key, value[:-1]

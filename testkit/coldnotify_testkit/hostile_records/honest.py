@@ -9,16 +9,19 @@ from coldnotify_matcher.state_records import (
     parse_registrations,
     parse_session,
 )
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.records import InvalidRecord, parse_public_record
 from coldnotify_schemas.tenants import DEFAULT_TENANT, InvalidTenant, parse_tenant, parse_usage
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.errors import NewerFormat
 from google.protobuf.message import DecodeError
 
 from coldnotify_testkit.hostile_records.records import Known
+
+TOPICS = TopicNames()
 
 _READ_WITHIN_MS = 3_600_000
 """A record is read again for so long after it was drawn, while a test goes on."""
@@ -54,7 +57,7 @@ class Honest:
         if len(parts) < 3 or parts[2] not in self._known.clients:
             return False
         try:
-            if topic == topics.SESSIONS:
+            if topic == TOPICS.sessions:
                 parse_session(value, self._now_ms, inboxes=self._known.inboxes)
             else:
                 parse_registrations(value, self._now_ms)
@@ -95,9 +98,9 @@ class Honest:
     def would_succeed(self, topic: str, value: bytes) -> bool:
         """Whether it says that the partition has, or had, a later owner."""
         try:
-            if topic == topics.REQUESTS:
+            if topic == TOPICS.requests:
                 generation = internal_pb2.Request.FromString(value).beat.generation
-            elif topic == topics.NOTIFICATIONS:
+            elif topic == TOPICS.notifications:
                 generation = internal_pb2.Inbox.FromString(value).generation
             else:
                 return False
@@ -131,13 +134,13 @@ class Honest:
         """Whether it says anything of honest tenants, or of domains that are theirs."""
         named = {(key or b"").decode(errors="replace").strip("/\0").lower()}
         try:
-            if topic == topics.TENANTS:
+            if topic == TOPICS.tenants:
                 domains = set(parse_tenant(key, value).domains)
                 if domains & {self._known.domain, *self._known.spared_domains}:
                     return True
-            elif topic == topics.USAGE:
+            elif topic == TOPICS.usage:
                 named |= parse_usage(value).tenants.keys()
-            elif topic != topics.VERDICTS:
+            elif topic != TOPICS.verdicts:
                 return False
         except InvalidTenant:
             return False

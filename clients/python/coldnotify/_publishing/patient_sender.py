@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable
 
 from coldnotify_schemas.records import PublicRecord
-from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaError, KafkaException
 
 from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
@@ -139,7 +138,9 @@ class PatientSender:
     def _lookup_failed(self, error: BaseException, deadline_s: float) -> None:
         """Raises PublishError unless there is time to ask once more."""
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise PublishError(f"topic {OBJECTS} does not exist in Kafka; nothing was sent", indeterminate=False)
+            raise PublishError(
+                f"topic {self._sender.topics.objects} does not exist in Kafka; nothing was sent", indeterminate=False
+            )
         if left_s(deadline_s) <= _LOOKUP_RETRY_S:
             raise PublishTimeout(
                 f"Kafka ({self._kafka}) does not answer within {self._timeout_s:g} s; nothing was sent",

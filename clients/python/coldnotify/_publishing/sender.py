@@ -18,7 +18,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.records import PublicRecord, encode_public_record, is_high
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from coldnotify_schemas.wrong_clocks import clock_fault, time_words
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
@@ -172,6 +172,7 @@ class Sender:
         sole_publisher: bool,
         controller: str,
         retentions: Retentions,
+        topics: TopicNames,
         *,
         gives_up: bool = True,
     ) -> None:
@@ -179,6 +180,7 @@ class Sender:
         again until close(), so that none overtakes an earlier one of its partition.
 
         Raises ValueError if there is no such controller, or librdkafka does not take the configuration."""
+        self.topics = topics
         self._kafka = kafka
         self._timeout_s = timeout_s
         self._gives_up = gives_up
@@ -239,8 +241,9 @@ class Sender:
 
     def _ask(self) -> Lookup:
         if self._lookup is None or self._lookup.done():
-            topics = TopicCollection([OBJECTS])
-            self._lookup = self._admin.describe_topics(topics, request_timeout=self._timeout_s)[OBJECTS]
+            objects = self.topics.objects
+            asked = TopicCollection([objects])
+            self._lookup = self._admin.describe_topics(asked, request_timeout=self._timeout_s)[objects]
             self._asked_at_s = time.monotonic()
             self._lookup.add_done_callback(self.lookup_done)
         return self._lookup
@@ -279,7 +282,7 @@ class Sender:
         """
         self._owner.check()
         key = f"{domain}/{group}/{object_}"
-        topic = OBJECTS
+        objects = topic = self.topics.objects
         headers: list[tuple[str, str | bytes | None]] = []
         if traceparent:
             headers.append((TRACEPARENT_HEADER, traceparent.encode()))
@@ -289,12 +292,12 @@ class Sender:
             if is_high(record):
                 headers.append(priority_header())
         elif isinstance(record, MessageRecord):
-            topic, value = self._retentions.of(domain).topic, record.payload
+            topic, value = self._retentions.of(domain).topic(self.topics), record.payload
             headers += message_headers(record.said)
         else:
             key = KEY_PREFIX + key
             value = encode_description_record(record.description)
-        remembered = topic == OBJECTS
+        remembered = topic == objects
         value_hash = blake2b(value, digest_size=16).digest()
         with self._settled:
             if self._closed:
@@ -307,14 +310,14 @@ class Sender:
                     return repeat
                 if self._lookup is None or time.monotonic() - self._asked_at_s >= _LOOKUP_PAUSE_S:
                     self._ask()
-                raise NotNow(f"whether {OBJECTS} is still the same topic is not known yet")
+                raise NotNow(f"whether {objects} is still the same topic is not known yet")
             # Where nothing is on its way, nobody who waits will be woken: there is nobody to let go first.
             if not self._flow.free or (self._waiting and self._flow.in_flight and not waited):
                 raise NoRoom(_QUEUE_FULL)
             if self._fatal:
                 self._replace_producer()
             if self._partitions is None:  # a failure took the knowledge back since the look-up
-                raise PublishError(f"topic {OBJECTS} has changed meanwhile; nothing was sent", indeterminate=False)
+                raise PublishError(f"topic {objects} has changed meanwhile; nothing was sent", indeterminate=False)
             future: Sending = concurrent.futures.Future()
             stamps = last.stamps if last else Stamps()
             taken_s = time.monotonic()
@@ -469,7 +472,7 @@ class Sender:
             if self._metadata_wanted:
                 self._metadata_wanted = False
                 with suppress(KafkaException):
-                    self._producer.list_topics(OBJECTS, timeout=_METADATA_S)
+                    self._producer.list_topics(self.topics.objects, timeout=_METADATA_S)
 
     def _note(self, error: KafkaError) -> None:
         if error.fatal():

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import structlog
-from coldnotify_schemas.topics import TENANTS, VERDICTS
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
@@ -74,7 +73,8 @@ class TenancyReader:
 
     def __init__(self, settings: ServiceSettings, keeper: Keeper, *, verdicts: bool = True) -> None:
         self._settings = settings
-        self._topics = {TENANTS, VERDICTS} if verdicts else {TENANTS}
+        self._tenants, self._verdicts = settings.topics.tenants, settings.topics.verdicts
+        self._topics = {self._tenants, self._verdicts} if verdicts else {self._tenants}
         self._keeper = keeper
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tenancy-reader", daemon=True)
@@ -102,7 +102,7 @@ class TenancyReader:
 
     def _run(self) -> None:
         # No group is joined: the id only has to be there.
-        group = f"coldnotify-tenancy-{secrets.token_hex(8)}"
+        group = self._settings.topics.group(f"tenancy-{secrets.token_hex(8)}")
         looks = TopicLooks(self._settings)
         while not self._stop.is_set():
             self._begin_anew = False
@@ -163,7 +163,7 @@ class TenancyReader:
             except TopicMissing:
                 words = "a topic of tenants is missing: run `coldnotify topics apply`"
                 _paced.log(words, level="warning", topic=topic)
-                if topic == TENANTS:
+                if topic == self._tenants:
                     self._keeper.on_loaded(missing=True)
             except (ServiceError, KafkaException):
                 continue  # what else is wrong with Kafka, the service says itself
@@ -174,13 +174,13 @@ class TenancyReader:
         consumer.incremental_assign(places)
         self._assigned |= found
         for place in places:
-            if place.topic == TENANTS:
+            if place.topic == self._tenants:
                 self._keeper.on_load()
                 self._on_tenants_read(place.offset)
 
     def _place(self, consumer: RecordConsumer, topic: str) -> TopicPartition:
         """Where reading begins."""
-        if topic == VERDICTS:
+        if topic == self._verdicts:
             since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
             (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
             if place.error is not None:
@@ -209,7 +209,7 @@ class TenancyReader:
         if gap.topic not in self._assigned:
             return
         self._keeper.on_unreadable(gap.topic, gap.start, gap.reason)
-        if gap.topic == TENANTS:
+        if gap.topic == self._tenants:
             self._on_tenants_read(gap.next)
 
     def _take(self, message: Message) -> None:
@@ -218,13 +218,13 @@ class TenancyReader:
             if topic not in self._assigned:
                 return
             key, value = _bytes(message.key()), _bytes(message.value())
-            if topic == TENANTS:
+            if topic == self._tenants:
                 self._keeper.on_tenant(key, value)
                 self._on_tenants_read((message.offset() or 0) + 1)
             else:
                 self._keeper.on_verdict(key, value)
         elif error.code() == KafkaError._PARTITION_EOF:
-            if topic == TENANTS:
+            if topic == self._tenants:
                 self._keeper.on_loaded(missing=False)
         elif error.code() in _BEGIN_ANEW and topic in self._assigned:
             log.warning("a topic of tenants is read anew", topic=topic, error=error.str())

@@ -24,7 +24,6 @@ from coldnotify_schemas.tenants import (
     parse_verdict,
     partition_node,
 )
-from coldnotify_schemas.topics import TENANTS
 
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
@@ -115,6 +114,7 @@ class Tenancy:
         """By the partitions that this matcher serves."""
         self._here: dict[str, tuple[int, int, int]] = {}
         """By tenant, what it has in them."""
+        self._tenants_topic = settings.topics.tenants
         self._reader = TenancyReader(settings, self)
         self.writer = UsageWriter(settings, self._records)
 
@@ -295,7 +295,7 @@ class Tenancy:
 
     def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
         """A record of either topic that nobody can read, whosever it was."""
-        if topic == TENANTS:
+        if topic == self._tenants_topic:
             self._on_damaged(f"@{offset}", reason)
         else:
             _paced.log("a verdict cannot be read", level="warning", offset=offset, reason=reason)

@@ -15,7 +15,6 @@ from coldnotify_schemas.tenants import (
     parse_tenant,
     parse_tenant_key,
 )
-from coldnotify_schemas.topics import TENANTS, USAGE_HISTORY
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config, producer_config
@@ -23,7 +22,7 @@ from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.table import TableFull, TenantTable
 
-_GROUP = "coldnotify-tenancy-look"
+_GROUP = "tenancy-look"
 """Never committed, never joined: a consumer only needs to have one."""
 _POLL_S = 0.2
 _BATCH = 500
@@ -42,7 +41,7 @@ def read_tenants(settings: ServiceSettings, timeout_s: float) -> StoredTenants:
     """All tenants. Raises KafkaUnavailable, TopicMissing."""
     newest: dict[bytes | None, bytes | None] = {}
     found = StoredTenants(TenantTable(), {})
-    for message in _read(settings, TENANTS, None, time.monotonic() + timeout_s):
+    for message in _read(settings, settings.topics.tenants, None, time.monotonic() + timeout_s):
         if isinstance(message, Gap):
             found.damaged[f"@{message.start}"] = message.reason
         else:
@@ -76,7 +75,7 @@ def read_history(
     """
     found: dict[HistoryKey, Counters] = {}
     beginning = f"usage:{tenant}:{span}:".encode()
-    for message in _read(settings, USAGE_HISTORY, int(since_s * 1000), time.monotonic() + timeout_s):
+    for message in _read(settings, settings.topics.usage_history, int(since_s * 1000), time.monotonic() + timeout_s):
         if isinstance(message, Gap):
             continue  # whosever it was: an hour that is lost hides no others
         key, value = _bytes(message.key()), _bytes(message.value())
@@ -96,7 +95,7 @@ def read_history(
 def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_s: float) -> Iterator[Message | Gap]:
     """Its records up to where it ends now, and what of it cannot be read."""
     place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING if since_ms is None else since_ms)
-    consumer = RecordConsumer(consumer_config(settings, _GROUP, enable_partition_eof=True))
+    consumer = RecordConsumer(consumer_config(settings, settings.topics.group(_GROUP), enable_partition_eof=True))
     try:
         _, end = consumer.get_watermark_offsets(place, timeout=_left_s(deadline_s, topic))
         if since_ms is not None:
@@ -131,6 +130,7 @@ def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_
 
 def _write(settings: ServiceSettings, key: str, value: bytes | None, timeout_s: float) -> None:
     refused: list[KafkaError] = []
+    topic = settings.topics.tenants
 
     def on_delivery(error: KafkaError | None, _: Message) -> None:
         if error is not None:
@@ -138,16 +138,16 @@ def _write(settings: ServiceSettings, key: str, value: bytes | None, timeout_s: 
 
     producer = Producer(producer_config(settings, message_timeout_ms=int(timeout_s * 1000)))
     try:
-        producer.produce(TENANTS, value, key.encode(), partition=_PARTITION, on_delivery=on_delivery)
+        producer.produce(topic, value, key.encode(), partition=_PARTITION, on_delivery=on_delivery)
         left = producer.flush(timeout_s + 1)
     except KafkaException as error:
-        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {TENANTS}: {error.args[0].str()}") from None
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {topic}: {error.args[0].str()}") from None
     if left:
         raise KafkaUnavailable(f"Kafka ({settings.kafka}) did not acknowledge within {timeout_s:g} s")
     if refused:
         if refused[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
-            raise TopicMissing(f"topic {TENANTS} does not exist: run `coldnotify topics apply`")
-        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {TENANTS}: {refused[0].str()}")
+            raise TopicMissing(f"topic {topic} does not exist: run `coldnotify topics apply`")
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {topic}: {refused[0].str()}")
 
 
 def _left_s(deadline_s: float, topic: str) -> float:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 
 import structlog
-from coldnotify_schemas.topics import USAGE
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coldnotify_common.kafka import producer_config
@@ -33,6 +32,7 @@ class UsageWriter:
 
     def __init__(self, settings: ServiceSettings, take: Take) -> None:
         self._settings = settings
+        self._topic = settings.topics.usage
         self._take = take
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="usage-writer", daemon=True)
@@ -85,7 +85,7 @@ class UsageWriter:
             return
         for partition, value in self._take(int(time.time() * 1000), partitions):
             try:
-                producer.produce(USAGE, value, partition=partition)
+                producer.produce(self._topic, value, partition=partition)
             except (BufferError, KafkaException) as error:
                 self._drop(str(error))
 
@@ -95,7 +95,7 @@ class UsageWriter:
         if now_s - self._looked_s >= (_LOOK_EVERY_S if self._partitions else EVERY_S):
             self._looked_s = now_s
             try:
-                found = producer.list_topics(USAGE, timeout=_ASK_S).topics[USAGE]
+                found = producer.list_topics(self._topic, timeout=_ASK_S).topics[self._topic]
             except KafkaException:
                 return self._partitions
             if found.error is None:

@@ -6,11 +6,13 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenant_store import read_history, read_tenants, remove_tenant, write_tenant
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import Agreement, Counters, HistoryKey, Tenant, encode_counters, history_key
-from coldnotify_schemas.topics import TENANTS, USAGE_HISTORY
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+
+TOPICS = TopicNames()
 
 LIMIT_S = 60
 
@@ -25,7 +27,7 @@ def test_what_is_written_is_read(fresh_kafka: EmbeddedBroker) -> None:
     write_tenant(settings, Tenant("gone", ("c",)), LIMIT_S)
     remove_tenant(settings, "gone", LIMIT_S)
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
-    producer.produce(TENANTS, b"{", b"broken")
+    producer.produce(TOPICS.tenants, b"{", b"broken")
     producer.flush(LIMIT_S)
     found = read_tenants(settings, LIMIT_S)
     assert found.table.all() == [acme]
@@ -37,10 +39,10 @@ def test_what_is_written_is_read(fresh_kafka: EmbeddedBroker) -> None:
 @pytest.mark.kafka
 def test_what_nobody_can_read_is_told_and_hides_nothing(fresh_kafka: EmbeddedBroker) -> None:
     settings = ServiceSettings(kafka=fresh_kafka.bootstrap)
-    write(fresh_kafka.bootstrap, TENANTS, 0, [silent(), loud()])
+    write(fresh_kafka.bootstrap, TOPICS.tenants, 0, [silent(), loud()])
     acme = Tenant("acme", ("a",))
     write_tenant(settings, acme, LIMIT_S)
-    write(fresh_kafka.bootstrap, TENANTS, 0, [loud()])
+    write(fresh_kafka.bootstrap, TOPICS.tenants, 0, [loud()])
     found = read_tenants(settings, LIMIT_S)
     assert found.table.all() == [acme]
     assert list(found.damaged) == ["@0", "@3"]
@@ -53,7 +55,7 @@ def test_the_history_is_that_of_the_tenant_and_since_then(fresh_kafka: EmbeddedB
 
     def write(key: str, at_s: float, publishes: int) -> None:
         value = encode_counters(Counters(publishes=publishes))
-        producer.produce(USAGE_HISTORY, value, key.encode(), timestamp=int(at_s * 1000))
+        producer.produce(TOPICS.usage_history, value, key.encode(), timestamp=int(at_s * 1000))
 
     for hours_ago in (48, 2, 1):
         at_s = now_s - hours_ago * 3600
@@ -73,8 +75,8 @@ def test_the_history_is_that_of_the_tenant_and_since_then(fresh_kafka: EmbeddedB
 @pytest.mark.kafka
 def test_a_topic_that_is_missing_is_told(fresh_kafka: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
-    admin.delete_topics([TENANTS])[TENANTS].result(LIMIT_S)
-    wait_for(lambda: TENANTS not in admin.list_topics(timeout=LIMIT_S).topics, "the topic is gone")
+    admin.delete_topics([TOPICS.tenants])[TOPICS.tenants].result(LIMIT_S)
+    wait_for(lambda: TOPICS.tenants not in admin.list_topics(timeout=LIMIT_S).topics, "the topic is gone")
     settings = ServiceSettings(kafka=fresh_kafka.bootstrap)
     with pytest.raises(TopicMissing, match=r"coldnotify\.tenants does not exist: run"):
         read_tenants(settings, LIMIT_S)

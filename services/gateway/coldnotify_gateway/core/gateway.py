@@ -10,6 +10,7 @@ from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, ack_complete
 from coldnotify_schemas.internal_pb2 import Inbox, Item
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
@@ -42,7 +43,7 @@ def admit_all(_peer: Peer, _hello: Hello) -> bool:
 class Gateway:
     """`gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: how many requests has.
 
-    `retentions`: in which topics domains' channels are. `agreements`: what domains' tenants have agreed.
+    `retentions`, `topics`: in which topics domains' channels are. `agreements`: what domains' tenants have agreed.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Gateway:
         admit: Admit = admit_all,
         retentions: Retentions = EVERYWHERE_A_DAY,
         agreements: Agreements = NOTHING_AGREED,
+        topics: TopicNames | None = None,
     ) -> None:
         self.id = gateway_id
         self.inbox = inbox
@@ -63,7 +65,9 @@ class Gateway:
         self._timers: Timers[Unidentified | Identified] = Timers()
         self._requests = Requests(gateway_id, inbox, limits, self.counters, self._timers)
         self._connections = Connections(partitions, limits, self.counters, self._requests, self._timers)
-        self._publishing = Publishing(retentions, limits, agreements, self._requests, self.counters)
+        self._publishing = Publishing(
+            topics or TopicNames(), retentions, limits, agreements, self._requests, self.counters
+        )
         self._from_client = FromClient(self._connections, self._requests, self._publishing)
         self._from_matcher = FromMatcher(
             gateway_id,

@@ -31,7 +31,7 @@ from coldnotify_schemas.records import (
     json_payload,
     parse_public_record,
 )
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     PRIORITY_HIGH,
     PRIORITY_NORMAL,
@@ -99,12 +99,14 @@ class Publishing:
 
     def __init__(
         self,
+        topics: TopicNames,
         retentions: Retentions,
         limits: Limits,
         agreements: Agreements,
         requests: Requests,
         counters: Counters,
     ) -> None:
+        self._topics = topics
         self._retentions = retentions
         self._agreements = agreements
         self._requests = requests
@@ -319,7 +321,7 @@ class Publishing:
         value = encode_public_record(record)
         parse_public_record(value)
         key = object_key(session.domain, session.group, publish.object)
-        return OBJECTS, key.encode(), value, (priority_header(),) if _is_high(publish) else ()
+        return self._topics.objects, key.encode(), value, (priority_header(),) if _is_high(publish) else ()
 
     def _message(self, session: Identified, publish: Publish) -> _Written:
         if publish.version or publish.incarnation or publish.deleted:
@@ -335,7 +337,7 @@ class Publishing:
         )
         name, _ = channel_of(channel_text(publish.channel))
         key = object_key(session.domain, session.group, name)
-        topic = self._retentions.of(session.domain).topic
+        topic = self._retentions.of(session.domain).topic(self._topics)
         return (
             topic,
             key.encode(),

@@ -8,11 +8,11 @@ import json
 import pytest
 from coldnotify_gateway.core import Gateway, Limits, PauseReading, TooMuch
 from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
-from coldnotify_schemas import topics
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Became, Item, There
 from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     OUTCOME_STALE,
     PRIORITY_HIGH,
@@ -24,6 +24,8 @@ from coldnotify_schemas.wire_pb2 import (
 )
 from coldnotify_testkit.device_frames import hello
 from coldnotify_testkit.gateway_bench import Bench, WireDouble
+
+TOPICS = TopicNames()
 
 
 def publish(bench: Bench, wire: WireDouble, *publishes: Publish) -> None:
@@ -48,7 +50,7 @@ def test_a_version_is_the_clients_own() -> None:
     wire = bench.live()
     publish(bench, wire, Publish(request=1, object="reading", version=17, payload=b'{"t": 3}'))
     (said,) = bench.publications
-    assert (said.topic, said.key, said.partition) == (topics.OBJECTS, b"animal.observer/region-1/reading", 0)
+    assert (said.topic, said.key, said.partition) == (TOPICS.objects, b"animal.observer/region-1/reading", 0)
     assert json.loads(said.value) == {"version": 17, "source": "client-1", "payload": {"t": 3}}
     answer(bench, 41)
     (frame,) = wire.take()
@@ -64,7 +66,7 @@ def test_a_message_is_in_its_domains_topic() -> None:
         Publish(request=1, channel="tasks", payload=b"\xff", id="m-1", to=["solar", "camera"], expires_at=9),
     )
     (said,) = bench.publications
-    assert (said.topic, said.key, said.value) == (topics.CHANNELS_1D, b"animal.observer/region-1/tasks", b"\xff")
+    assert (said.topic, said.key, said.value) == (TOPICS.channels_1d, b"animal.observer/region-1/tasks", b"\xff")
     headers = parse_message_headers(said.headers)
     assert (headers.id, headers.source, headers.to, headers.expires_at) == ("m-1", "client-1", ("camera", "solar"), 9)
 

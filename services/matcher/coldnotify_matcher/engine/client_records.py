@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 import msgspec
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import (
     FORMAT,
     FORMAT_WITH_CHANNELS,
@@ -50,7 +49,7 @@ class ClientRecords:
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
         """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
         state = self._state
-        client_key, bucket = (key, None) if topic == topics.SESSIONS else key.rpartition("/")[::2]
+        client_key, bucket = (key, None) if topic == state.rules.topics.sessions else key.rpartition("/")[::2]
         client = state.clients.get(client_key)
         index = None if bucket is None else whole_number(bucket)
         if client is None or (index is not None and index >= len(client.buckets)):
@@ -81,7 +80,7 @@ class ClientRecords:
             unsettled = records_of(client, client.buckets[index])
             bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels, unsettled)
             key = f"{client.key}/{index}".encode()
-            self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, _encode(bucket)))
+            self._outbox.write(Write(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
         if changed:
             client.registrations_stored = client.registrations_applied
         client.changed.clear()
@@ -101,7 +100,7 @@ class ClientRecords:
             channels_epoch=client.channels.epoch,
             channels_cursor=client.channels.cursor,
         )
-        self._outbox.write(Write(topics.SESSIONS, state.partition, client.key.encode(), _encode(record)))
+        self._outbox.write(Write(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record)))
         if client.channels:
             client.channels.stored_cursor = client.channels.cursor
         client.session_stored = True

@@ -24,7 +24,7 @@ request below it changes nothing when it comes again, and what was done in part 
 
 from collections.abc import Mapping, Sequence
 
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
@@ -212,7 +212,7 @@ class Engine:
 
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
         """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
-        if topic == topics.CHANNELS_STATE:
+        if topic == self.state.rules.topics.channels_state:
             self._channels.rewrite(key)
             return
         self._records.rewrite(topic, key, was_null=was_null)

@@ -12,7 +12,6 @@ seen, is written only when those of the registrations are durable: whatever is l
 """
 
 from coldnotify_common.clocks import APART_MS_MAX
-from coldnotify_schemas import topics
 
 from coldnotify_matcher.engine.client_records import null_of
 from coldnotify_matcher.engine.clients import Client
@@ -95,7 +94,7 @@ class Forgetting:
         for client in gone:
             back = state.clients.get(client.key)
             if back is None or not back.session_stored:  # else it has come back within this very step
-                self._outbox.write_last(null_of(state, topics.SESSIONS, client.key))
+                self._outbox.write_last(null_of(state, state.rules.topics.sessions, client.key))
 
     def forget(self, client: Client) -> int:
         """The client, which has no session, is unregistered, and nothing is kept of it. Returns how many tombstones.
@@ -110,5 +109,5 @@ class Forgetting:
         state.dirty_cursors.pop(client, None)
         self._sessions.append(client)
         for bucket in range(len(client.buckets)):
-            self._outbox.write(null_of(state, topics.REGISTRATIONS, f"{client.key}/{bucket}"))
+            self._outbox.write(null_of(state, state.rules.topics.registrations, f"{client.key}/{bucket}"))
         return len(client.buckets)

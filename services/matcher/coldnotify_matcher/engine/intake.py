@@ -1,6 +1,5 @@
 """Records of the objects topic, in offset order: checked, merged, and handed on where they bring a newer version."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.names import OBJECT_BYTES_MAX, InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import home_of, partition_of
@@ -228,10 +227,11 @@ class Intake:
 
     def _reject(self, record: ObjectRecord, reason: str) -> None:
         state, offset = self._state, record.offset
+        topics = state.rules.topics
         self._history.rejected(record.key, offset, record.timestamp_ms, reason)
         if offset < state.replay_from:
             return
-        self._outbox.write(rejected(topics.OBJECTS, state.partition, offset, record.key, record.value, reason))
+        self._outbox.write(rejected(topics, topics.objects, state.partition, offset, record.key, record.value, reason))
         state.count(f"rejected:{reason.partition(':')[0]}")
 
 

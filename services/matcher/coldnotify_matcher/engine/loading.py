@@ -1,6 +1,5 @@
 """A partition's way to its owner: its state as the compacted topics have it, then the takeover."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
@@ -126,7 +125,7 @@ class Loading:
             objects_committed = min((client.cursor + 1 for client in online), default=state.position)
         missed = [obj for obj in state.objects.made() if obj.subscribers and obj.offset >= objects_committed]
         for obj in sorted(missed, key=lambda obj: obj.offset):
-            state.at = topics.OBJECTS, obj.kept_offset
+            state.at = state.rules.topics.objects, obj.kept_offset
             self._conflation.fan_out(obj, now_ms)
         state.at = None
         for obj in state.objects.made():

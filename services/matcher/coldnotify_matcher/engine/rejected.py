@@ -1,7 +1,7 @@
 """A record of the rejected topic: what could not be handled, as it came, and why. Pure."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.records import rejected_headers
+from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_matcher.engine.outputs import Write
 
@@ -10,7 +10,13 @@ REJECTED_BYTES_MAX = 1_500_000
 
 
 def rejected(
-    topic: str, partition: int, offset: int | None, key: bytes | None, value: bytes | None, reason: str
+    topics: TopicNames,
+    topic: str,
+    partition: int,
+    offset: int | None,
+    key: bytes | None,
+    value: bytes | None,
+    reason: str,
 ) -> Write:
     """The record of `topic` that stood at this offset. None: it is known by its key alone."""
     size = len(key or b"") + len(value or b"")
@@ -19,4 +25,4 @@ def rejected(
         key = key and key[: REJECTED_BYTES_MAX // 2]
         value = value and value[: REJECTED_BYTES_MAX // 2]
     place = f"{topic}/{partition}" if offset is None else f"{topic}/{partition}@{offset}"
-    return Write(topics.REJECTED, None, key, value, rejected_headers(reason, place))
+    return Write(topics.rejected, None, key, value, rejected_headers(reason, place))

@@ -1,6 +1,5 @@
 """What compaction would take, newest versions and descriptions: it is written again, behind what stands last there."""
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.records import since_header
 
 from coldnotify_matcher.engine.description_store import Described
@@ -33,19 +32,20 @@ class Repairs:
     def write(self) -> None:
         """Write those again that still need it."""
         state = self._state
+        topics = state.rules.topics
         for obj in self._due:
             if obj.needs_repair:
-                state.at = topics.OBJECTS, obj.kept_offset
+                state.at = topics.objects, obj.kept_offset
                 headers = (since_header(state.epoch, obj.offset),)
                 self._outbox.write(
-                    Write(topics.OBJECTS, state.partition, obj.key.encode(), obj.repair_record(), headers)
+                    Write(topics.objects, state.partition, obj.key.encode(), obj.repair_record(), headers)
                 )
                 state.count("repaired")
         self._due = {}
         for key, described in self._due_descriptions.items():
             if described.needs_repair:
-                state.at = topics.OBJECTS, described.kept_offset
+                state.at = topics.objects, described.kept_offset
                 value, timestamp_ms = described.repair_record(), described.version
-                self._outbox.write(Write(topics.OBJECTS, state.partition, key.encode(), value, (), timestamp_ms))
+                self._outbox.write(Write(topics.objects, state.partition, key.encode(), value, (), timestamp_ms))
                 state.count("repaired")
         self._due_descriptions = {}

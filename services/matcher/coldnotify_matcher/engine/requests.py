@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.interests import Interest, Kind, channel_hash, query_hash
@@ -85,7 +85,7 @@ class Requests:
                 self._opens = last, opens
                 break
             handled += 1
-            self._state.at = topics.REQUESTS, offset
+            self._state.at = self._state.rules.topics.requests, offset
             if offset not in opens.superseded:
                 self._on_request(offset, request, now_ms, first_open=offset in opens.first)
                 continue

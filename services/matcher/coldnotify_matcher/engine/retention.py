@@ -16,7 +16,6 @@ anything, and without its version it would be. If a crash comes between the two,
 removes it.
 """
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.removals import removes_header
@@ -166,4 +165,4 @@ class Retention:
 
     def _null(self, key: str, incarnation: int, version: int, read_to: int) -> Write:
         header = removes_header(incarnation, version, self._state.epoch, read_to)
-        return Write(topics.OBJECTS, self._state.partition, key.encode(), None, (header,))
+        return Write(self._state.rules.topics.objects, self._state.partition, key.encode(), None, (header,))

@@ -8,6 +8,7 @@ from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.allowances import Allowances
@@ -82,6 +83,8 @@ def parse_intervals(text: str, bounds: Bounds | None = None) -> Intervals:
 class Rules:
     """The same for all partitions of a matcher."""
 
+    topics: TopicNames = field(default_factory=TopicNames)
+    """What the topics are called that outputs go to."""
     forgotten_after_ms: int = 0
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)

@@ -3,7 +3,6 @@
 Kafka's default partitioner puts most records into wrong partitions.
 """
 
-from coldnotify_schemas import topics
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
@@ -31,7 +30,7 @@ class Strays:
         if record.urgent:
             headers.append(priority_header())
         timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
-        write = Write(topics.OBJECTS, right, key, record.value, tuple(headers), timestamp_ms)
+        write = Write(self._state.rules.topics.objects, right, key, record.value, tuple(headers), timestamp_ms)
         self._moves.setdefault(key, []).append((record.offset, write))
 
     def on_null(self, key: bytes) -> None:
@@ -52,7 +51,7 @@ class Strays:
         for key, moves in self._moves.items():
             for _, write in moves:
                 self._outbox.write(write)
-            self._outbox.write_last(Write(topics.OBJECTS, self._state.partition, key, None))
+            self._outbox.write_last(Write(self._state.rules.topics.objects, self._state.partition, key, None))
             self._state.count("moved", len(moves))
         self._moves = {}
 

@@ -24,7 +24,6 @@ from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.shared import Full, Shared
 from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.web import BadRequest, error_response
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import (
     Description,
     description_key,
@@ -258,7 +257,8 @@ class Descriptions:
             if worker is not self._current.worker or not self._look.serves(partition):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
             read = partition.positions
-            if read.get(topics.OBJECTS, 0) >= end.objects and read.get(topics.SESSIONS, 0) >= end.sessions:
+            topics = partition.engine.rules.topics
+            if read.get(topics.objects, 0) >= end.objects and read.get(topics.sessions, 0) >= end.sessions:
                 return partition
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S):

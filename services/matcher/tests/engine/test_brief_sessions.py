@@ -4,13 +4,15 @@ import msgspec
 import pytest
 from coldnotify_matcher.engine.brief_sessions import WAITS_MS
 from coldnotify_matcher.engine.upkeep import STORE_CURSORS_EVERY_MS
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import SessionRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import OTHER_GATEWAY, PREFIX, Bench, fan_outs, pages
+
+TOPICS = TopicNames()
 
 
 def record_of(bench: Bench) -> SessionRecord:
-    return msgspec.json.decode(bench.latest(topics.SESSIONS)[f"{PREFIX}client-1"], type=SessionRecord)
+    return msgspec.json.decode(bench.latest(TOPICS.sessions)[f"{PREFIX}client-1"], type=SessionRecord)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_a_wake_that_brings_something_is_written_when_it_ends(asleep: Bench) -> 
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
     asleep.leave(session=2, complete=1)
-    assert [write.topic for write in asleep.settle().state] == [topics.SESSIONS]
+    assert [write.topic for write in asleep.settle().state] == [TOPICS.sessions]
     assert record_of(asleep).cursor == 1
 
 
@@ -93,12 +95,12 @@ def test_one_that_ends_before_it_has_applied_what_it_was_told_is_written_too(asl
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
     asleep.leave(session=2)
-    assert [write.topic for write in asleep.settle().state] == [topics.SESSIONS]
+    assert [write.topic for write in asleep.settle().state] == [TOPICS.sessions]
 
 
 def test_an_open_that_changes_registrations_is_written_at_once(asleep: Bench) -> None:
     asleep.open(["a", "b"], register=["b"], session=2, cursor=0)
-    assert {write.topic for write in asleep.settle().state} == {topics.REGISTRATIONS, topics.SESSIONS}
+    assert {write.topic for write in asleep.settle().state} == {TOPICS.registrations, TOPICS.sessions}
     assert asleep.committed[0] == len(asleep.log.requests)
 
 

@@ -2,14 +2,16 @@
 
 import msgspec
 import pytest
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import (
     PREFIX,
     Bench,
 )
 
+TOPICS = TopicNames()
 
-@pytest.mark.parametrize("topic", [topics.REGISTRATIONS, topics.SESSIONS])
+
+@pytest.mark.parametrize("topic", [TOPICS.registrations, TOPICS.sessions])
 @pytest.mark.parametrize("by", ["null", "zombie"])
 def test_what_a_zombie_or_a_null_overwrote_is_written_again(topic: str, by: str) -> None:
     bench = Bench()
@@ -23,7 +25,7 @@ def test_what_a_zombie_or_a_null_overwrote_is_written_again(topic: str, by: str)
 
     after = bench.latest(topic)
 
-    if topic == topics.REGISTRATIONS:
+    if topic == TOPICS.registrations:
         assert b'"a"' in after[key]
     assert b'"generation":2' in after[key]
 
@@ -32,10 +34,10 @@ def test_a_zombies_bucket_of_a_client_that_is_not_known_any_more_is_removed() ->
     bench = Bench()
     bench.load()
     key = f"{PREFIX}gone/0"
-    bench.log.append(topics.REGISTRATIONS, key.encode(), b'{"format":1,"generation":1,"applied":0,"objects":["a"]}')
+    bench.log.append(TOPICS.registrations, key.encode(), b'{"format":1,"generation":1,"applied":0,"objects":["a"]}')
     bench.settle()
 
-    assert key not in bench.latest(topics.REGISTRATIONS)
+    assert key not in bench.latest(TOPICS.registrations)
 
 
 def test_every_state_record_says_its_generation() -> None:
@@ -45,7 +47,7 @@ def test_every_state_record_says_its_generation() -> None:
         bench.load()
     bench.opened("a", session=3)
 
-    for topic in (topics.REGISTRATIONS, topics.SESSIONS):
+    for topic in (TOPICS.registrations, TOPICS.sessions):
         generations = [msgspec.json.decode(record.value or b"")["generation"] for record in bench.log.records[topic]]
         assert generations == sorted(generations)
-        assert generations[-1] == (3 if topic == topics.SESSIONS else 1)
+        assert generations[-1] == (3 if topic == TOPICS.sessions else 1)

@@ -6,13 +6,15 @@ Stands for: by_name
 import msgspec
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.interests import by_name, digest_of
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import Bench, answered, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+TOPICS = TopicNames()
 
 NAMES = [f"o{i}" for i in range(6)]
 MANY = [f"many-{i:03}" for i in range(BUCKET_OBJECTS_MAX)]
@@ -28,7 +30,7 @@ def registered(bench: Bench, client: str = "client-1") -> set[str]:
 
 def stored(bench: Bench, client: str = "client-1") -> set[str]:
     """What the registrations topic says of a client."""
-    records = bench.latest(topics.REGISTRATIONS)
+    records = bench.latest(TOPICS.registrations)
     ours = [value for key, value in records.items() if key.startswith(f"animal.observer/region-1/{client}/")]
     return {name for value in ours for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}
 
@@ -153,7 +155,7 @@ def test_nothing_is_kept_of_a_client_before_its_first_registration() -> None:
     bench.settle()
 
     assert bench.engine.clients == {}
-    assert list(bench.latest(topics.SESSIONS)) == ["@generation"]
+    assert list(bench.latest(TOPICS.sessions)) == ["@generation"]
 
 
 def test_a_change_rewrites_one_bucket_not_the_whole_set() -> None:
@@ -163,7 +165,7 @@ def test_a_change_rewrites_one_bucket_not_the_whole_set() -> None:
 
     step = bench.settle()
 
-    written = [write.key for write in step.state if write.topic == topics.REGISTRATIONS]
+    written = [write.key for write in step.state if write.topic == TOPICS.registrations]
     assert written == [b"animal.observer/region-1/client-1/1"]
 
 
@@ -173,7 +175,7 @@ def test_state_comes_before_answers() -> None:
 
     step = bench.step()
 
-    assert {write.topic for write in step.state} == {topics.REGISTRATIONS, topics.SESSIONS}
+    assert {write.topic for write in step.state} == {TOPICS.registrations, TOPICS.sessions}
     assert step.tombstones == []
     assert len(step.inboxes) == 1
 
@@ -281,7 +283,7 @@ def test_of_a_step_with_two_buckets_a_crash_between_them_loses_nothing() -> None
     bench.register("x")  # into the second bucket
     bench.unregister(MANY[0])  # out of the first, which is written before the second
     step = bench.step()
-    assert [write.topic for write in step.state] == [topics.REGISTRATIONS, topics.REGISTRATIONS, topics.SESSIONS]
+    assert [write.topic for write in step.state] == [TOPICS.registrations, TOPICS.registrations, TOPICS.sessions]
     bench.make_durable(step, writes_lost=2, inboxes_lost=len(step.inboxes))
 
     bench.load()
@@ -311,7 +313,7 @@ def test_a_session_is_stored_with_what_looking_in_and_recovery_need() -> None:
     bench.version("a", 1)
     bench.opened("a", session=7, cursor=0)
 
-    record = msgspec.json.decode(bench.latest(topics.SESSIONS)["animal.observer/region-1/client-1"], type=SessionRecord)
+    record = msgspec.json.decode(bench.latest(TOPICS.sessions)["animal.observer/region-1/client-1"], type=SessionRecord)
 
     assert (record.online, record.gateway, record.inbox, record.session) == (True, f"{0xA1:016x}", 0, 7)
     assert (record.epoch, record.cursor, record.generation) == (77, 0, 1)

@@ -4,7 +4,8 @@ import pytest
 from coldnotify_matcher.engine import Bounds, Intervals, Rules, parse_intervals
 from coldnotify_matcher.engine.inbox_lag import MARK_EVERY_MS
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import (
     DOMAIN,
     GATEWAY,
@@ -16,6 +17,8 @@ from coldnotify_testkit.engine_bench import (
     sessions_of,
     versions,
 )
+
+TOPICS = TopicNames()
 
 INTERVAL_MS = 200
 RULES = Rules(conflation=Intervals({DOMAIN: INTERVAL_MS}))
@@ -423,7 +426,7 @@ HIGH = (("priority", b"high"),)
 def high(bench: Bench, name: str, version: int) -> int:
     """A version of high priority: its offset. It is handled with the next step."""
     key = f"{DOMAIN}/{GROUP}/{name}".encode()
-    return bench.log.append(topics.OBJECTS, key, b'{"version":%d}' % version, headers=HIGH).offset
+    return bench.log.append(TOPICS.objects, key, b'{"version":%d}' % version, headers=HIGH).offset
 
 
 def urgent(bench: Bench) -> list[tuple[str, int, bool, list[int]]]:
@@ -445,7 +448,7 @@ def test_what_is_of_high_priority_is_never_held_and_outdoes_what_is(bench: Bench
         high(bench, "o", version)
     bench.settle()
     assert urgent(bench) == [("o", 3, True, [1]), ("o", 4, True, [1])]
-    assert bench.engine.objects_done == bench.log.end(topics.OBJECTS), "nothing is held any more"
+    assert bench.engine.objects_done == bench.log.end(TOPICS.objects), "nothing is held any more"
     pass_ms(bench, INTERVAL_MS + 1)
     bench.settle()
     assert urgent(bench) == []
@@ -494,7 +497,7 @@ def test_who_published_it_is_spared_it_while_pages_come_too() -> None:
     bench.settle()
     bench.items()
     key = f"{DOMAIN}/{GROUP}/o39".encode()
-    bench.log.append(topics.OBJECTS, key, b'{"version":2,"source":"client-1"}', headers=HIGH)
+    bench.log.append(TOPICS.objects, key, b'{"version":2,"source":"client-1"}', headers=HIGH)
     bench.settle()
     assert urgent(bench) == []
 
@@ -502,6 +505,6 @@ def test_who_published_it_is_spared_it_while_pages_come_too() -> None:
 def test_a_header_that_says_something_else_says_nothing(bench: Bench) -> None:
     bench.opened("o")
     key = f"{DOMAIN}/{GROUP}/o".encode()
-    bench.log.append(topics.OBJECTS, key, b'{"version":1}', headers=(("priority", b"low"),))
+    bench.log.append(TOPICS.objects, key, b'{"version":1}', headers=(("priority", b"low"),))
     bench.settle()
     assert urgent(bench) == [("o", 1, False, [1])]

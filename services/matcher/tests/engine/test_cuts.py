@@ -4,13 +4,15 @@ from copy import deepcopy
 
 import msgspec
 from coldnotify_matcher.engine import Rules, Step
-from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.matcher_state import RegistrationsRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, answered, opened, pages
 from coldnotify_testkit.examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+TOPICS = TopicNames()
 
 OBJECTS = [f"o{i}" for i in range(6)]
 CLIENTS = ["c0", "c1"]
@@ -108,7 +110,7 @@ class Clients:
 
     def stored(self, client: str) -> list[str]:
         """What the registrations topic says of a client."""
-        ours = [v for k, v in self.bench.latest(topics.REGISTRATIONS).items() if k.startswith(f"{PREFIX}{client}/")]
+        ours = [v for k, v in self.bench.latest(TOPICS.registrations).items() if k.startswith(f"{PREFIX}{client}/")]
         return [name for value in ours for name in msgspec.json.decode(value, type=RegistrationsRecord).objects]
 
 

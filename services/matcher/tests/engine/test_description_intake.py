@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.description_store import Described
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
 from coldnotify_testkit.queries import PATIENT
 from hypothesis import given
 from hypothesis import strategies as st
+
+TOPICS = TopicNames()
 
 KEY = f"{KEY_PREFIX}{PREFIX}lamp".encode()
 RED, BLUE = b'{"description":{"colour":"red"}}', b'{"description":{"colour":"blue"}}'
@@ -25,7 +27,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from([RED, BLUE, NONE, b"{}", None]), st
 
 def describe(bench: Bench, value: bytes | None, timestamp_ms: int, key: bytes = KEY, *, moved: bool = False) -> int:
     headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
-    return bench.log.append(topics.OBJECTS, key, value, timestamp_ms=timestamp_ms, headers=headers).offset
+    return bench.log.append(TOPICS.objects, key, value, timestamp_ms=timestamp_ms, headers=headers).offset
 
 
 def described(bench: Bench) -> Described | None:
@@ -39,7 +41,7 @@ def in_force(bench: Bench) -> tuple[Description | None, int] | None:
 
 def of_description(bench: Bench) -> list[tuple[bytes | None, int]]:
     """The records of the description, in the order of the log."""
-    return [(record.value, record.timestamp_ms) for record in bench.log.records[topics.OBJECTS] if record.key == KEY]
+    return [(record.value, record.timestamp_ms) for record in bench.log.records[TOPICS.objects] if record.key == KEY]
 
 
 def reasons(bench: Bench) -> list[str]:
@@ -84,7 +86,7 @@ def test_an_outdone_one_is_written_over_with_the_timestamp_of_the_one_in_force()
     bench.settle()
     assert reasons(bench) == []
     assert of_description(bench) == [(NONE, 9), (RED, 5), (NONE, 9)]
-    bench.log.compact(topics.OBJECTS)
+    bench.log.compact(TOPICS.objects)
     bench.load()
     assert in_force(bench) == (None, 9)
 
@@ -109,13 +111,13 @@ def test_live_and_rebuilt_are_the_same(records: list[tuple[Any, int]], split: in
             bench.settle()
         if number == split:
             if compacted:
-                reloaded.log.compact(topics.OBJECTS)
+                reloaded.log.compact(TOPICS.objects)
             reloaded.load()
     reloaded.load()
     assert in_force(reloaded) == in_force(at_once)
     assert reasons(reloaded) == reasons(at_once)
     assert of_description(reloaded)[-1:] == of_description(at_once)[-1:]
-    at_once.log.compact(topics.OBJECTS)
+    at_once.log.compact(TOPICS.objects)
     at_once.load()
     assert in_force(at_once) == in_force(reloaded)
 
@@ -126,7 +128,7 @@ def test_what_a_predecessor_did_not_commit_is_rejected_by_who_loads_it() -> None
     bench.settle()
     describe(bench, b"{}", 9)
     step = bench.load()
-    assert [write.topic for write in step.state] == [topics.REJECTED, topics.OBJECTS]
+    assert [write.topic for write in step.state] == [TOPICS.rejected, TOPICS.objects]
     assert in_force(bench) == ({"colour": "red"}, 5)
     bench.log.rejected.clear()
     bench.load()
@@ -140,7 +142,7 @@ def test_what_a_standby_has_read_it_may_read_again() -> None:
     engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
     bench.partition.engine = engine
     engine.start_load(1 << 63)
-    records = bench.log.records[topics.OBJECTS]
+    records = bench.log.records[TOPICS.objects]
     for record in records:
         bench.partition.on_record(record, bench.now_ms)
     engine.start_load(0)
@@ -183,7 +185,7 @@ def test_behind_a_record_that_is_set_aside_the_description_is_written_again(live
     else:
         engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
         engine.start_load(0)
-        for record in bench.log.records[topics.OBJECTS][:1]:
+        for record in bench.log.records[TOPICS.objects][:1]:
             bench.partition.engine = engine
             bench.partition.on_record(record, bench.now_ms)
         engine.skip_object(KEY, offset)

@@ -7,15 +7,17 @@ import pytest
 from coldnotify_matcher.engine import Rules, forgetting
 from coldnotify_matcher.engine.forgetting import FLEETING_FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
-from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, fan_outs, opened, pages, versions
+
+TOPICS = TopicNames()
 
 DAY_MS = 86_400_000
 AFTER_MS = 180 * DAY_MS
 NAMES = [f"o{i}" for i in range(100)]
 """Two buckets."""
-STATE_TOPICS = (topics.REGISTRATIONS, topics.SESSIONS)
+STATE_TOPICS = (TOPICS.registrations, TOPICS.sessions)
 
 
 @pytest.fixture
@@ -210,7 +212,7 @@ def test_a_clock_that_goes_back_collects_nobody(bench: Bench) -> None:
 def test_without_its_session_record_a_clients_time_begins_anew(bench: Bench) -> None:
     """The sessions topic was deleted: not all clients were last seen in 1970."""
     offline(bench, "a")
-    bench.log.records[topics.SESSIONS].clear()
+    bench.log.records[TOPICS.sessions].clear()
     bench.load()
 
     bench.tick(1000)

@@ -3,8 +3,10 @@
 import pytest
 from coldnotify_matcher.engine.high_shares import CREDIT_MAX, HighAgreement, HighShares
 from coldnotify_matcher.engine.rules import Rules
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, Bench
+
+TOPICS = TopicNames()
 
 ROW = int(CREDIT_MAX)
 
@@ -65,9 +67,9 @@ def test_what_is_above_the_share_is_told_as_all_others_and_counted():
     key = f"{DOMAIN}/{GROUP}/o".encode()
     for version in range(1, ROW + 6):
         value = b'{"version":%d}' % version
-        bench.log.append(topics.OBJECTS, key, value, headers=(("priority", b"high"),))
+        bench.log.append(TOPICS.objects, key, value, headers=(("priority", b"high"),))
     # A repeat brings nothing newer, and takes nothing.
-    bench.log.append(topics.OBJECTS, key, b'{"version":1}', headers=(("priority", b"high"),))
+    bench.log.append(TOPICS.objects, key, b'{"version":1}', headers=(("priority", b"high"),))
     bench.settle()
     told = [item.fan_out for item in bench.items() if item.HasField("fan_out")]
     assert [one.newest.version for one in told] == list(range(1, ROW + 6)), "each is told"

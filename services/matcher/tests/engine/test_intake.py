@@ -7,13 +7,16 @@ import json
 
 import pytest
 from coldnotify_matcher.engine.objects import UNKNOWN
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from coldnotify_testkit.engine_bench import GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench
 from hypothesis import given
 from hypothesis import strategies as st
+
+TOPICS = TopicNames()
 
 STRAY_GROUP = next(f"stray-{i}" for i in range(100) if partition_of("d", f"stray-{i}", PARTITIONS) != PARTITION)
 
@@ -34,7 +37,7 @@ def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
 
 def last_record(bench: Bench, name: str = "o") -> dict[str, object]:
     """What compaction would leave of an object."""
-    value = json.loads(bench.latest(topics.OBJECTS)[PREFIX + name])
+    value = json.loads(bench.latest(TOPICS.objects)[PREFIX + name])
     assert isinstance(value, dict)
     return value
 
@@ -53,8 +56,8 @@ def test_the_highest_wins_and_what_compaction_keeps_says_it_too(records: list[di
     assert newest(bench) == expected
     last = last_record(bench)
     assert (last.get("incarnation", 0), last["version"]) == expected
-    bench.log.records[topics.OBJECTS] = bench.log.records[topics.OBJECTS][-1:]  # compacted
-    bench.log.records[topics.OBJECTS] = [bench.log.records[topics.OBJECTS][0]._replace(offset=0)]
+    bench.log.records[TOPICS.objects] = bench.log.records[TOPICS.objects][-1:]  # compacted
+    bench.log.records[TOPICS.objects] = [bench.log.records[TOPICS.objects][0]._replace(offset=0)]
     bench.committed = (0, None)
     bench.load()
     assert newest(bench) == expected
@@ -80,7 +83,7 @@ def test_from_whatever_is_the_newest_a_reset_begins_the_versions_over() -> None:
     newest_by_far = 0, -1
     for step in range(3):
         # As high as its place allows, whatever lies before it.
-        top = 2**31 - 1 + bench.log.end(topics.OBJECTS)
+        top = 2**31 - 1 + bench.log.end(TOPICS.objects)
         bench.publish("o", b'{"version":%d,"incarnation":%d}' % (2**63 - 1, top))
         bench.publish("o", b'{"version":%d,"incarnation":%d}' % (2**63 - 1, top + 2))  # too high there
         bench.publish("o", b"{}", timestamp_ms=5)
@@ -102,7 +105,7 @@ def test_what_compaction_leaves_of_an_object_that_was_driven_high_is_still_its_n
     for step in range(1, 4):
         bench.publish("o", b'{"version":7,"incarnation":%d}' % (step * 1_000_000))
     bench.settle()
-    bench.log.compact(topics.OBJECTS)
+    bench.log.compact(TOPICS.objects)
     bench.load()
     assert newest(bench) == (3_000_000, 7)
     assert bench.log.rejected == []
@@ -173,7 +176,7 @@ def test_malformed_records_are_rejected_with_a_reason_and_the_newest_written_aga
     bench.settle()
 
     (write,) = bench.log.rejected
-    assert (write.topic, write.key, write.value) == (topics.REJECTED, f"{PREFIX}o".encode(), value)
+    assert (write.topic, write.key, write.value) == (TOPICS.rejected, f"{PREFIX}o".encode(), value)
     assert reason(bench).startswith(begins)
     assert newest(bench) == (0, 5)
     assert last_record(bench) == {"version": 5, "incarnation": 0}
@@ -185,7 +188,7 @@ def test_malformed_records_are_rejected_with_a_reason_and_the_newest_written_aga
 )
 def test_a_key_that_names_no_object_is_rejected(key: bytes | None, begins: str) -> None:
     bench = Bench()
-    bench.log.append(topics.OBJECTS, key, b'{"version":1}')
+    bench.log.append(TOPICS.objects, key, b'{"version":1}')
     bench.settle()
 
     assert reason(bench).startswith(begins)
@@ -219,7 +222,7 @@ def test_what_no_matcher_had_handled_is_rejected_at_load() -> None:
 
 def test_a_huge_rejected_record_is_cut_so_that_kafka_takes_it() -> None:
     bench = Bench()
-    bench.log.append(topics.OBJECTS, b"k" * 1_000_000, b"v" * 800_000)
+    bench.log.append(TOPICS.objects, b"k" * 1_000_000, b"v" * 800_000)
     bench.settle()
 
     (write,) = bench.log.rejected
@@ -238,7 +241,7 @@ def test_the_largest_record_that_kafka_takes_by_default_is_rejected_as_it_came()
 
 def stray(bench: Bench, value: bytes | None, *, moved: bool = False, timestamp_ms: int = 7) -> None:
     headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
-    bench.log.append(topics.OBJECTS, STRAY_KEY, value, timestamp_ms=timestamp_ms, headers=headers)
+    bench.log.append(TOPICS.objects, STRAY_KEY, value, timestamp_ms=timestamp_ms, headers=headers)
 
 
 def test_the_trace_of_a_publish_goes_to_the_gateways_until_another_version_comes() -> None:
@@ -248,12 +251,12 @@ def test_the_trace_of_a_publish_goes_to_the_gateways_until_another_version_comes
     bench.opened("a")
     for version, with_trace in ((1, True), (2, False), (1, True)):
         value = b'{"version":%d}' % version
-        bench.log.append(topics.OBJECTS, f"{PREFIX}a".encode(), value, headers=headers if with_trace else ())
+        bench.log.append(TOPICS.objects, f"{PREFIX}a".encode(), value, headers=headers if with_trace else ())
         bench.settle()
     said = [item.fan_out for item in bench.told[GATEWAY].take() if item.WhichOneof("item") == "fan_out"]
     assert [(one.newest.version, one.traceparent) for one in said] == [(1, trace), (2, "")]
 
-    bench.log.append(topics.OBJECTS, STRAY_KEY, b"{}", headers=headers)
+    bench.log.append(TOPICS.objects, STRAY_KEY, b"{}", headers=headers)
     (move,) = bench.step().state
     assert move.headers[1:] == headers
 
@@ -264,7 +267,7 @@ def test_a_key_that_is_no_utf_8_is_not_that_of_an_object_whose_name_looks_alike(
         bench.version(f"a{look_alike}", 1)
     bench.settle()
 
-    bench.log.append(topics.OBJECTS, f"{PREFIX}a".encode() + b"\xff", b'{"version":2}')
+    bench.log.append(TOPICS.objects, f"{PREFIX}a".encode() + b"\xff", b'{"version":2}')
     bench.settle()
 
     assert newest(bench, "a\N{REPLACEMENT CHARACTER}") == newest(bench, "a?") == newest(bench, "a") == (0, 1)

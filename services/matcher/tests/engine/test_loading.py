@@ -1,9 +1,9 @@
 """A takeover: what it says to everybody, and what it owes to sessions that it found."""
 
 import msgspec
-from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import SessionRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import (
     EPOCH,
     GATEWAY,
@@ -16,9 +16,11 @@ from coldnotify_testkit.engine_bench import (
     pages,
 )
 
+TOPICS = TopicNames()
+
 
 def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
-    return msgspec.json.decode(bench.latest(topics.SESSIONS)[PREFIX + client], type=SessionRecord)
+    return msgspec.json.decode(bench.latest(TOPICS.sessions)[PREFIX + client], type=SessionRecord)
 
 
 def test_a_takeover_is_said_to_every_inbox() -> None:
@@ -94,7 +96,7 @@ def test_a_session_whose_open_is_handled_once_more_is_told_nothing_before() -> N
     first_open = len(bench.log.requests)
     bench.open(["a"], session=2, cursor=None)
     bench.make_durable(bench.step(), inboxes_lost=9)  # the state is durable, the page is not; and it dies
-    bench.committed = first_open, bench.log.end(topics.OBJECTS)
+    bench.committed = first_open, bench.log.end(TOPICS.objects)
     bench.told.clear()
 
     bench.take_over()

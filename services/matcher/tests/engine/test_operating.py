@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 from coldnotify_matcher.engine.operating import Operated
-from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.internal_pb2 import Disconnect, Forget
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, closed, fan_outs, opened, pages, versions
+
+TOPICS = TopicNames()
 
 NAMES = [f"o{i}" for i in range(100)]
 """Two buckets."""
-STATE_TOPICS = (topics.REGISTRATIONS, topics.SESSIONS)
+STATE_TOPICS = (TOPICS.registrations, TOPICS.sessions)
 
 
 def stored(bench: Bench, client: str = "client-1") -> set[str]:

@@ -12,17 +12,20 @@ import pytest
 from coldnotify_matcher.engine import paging, requests
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.descriptions import Description, parse_description_record
 from coldnotify_schemas.digest import MODULUS, digest, sets_digest
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.records import InvalidRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.promises_machine import CLIENTS, NONE, OBJECTS, PAGE_BYTES, UNKNOWN, Device, Machine, Session
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
+
+TOPICS = TopicNames()
 
 QUERIES = ["Room = 1", "Room=1", "Kind = lamp AND Room = 1", "NAME STARTS WITH 'o'", "NOT has Room", "NAME = 'o1'"]
 """The first two are one in canonical form."""
@@ -90,7 +93,7 @@ class Querying(Machine):
             return self._groups[end]
         newest: dict[str, tuple[tuple[int, int], bool]] = {}
         described: dict[str, tuple[int, Description | None]] = {}
-        for record in self.bench.log.records[topics.OBJECTS]:
+        for record in self.bench.log.records[TOPICS.objects]:
             if record.offset >= end:
                 break
             key = (record.key or b"").decode()
@@ -356,7 +359,7 @@ class Querying(Machine):
 
     def cursors_are_true(self) -> None:
         super().cursors_are_true()
-        end = self.bench.log.end(topics.OBJECTS)
+        end = self.bench.log.end(TOPICS.objects)
         for device in self.devices.values():
             if device.cursor == NONE:
                 continue
@@ -386,7 +389,7 @@ class Querying(Machine):
 
     def teardown(self) -> None:
         super().teardown()
-        end = self.bench.log.end(topics.OBJECTS)
+        end = self.bench.log.end(TOPICS.objects)
         for device in self.devices.values():
             if device.session is None:
                 continue

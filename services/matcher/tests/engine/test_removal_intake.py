@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 from coldnotify_matcher.engine import Retention, Rules
 from coldnotify_matcher.engine.objects import UNKNOWN
-from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.removals import REMOVES_HEADER, removes_header
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
 from coldnotify_testkit.queries import PATIENT
 from hypothesis import given
 from hypothesis import strategies as st
+
+TOPICS = TopicNames()
 
 KEY = f"{PREFIX}o".encode()
 OF_DESCRIPTION = KEY_PREFIX.encode() + KEY
@@ -27,7 +29,7 @@ AFTER_MS = 30 * 86_400_000
 
 def null(bench: Bench, header: bytes | None, key: bytes = KEY) -> None:
     headers = () if header is None else ((REMOVES_HEADER, header),)
-    bench.log.append(topics.OBJECTS, key, None, headers=headers)
+    bench.log.append(TOPICS.objects, key, None, headers=headers)
 
 
 def newest(bench: Bench) -> tuple[int, int] | None:
@@ -43,7 +45,7 @@ def description(bench: Bench) -> Any:
 
 def last(bench: Bench, key: bytes = KEY) -> Any:
     """What compaction would leave under a key."""
-    value = bench.latest(topics.OBJECTS).get(key.decode())
+    value = bench.latest(TOPICS.objects).get(key.decode())
     return None if value is None else json.loads(value)
 
 
@@ -76,7 +78,7 @@ def test_before_a_newer_one_or_without_the_header_it_is_no_removal(
     reasons = [dict(write.headers)[REASON_HEADER].decode()[:15] for write in bench.log.rejected]
     assert reasons == expected
     assert loaded or bench.engine.counts.get("nulls_void", 0) == (not removed)
-    bench.log.compact(topics.OBJECTS)
+    bench.log.compact(TOPICS.objects)
     bench.load()
     assert newest(bench) == (None if removed else (1, 5))
 
@@ -165,13 +167,13 @@ def test_it_ends_a_null_that_removes_nothing_is_followed_by_one_record_and_the_t
     bench.make_durable(step)
     for _ in range(20):
         bench.tick(1000)
-    values = [record.value for record in bench.log.records[topics.OBJECTS]]
+    values = [record.value for record in bench.log.records[TOPICS.objects]]
     assert values == [b'{"version":5}', b'{"version":5}', None, b'{"version":5,"incarnation":0}']
     bench.tick(AFTER_MS - 19_001)
     assert newest(bench) == (0, 5)
     bench.tick(1)
     assert newest(bench) is None
-    assert len(bench.log.records[topics.OBJECTS]) == 5
+    assert len(bench.log.records[TOPICS.objects]) == 5
 
 
 HEADERS = st.one_of(
@@ -216,17 +218,17 @@ def test_live_and_rebuilt_are_the_same_and_it_comes_to_rest(
         if number == split:
             reloaded.settle()
             if compacted:
-                reloaded.log.compact(topics.OBJECTS)
+                reloaded.log.compact(TOPICS.objects)
             reloaded.load()
     for bench in benches:
         bench.settle()
         before = newest(bench), description(bench)
         bench.load()
         assert (newest(bench), description(bench)) == before
-        bench.log.compact(topics.OBJECTS)
+        bench.log.compact(TOPICS.objects)
         bench.load()
         assert (newest(bench), description(bench)) == before
         bench.tick(10_000)
         bench.tick(10_000)
         assert (newest(bench), description(bench), len(bench.engine.objects)) == (None, None, 0)
-        assert bench.latest(topics.OBJECTS) == {}
+        assert bench.latest(TOPICS.objects) == {}

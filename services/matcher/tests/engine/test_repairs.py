@@ -4,12 +4,14 @@ import json
 
 import pytest
 from coldnotify_matcher.engine.objects import UNKNOWN
-from coldnotify_schemas import topics
 from coldnotify_schemas.records import (
     SINCE_HEADER,
     since_header,
 )
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, PREFIX, Bench, fan_outs, pages, versions
+
+TOPICS = TopicNames()
 
 
 def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
@@ -20,7 +22,7 @@ def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
 
 def last_record(bench: Bench, name: str = "o") -> dict[str, object]:
     """What compaction would leave of an object."""
-    value = json.loads(bench.latest(topics.OBJECTS)[PREFIX + name])
+    value = json.loads(bench.latest(TOPICS.objects)[PREFIX + name])
     assert isinstance(value, dict)
     return value
 
@@ -44,7 +46,7 @@ def test_a_repeat_of_the_newest_version_is_told_to_nobody_and_not_written_again(
         bench.version("o", 5)
 
     assert fan_outs(bench.items()) == [("o", 5, 0, [1])]
-    assert len(bench.log.records[topics.OBJECTS]) == 2
+    assert len(bench.log.records[TOPICS.objects]) == 2
 
 
 def test_a_repair_comes_back_from_the_log_and_changes_nothing() -> None:
@@ -56,7 +58,7 @@ def test_a_repair_comes_back_from_the_log_and_changes_nothing() -> None:
     bench.told[GATEWAY].take()
 
     assert not bench.step()
-    values = [record.value for record in bench.log.records[topics.OBJECTS]]
+    values = [record.value for record in bench.log.records[TOPICS.objects]]
     assert values == [b'{"version":5}', b'{"version":4}', b'{"version":5,"incarnation":0}']
 
 
@@ -90,7 +92,7 @@ def test_who_has_the_newest_version_is_not_told_again_when_it_is_written_again()
     assert woken(bench, 2, cursor=0) == []
     bench.load()
     assert woken(bench, 3, cursor=0) == []
-    bench.log.compact(topics.OBJECTS)
+    bench.log.compact(TOPICS.objects)
     bench.load()
     assert woken(bench, 4, cursor=0) == []
     assert woken(bench, 5, cursor=-1 % 2**64) == [("o", 5)], "a cursor that is void"
@@ -101,7 +103,7 @@ def test_a_record_that_does_not_say_well_since_when_it_is_there_counts_from_its_
     bench = Bench()
     bench.opened("o")
     bench.version("other", 1)
-    bench.log.append(topics.OBJECTS, f"{PREFIX}o".encode(), b'{"version":5}', headers=[(SINCE_HEADER, since)])
+    bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), b'{"version":5}', headers=[(SINCE_HEADER, since)])
     bench.settle()
     bench.load()
 
@@ -113,6 +115,6 @@ def test_a_version_that_is_new_here_was_not_here_before_whatever_it_says() -> No
     bench.version("other", 1)
     bench.opened("o")
     header = since_header(EPOCH, 0)
-    bench.log.append(topics.OBJECTS, f"{PREFIX}o".encode(), b'{"version":5}', headers=[header])
+    bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), b'{"version":5}', headers=[header])
 
     assert fan_outs(bench.items()) == [("o", 5, 1, [1])]

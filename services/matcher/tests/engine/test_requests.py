@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX
 from coldnotify_matcher.engine.sessions import NO_CURSOR
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.matcher_state import SessionRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import (
     EPOCH,
     GATEWAY,
@@ -28,12 +29,14 @@ from coldnotify_testkit.engine_bench import (
     versions,
 )
 
+TOPICS = TopicNames()
+
 BIG = b'{"version":1,"payload":"' + b"x" * 4000 + b'"}'
 """16 of these fill a page."""
 
 
 def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
-    return msgspec.json.decode(bench.latest(topics.SESSIONS)[PREFIX + client], type=SessionRecord)
+    return msgspec.json.decode(bench.latest(TOPICS.sessions)[PREFIX + client], type=SessionRecord)
 
 
 def test_an_open_applies_unregister_then_register() -> None:
@@ -336,11 +339,11 @@ def test_the_same_requests_twice_are_the_same_state_once() -> None:
     bench.sync(0, "b", "c", "d", last=True, session=2)
     bench.acks({2: 0})
     bench.settle()
-    before = {topic: bench.latest(topic) for topic in (topics.REGISTRATIONS,)}
+    before = {topic: bench.latest(topic) for topic in (TOPICS.registrations,)}
     bench.committed = (0, 0)
     bench.load()
 
-    assert {topic: bench.latest(topic) for topic in (topics.REGISTRATIONS,)} == before
+    assert {topic: bench.latest(topic) for topic in (TOPICS.registrations,)} == before
     client = bench.engine.clients[f"{PREFIX}client-1"]
     assert client.session is not None
     assert (client.session.number, client.cursor) == (2, 0)

@@ -3,9 +3,12 @@
 import pytest
 from coldnotify_matcher.engine import Intervals, Retention, Rules, retention
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, GROUP, PREFIX, Bench, answered, fan_outs, versions
+
+TOPICS = TopicNames()
 
 AFTER_MS = 30 * 86_400_000
 DELETED_MS = 180 * 86_400_000
@@ -41,7 +44,7 @@ def rest(bench: Bench) -> None:
 
 def nulls(bench: Bench) -> list[str]:
     """Keys under which a null stands."""
-    records = bench.log.records[topics.OBJECTS]
+    records = bench.log.records[TOPICS.objects]
     return [(record.key or b"").decode().replace(PREFIX, "") for record in records if record.value is None]
 
 
@@ -65,7 +68,7 @@ def test_what_was_not_published_for_so_long_is_removed_and_nothing_is_left_of_it
     assert (bench.engine.counts["removed"], bench.engine.counts["descriptions_removed"]) == (1, 1)
     bench.load()
     assert known(bench) == {"young"}
-    bench.log.compact(topics.OBJECTS)
+    bench.log.compact(TOPICS.objects)
     bench.load()
     assert (known(bench), described(bench, "old")) == ({"young"}, False)
     assert bench.log.rejected == []
@@ -93,7 +96,7 @@ def test_what_is_said_of_it_begins_the_time_anew(bench: Bench, again: str) -> No
         publish(bench, "o", 4 if again == "published" else 3)
     bench.tick(0)
     if "loaded" in again:
-        bench.log.compact(topics.OBJECTS)
+        bench.log.compact(TOPICS.objects)
         bench.load()
 
     bench.tick(AFTER_MS - 1)
@@ -107,8 +110,8 @@ def test_a_stale_version_is_no_publish_of_it(bench: Bench) -> None:
     publish(bench, "o", 3)
     bench.settle()
     publish(bench, "o", 2)
-    bench.log.compact(topics.OBJECTS)
-    (record,) = bench.log.records[topics.OBJECTS]
+    bench.log.compact(TOPICS.objects)
+    (record,) = bench.log.records[TOPICS.objects]
     assert record.value == b'{"version":3,"incarnation":0}'
     rest(bench)
     assert nulls(bench) == []
@@ -228,7 +231,7 @@ def test_what_is_held_back_when_it_is_removed_is_told_to_nobody(bench: Bench, lo
     assert bench.engine.objects_done < bench.engine.position
     bench.told.clear()
     headers = ((REMOVES_HEADER, b"0/4"),)
-    bench.log.append(topics.OBJECTS, f"{PREFIX}o".encode(), None, headers=headers)
+    bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), None, headers=headers)
     bench.load() if loaded else bench.settle()
 
     bench.tick(60_000)

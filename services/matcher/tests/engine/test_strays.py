@@ -1,13 +1,15 @@
 """Records in a wrong partition: moved once, with what they said, and tombstoned behind that."""
 
 from coldnotify_matcher.engine.objects import UNKNOWN
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     MOVED_HEADER,
     REASON_HEADER,
 )
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import PARTITION, PARTITIONS, PREFIX, Bench
+
+TOPICS = TopicNames()
 
 STRAY_GROUP = next(f"stray-{i}" for i in range(100) if partition_of("d", f"stray-{i}", PARTITIONS) != PARTITION)
 
@@ -30,7 +32,7 @@ def reason(bench: Bench) -> str:
 
 def stray(bench: Bench, value: bytes | None, *, moved: bool = False, timestamp_ms: int = 7) -> None:
     headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
-    bench.log.append(topics.OBJECTS, STRAY_KEY, value, timestamp_ms=timestamp_ms, headers=headers)
+    bench.log.append(TOPICS.objects, STRAY_KEY, value, timestamp_ms=timestamp_ms, headers=headers)
 
 
 def moves(bench: Bench) -> list[bytes | None]:
@@ -45,7 +47,7 @@ def test_a_stray_is_moved_with_its_timestamp_and_a_header_then_tombstoned() -> N
 
     (move,) = step.state
     assert (move.topic, move.partition, move.key, move.value) == (
-        topics.OBJECTS,
+        TOPICS.objects,
         STRAY_HOME,
         STRAY_KEY,
         b'{"payload":1}',
@@ -78,7 +80,7 @@ def test_a_moved_record_is_never_moved_again() -> None:
 def test_a_moved_record_in_its_right_partition_is_like_any_other() -> None:
     bench = Bench()
     key = f"{PREFIX}o".encode()
-    bench.log.append(topics.OBJECTS, key, b"{}", timestamp_ms=9, headers=((MOVED_HEADER, b"3@9"),))
+    bench.log.append(TOPICS.objects, key, b"{}", timestamp_ms=9, headers=((MOVED_HEADER, b"3@9"),))
     bench.settle()
 
     assert newest(bench) == (0, 9)
@@ -110,7 +112,7 @@ def test_a_stray_whose_tombstone_was_lost_is_moved_again_at_load() -> None:
     bench.load()
 
     assert len(moves(bench)) == 2
-    assert bench.log.records[topics.OBJECTS][-1].value is None
+    assert bench.log.records[TOPICS.objects][-1].value is None
 
 
 def test_a_stray_that_nobody_had_handled_is_moved_although_an_earlier_ones_tombstone_follows_it() -> None:

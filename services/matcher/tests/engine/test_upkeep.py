@@ -2,8 +2,8 @@
 
 import msgspec
 from coldnotify_matcher.engine.upkeep import GATEWAY_SILENCE_MS_MAX, STORE_CURSORS_EVERY_MS
-from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import SessionRecord
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import (
     GATEWAY,
     OTHER_GATEWAY,
@@ -13,9 +13,11 @@ from coldnotify_testkit.engine_bench import (
     kinds,
 )
 
+TOPICS = TopicNames()
+
 
 def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
-    return msgspec.json.decode(bench.latest(topics.SESSIONS)[PREFIX + client], type=SessionRecord)
+    return msgspec.json.decode(bench.latest(TOPICS.sessions)[PREFIX + client], type=SessionRecord)
 
 
 def test_cursors_are_stored_every_30_s() -> None:
@@ -31,7 +33,7 @@ def test_cursors_are_stored_every_30_s() -> None:
 
     (write,) = bench.tick(10).state
 
-    assert write.topic == topics.SESSIONS
+    assert write.topic == TOPICS.sessions
     assert record_of(bench).cursor == 0
     assert bench.tick(10_000).state == [], "once is enough"
 

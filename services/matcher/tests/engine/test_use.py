@@ -2,9 +2,11 @@
 
 import pytest
 from coldnotify_matcher.engine.use import Use
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, OTHER_GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench
+
+TOPICS = TopicNames()
 
 STRAY_GROUP = next(f"stray-{i}" for i in range(100) if partition_of("d", f"stray-{i}", PARTITIONS) != PARTITION)
 VALUE = b'{"version":5,"payload":"12345"}'
@@ -58,9 +60,9 @@ def test_a_description_is_a_publish() -> None:
 
 def test_what_is_at_home_elsewhere_is_counted_there() -> None:
     bench = Bench()
-    bench.log.append(topics.OBJECTS, f"d/{STRAY_GROUP}/o".encode(), VALUE)
+    bench.log.append(TOPICS.objects, f"d/{STRAY_GROUP}/o".encode(), VALUE)
     for key in (b"no-key", b"a b/g/o", b"\xff", None):
-        bench.log.append(topics.OBJECTS, key, VALUE)
+        bench.log.append(TOPICS.objects, key, VALUE)
     bench.settle()
     assert used(bench) == {}
 
@@ -71,7 +73,7 @@ def test_what_an_owner_writes_down_again_is_no_publish() -> None:
     bench.settle()
     bench.version("o", 5)
     bench.settle()
-    assert bench.log.end(topics.OBJECTS) == 3, "the newest version was repaired"
+    assert bench.log.end(TOPICS.objects) == 3, "the newest version was repaired"
     assert used(bench)[DOMAIN][0] == 2
 
 

@@ -8,6 +8,7 @@ from coldnotify_schemas.channels import MessageHeaders, Retention, Retentions, c
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
+from coldnotify_schemas.topics import TopicNames
 
 _OVERHEAD_BYTES = 400
 """Of a message in memory, beside its payload: the values themselves, and its places in lists."""
@@ -95,6 +96,7 @@ class Home(NamedTuple):
     partitions: int
     retentions: Retentions
     message_bytes_max: int
+    topics: TopicNames
 
 
 def understand(record: MessageRecord, home: Home, known: bool) -> tuple[Message, int]:
@@ -108,7 +110,7 @@ def understand(record: MessageRecord, home: Home, known: bool) -> tuple[Message,
             raise InvalidRecord(str(error)) from None
         retention = home.retentions.of(domain)
         if retention is not record.retention:
-            raise InvalidRecord(f"domain: the channels of {domain} are in {retention.topic}")
+            raise InvalidRecord(f"domain: the channels of {domain} are in {retention.topic(home.topics)}")
         right = partition_of(domain, group, home.partitions)
     if record.value is None:
         raise InvalidRecord("payload: is null; a message without a payload has an empty one")

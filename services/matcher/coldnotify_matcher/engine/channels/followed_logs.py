@@ -1,7 +1,6 @@
 """The channels of one partition: their logs, and what the shell says and asks of them."""
 
 import msgspec
-from coldnotify_schemas import topics
 from coldnotify_schemas.channels import MessageHeaders, Retention, message_headers
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, FORMAT, ChannelsRecord
 from coldnotify_schemas.records import InvalidRecord
@@ -64,7 +63,7 @@ class Channels:
         """One record of a log, in the order of its offsets."""
         state = self._state
         log = state.channel_logs[record.retention]
-        state.at = record.retention.topic, record.offset
+        state.at = record.retention.topic(state.rules.topics), record.offset
         known = record.key is not None and log.last.knows(record.key.decode(errors="surrogateescape"))
         try:
             message, right = understand(record, self._at_home(), known=known)
@@ -225,7 +224,7 @@ class Channels:
         last, forgotten = log.last.bucket(index)
         record = ChannelsRecord(FORMAT, self._state.generation, log.epoch, through, forgotten, last)
         key = f"{log.retention.value}/{index}".encode()
-        self._outbox.write(Write(topics.CHANNELS_STATE, self._state.partition, key, _encode(record)))
+        self._outbox.write(Write(self._state.rules.topics.channels_state, self._state.partition, key, _encode(record)))
 
     def done(self, retention: Retention) -> int:
         """Up to which offset the log may be committed."""
@@ -235,7 +234,7 @@ class Channels:
         state, rules = self._state, self._state.rules
         home = self._home
         if home is None or home.retentions is not rules.retentions:
-            home = Home(state.partition, state.partitions, rules.retentions, rules.message_bytes_max)
+            home = Home(state.partition, state.partitions, rules.retentions, rules.message_bytes_max, rules.topics)
             self._home = home
         return home
 
@@ -243,8 +242,9 @@ class Channels:
         if record.offset < log.replay_from:
             return
         state = self._state
-        topic = record.retention.topic
-        self._outbox.write(rejected(topic, state.partition, record.offset, record.key, record.value, reason))
+        topics = state.rules.topics
+        topic = record.retention.topic(topics)
+        self._outbox.write(rejected(topics, topic, state.partition, record.offset, record.key, record.value, reason))
         state.count(f"messages_rejected:{reason.partition(':')[0]}")
 
     def _move(self, log: ChannelLog, record: MessageRecord, headers: MessageHeaders, right: int) -> None:
@@ -252,5 +252,6 @@ class Channels:
             return
         place = f"{self._state.partition}@{record.offset}".encode()
         said = tuple(message_headers(headers._replace(moved=place)))
-        self._outbox.write(Write(record.retention.topic, right, record.key, record.value, said))
+        topic = record.retention.topic(self._state.rules.topics)
+        self._outbox.write(Write(topic, right, record.key, record.value, said))
         self._state.count("messages_moved")

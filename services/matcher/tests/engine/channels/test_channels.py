@@ -12,7 +12,7 @@ from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
 from coldnotify_schemas.matcher_state import (
     CHANNEL_BUCKETS,
@@ -23,6 +23,7 @@ from coldnotify_schemas.matcher_state import (
 )
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import REASON_HEADER
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.channels_bench import (
     LOG_EPOCH,
     ChannelsBench,
@@ -34,6 +35,8 @@ from coldnotify_testkit.channels_bench import (
     text,
 )
 from coldnotify_testkit.engine_bench import DOMAIN, PARTITION, PREFIX, opened, pages, sessions_of
+
+TOPICS = TopicNames()
 
 
 def live(bench: ChannelsBench, *names: str, session: int = 1, client: str = "client-1") -> None:
@@ -261,7 +264,7 @@ def test_the_cursor_of_channels_is_stored_at_most_as_far_as_the_log_goes() -> No
     bench.settle()
     bench.tick(31_000)
 
-    record = msgspec.json.decode(bench.stored[topics.SESSIONS][f"{PREFIX}client-1"], type=SessionRecord)
+    record = msgspec.json.decode(bench.stored[TOPICS.sessions][f"{PREFIX}client-1"], type=SessionRecord)
     assert (record.channels_epoch, record.channels_cursor) == (LOG_EPOCH, 0)
 
 
@@ -270,7 +273,7 @@ def test_a_bucket_with_channels_has_format_3() -> None:
     bench.send("a")
     live(bench, "a")
 
-    (value,) = bench.stored[topics.REGISTRATIONS].values()
+    (value,) = bench.stored[TOPICS.registrations].values()
     record = msgspec.json.decode(value, type=RegistrationsRecord)
     assert (record.format, record.channels) == (FORMAT_WITH_CHANNELS, [RegisteredChannel("a", 0, LOG_EPOCH)])
 
