@@ -18,7 +18,7 @@ _NAME = "name"
 
 @dataclass(frozen=True)
 class TopicNames:
-    """What the topics of an installation are called. Raises ValueError for a prefix that Kafka or we refuse."""
+    """The names of one installation. Raises ValueError for a prefix that Kafka or we refuse."""
 
     prefix: str = DEFAULT_PREFIX
     objects: str = field(init=False, repr=False)
@@ -55,7 +55,7 @@ class TopicNames:
 
     @property
     def of_tenants(self) -> tuple[str, ...]:
-        """What concerns tenants. Devices are served without them, too: nobody is limited then."""
+        """The topics of tenants. Devices are served without them, too: nobody is limited then."""
         return self.tenants, self.usage, self.verdicts, self.usage_history, self.usage_state
 
     @property
@@ -117,5 +117,5 @@ CHANNELS = (CHANNELS_1H, CHANNELS_1D, CHANNELS_30D)
 CO_PARTITIONED = (OBJECTS, REQUESTS, REGISTRATIONS, SESSIONS, *CHANNELS, CHANNELS_STATE)
 """Everything that concerns a domain/group is in the same partition of each of these."""
 OF_TENANTS = (TENANTS, USAGE, VERDICTS, USAGE_HISTORY, USAGE_STATE)
-"""What concerns tenants. Devices are served without them, too: nobody is limited then."""
+"""The topics of tenants. Devices are served without them, too: nobody is limited then."""
 ALL = (*CO_PARTITIONED, NOTIFICATIONS, REJECTED, *OF_TENANTS)

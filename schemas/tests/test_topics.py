@@ -50,7 +50,7 @@ def test_a_name_of_the_default_installation_is_called_otherwise_in_another() -> 
     assert acme.renamed("coldnotify.channels.1h") == acme.channels_1h
     assert acme.renamed("coldnotify-tenancy") == acme.group("tenancy")
     assert all(TOPICS.renamed(name) == name for name in (*TOPICS.all, "coldnotify-matcher"))
-    with pytest.raises(ValueError, match="other.objects"):
+    with pytest.raises(ValueError, match="other"):
         acme.renamed("other.objects")
 
 

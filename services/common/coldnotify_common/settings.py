@@ -144,7 +144,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopicsPrefixSettings(Settings):
-    """Which installation of a cluster is meant."""
+    """Names the installation: a cluster may have several."""
 
     topics_prefix: str = setting(
         DEFAULT_PREFIX,

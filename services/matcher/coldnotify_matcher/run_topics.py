@@ -45,7 +45,7 @@ class Cluster:
     channels_missing: str = ""
     """Why there are none: a topic that `coldnotify topics apply` of this release would make."""
     names: TopicNames = field(default_factory=TopicNames)
-    """What the topics are called."""
+    """The names of the topics."""
 
     @property
     def topics(self) -> Topics:

@@ -84,7 +84,7 @@ class Rules:
     """The same for all partitions of a matcher."""
 
     topics: TopicNames = field(default_factory=TopicNames)
-    """What the topics are called that outputs go to."""
+    """The names of the topics that outputs go to."""
     forgotten_after_ms: int = 0
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)
