@@ -15,12 +15,14 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.looking.description_endpoints import Descriptions, routes
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import Phase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
 from coldnotify_testkit.fetching import Answer, fetch
+
+TOPICS = TopicNames()
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 FAR_AHEAD_MS = 9_000_000_000_000
@@ -39,13 +41,13 @@ class Log:
 
     async def end(self, _admin: object, _partition: int) -> LogEnd:
         self.before_end()
-        return LogEnd(self.bench.log.end(topics.OBJECTS), self.bench.log.end(topics.SESSIONS))
+        return LogEnd(self.bench.log.end(TOPICS.objects), self.bench.log.end(TOPICS.sessions))
 
     async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
         await asyncio.sleep(0)  # others may come meanwhile
         self.before_write()
         assert partition == PARTITION
-        offset = self.bench.log.append(topics.OBJECTS, key, value, timestamp_ms=timestamp_ms).offset
+        offset = self.bench.log.append(TOPICS.objects, key, value, timestamp_ms=timestamp_ms).offset
         self.after_write()
         with self._lock:
             self.bench.settle()
@@ -79,7 +81,7 @@ class Matcher:
         """As somebody writes to Kafka."""
         value = json.dumps({"description": description}).encode()
         return self.bench.log.append(
-            topics.OBJECTS, f"describe:{PREFIX}{object_}".encode(), value, timestamp_ms=timestamp_ms
+            TOPICS.objects, f"describe:{PREFIX}{object_}".encode(), value, timestamp_ms=timestamp_ms
         ).offset
 
 
@@ -106,7 +108,7 @@ def test_a_description_is_put_patched_read_and_deleted(matcher: Matcher) -> None
     gone = matcher.ok("DELETE")
     assert gone["description"] is None
     assert matcher.ok("GET") == {name: gone[name] for name in ("object", "description", "version", "revision")}
-    last = matcher.bench.log.records[topics.OBJECTS][-1]
+    last = matcher.bench.log.records[TOPICS.objects][-1]
     assert (last.key, last.value) == (f"describe:{PREFIX}o".encode(), b'{"description":null}')
     assert last.timestamp_ms == gone["version"]
 
@@ -190,7 +192,7 @@ def test_a_matcher_that_lost_the_partition_before_writes_nothing(matcher: Matche
     matcher.log.before_end = lost
     answer = matcher.ask("PATCH", body={"b": 2})
     assert (answer.status, answer.json()["outcome"], answer.headers["Retry-After"]) == (503, "not written", "1")
-    assert matcher.bench.log.records[topics.OBJECTS] == []
+    assert matcher.bench.log.records[TOPICS.objects] == []
 
 
 def test_a_matcher_that_lost_it_meanwhile_does_not_say_that_it_is_done(matcher: Matcher) -> None:
@@ -289,7 +291,7 @@ def test_errors_name_what_is_wrong(
     answer = matcher.ask(method, body=body, query=query)
     assert (answer.status, answer.json()["field"]) == (400, field)
     assert words in answer.json()["error"]
-    assert matcher.bench.log.records[topics.OBJECTS] == []
+    assert matcher.bench.log.records[TOPICS.objects] == []
 
 
 def test_a_name_that_is_none_is_refused(matcher: Matcher) -> None:

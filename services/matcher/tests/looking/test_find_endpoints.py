@@ -14,9 +14,11 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints
 from coldnotify_matcher.looking.evaluating import in_turn
 from coldnotify_matcher.looking.find_endpoints import Found
-from coldnotify_schemas import topics
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, Bench
 from coldnotify_testkit.fetching import fetch
+
+TOPICS = TopicNames()
 
 NAMES = [f"lamp/{number:04}" for number in range(2500)]
 
@@ -31,7 +33,7 @@ class Matcher:
 
     def describe(self, object_: str, description: object) -> None:
         value = json.dumps({"description": description}).encode()
-        self.bench.log.append(topics.OBJECTS, f"describe:{PREFIX}{object_}".encode(), value, timestamp_ms=1)
+        self.bench.log.append(TOPICS.objects, f"describe:{PREFIX}{object_}".encode(), value, timestamp_ms=1)
 
     def get(self, group: str = GROUP, **query: object) -> tuple[int, Any]:
         path = f"/v1/domains/{DOMAIN}/groups/{group}/objects?{urlencode(query)}"

@@ -12,10 +12,12 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
 from coldnotify_testkit.fetching import fetch
+
+TOPICS = TopicNames()
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
@@ -129,7 +131,7 @@ def test_an_object_whose_name_has_slashes(port: int, bench: Bench) -> None:
 
 def test_an_object_is_shown_with_its_description(port: int, bench: Bench) -> None:
     record = b'{"description":{"Room":410,"on":true}}'
-    bench.log.append(topics.OBJECTS, f"describe:{DOMAIN}/{GROUP}/a".encode(), record, timestamp_ms=5)
+    bench.log.append(TOPICS.objects, f"describe:{DOMAIN}/{GROUP}/a".encode(), record, timestamp_ms=5)
     bench.settle()
     _, body = get(port, f"{BASE}/objects/a")
     assert (body["description"], body["described_ms"]) == ({"Room": 410, "on": True}, 5)
