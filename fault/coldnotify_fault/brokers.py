@@ -13,9 +13,9 @@ from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
 from coldnotify_kafka.broker.free_ports import free_row
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_kafka.errors import BrokerError
+from coldnotify_testkit.proxy import Network, Proxy
 from confluent_kafka import KafkaException
 
-from coldnotify_fault.proxy import Network, Proxy
 from coldnotify_fault.schedule import broker_names
 
 _BROKER_HOST = "127.0.0.2"

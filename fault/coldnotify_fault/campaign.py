@@ -18,6 +18,7 @@ from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_testkit.proxy import Network
 from confluent_kafka import KafkaException
 
 from coldnotify_fault import usage_faults
@@ -28,7 +29,6 @@ from coldnotify_fault.hostile_faults import Hostiles
 from coldnotify_fault.ledger_looks import LedgerLooks
 from coldnotify_fault.logs_of_channels import LostLog, Retention, domains_of, lacking
 from coldnotify_fault.matcher_counts import MatcherCounts
-from coldnotify_fault.proxy import Network, Wire
 from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
     BROKER_FAULTS,
@@ -46,6 +46,7 @@ from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
 from coldnotify_fault.senders import Senders, topic_of
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
+from coldnotify_fault.wire import Wire
 
 TOPICS = TopicNames()
 

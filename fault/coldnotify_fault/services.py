@@ -16,14 +16,15 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsError
+from coldnotify_testkit.proxy import Network, Proxy
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_fault import usage_faults
 from coldnotify_fault.brokers import Broker, Brokers
 from coldnotify_fault.channel_steps import TAIL_BYTES_MAX
-from coldnotify_fault.proxy import Network, Proxy, Wire
 from coldnotify_fault.schedule import CHANNEL_RETENTIONS, GATEWAYS, MATCHERS, MATCHERS_MAX, SESSION_TIMEOUT_S
+from coldnotify_fault.wire import Wire
 
 _HOST = "127.0.0.1"
 PARTITIONS = 4

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify_fault.brokers import Brokers
-from coldnotify_fault.proxy import Network
 from coldnotify_fault.schedule import BROKERS, broker_names
+from coldnotify_testkit.proxy import Network
 
 LIMIT_S = 20.0
 

@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 import pytest
 from coldnotify import Message
 from coldnotify.publisher import Publisher
-from coldnotify_fault.proxy import Network
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.looks import Looks
+from coldnotify_testkit.proxy import Network
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 

@@ -6,11 +6,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_fault.proxy import Network
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_kafka.broker.freezing import frozen
 from coldnotify_testkit.browser import MISSING, Browser
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.proxy import Network
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import wait_for
 

@@ -32,7 +32,7 @@ from coldnotify_schemas.wire_pb2 import (
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.device_frames import ack, hello
 from coldnotify_testkit.raw_client import RawClient
-from coldnotify_testkit.slow_link import SlowLink
+from coldnotify_testkit.slow_link import slow_link
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, Producer
@@ -77,7 +77,7 @@ def test_what_is_urgent_comes_before_the_pages_that_wait_and_all_comes(up: Up) -
             publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
     wanted = BACKLOG + ALARMS
     told: list[Notification] = []
-    with SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link, RawClient(link.port) as device:
+    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, RawClient(link.port) as device:
         device.send(hello("slow", group=GROUP, wanted=wanted, register=wanted))
         while (frame := device.frame()) is not None and not frame.HasField("page_end"):
             told.append(frame.notification)
@@ -118,7 +118,7 @@ def test_an_application_is_told_once_and_stands_where_it_stood(up: Up, tmp_path:
     with Publisher(kafka=up.kafka) as publisher:
         for name in BACKLOG:
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
-        with SlowLink(host, port, bits_per_s=BITS_PER_S) as link, unit(link.port, told) as slow:
+        with slow_link(host, port, bits_per_s=BITS_PER_S) as link, unit(link.port, told) as slow:
             wait_for(lambda: told.seen, "it makes progress")
             publisher.publish(DOMAIN, group, ALARMS[0], version=1, priority="high")
             wait_for(lambda: told.newest(ALARMS[0]) == 1, "it is told", timeout_s=240)
@@ -242,7 +242,7 @@ def test_a_channel_comes_before_pages_of_others_that_wait_in_its_order_and_all_c
             publisher.send(DOMAIN, group, "log", {"number": number, "text": PAYLOAD})
     told: list[Message] = []
     with (
-        SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link,
+        slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link,
         channels_unit(up, group, state, link.port, told) as unit,
     ):
         wait_for(lambda: told, "it makes progress")
@@ -272,7 +272,7 @@ def test_a_live_message_takes_its_channel_in_front_of_pages_of_objects(up: Up, t
         for name in BACKLOG:
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
         with (
-            SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link,
+            slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link,
             channels_unit(up, group, state, link.port, told, *BACKLOG, objects=objects) as unit,
         ):
             wait_for(lambda: link.times_of("notification"), "it makes progress")
@@ -294,7 +294,7 @@ def test_who_loses_power_when_only_what_overtook_has_come_is_told_the_rest_and_n
         for number in range(100):
             publisher.send(DOMAIN, group, "log", {"number": number, "text": PAYLOAD})
         told: list[Message] = []
-        with SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link:
+        with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link:
             with channels_unit(up, group, state, link.port, told):
                 wait_for(lambda: told, "it makes progress")
                 publisher.send(DOMAIN, group, "alarms", "now", priority="high")

@@ -12,7 +12,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Hello, Ping
-from coldnotify_testkit.slow_link import SlowLink, needed_bytes
+from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
@@ -45,7 +45,7 @@ def test_a_backlog_comes_as_the_newest_of_each_and_pongs_come_in_between(up: Up,
         for name in NAMES:
             ou.register(name).subscribe(first)
         wait_for(lambda: len({one.object_id for one in first.seen}) == len(NAMES), "registered")
-    with SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link, Publisher(kafka=up.kafka) as publisher:
+    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, Publisher(kafka=up.kafka) as publisher:
         for version in range(1, VERSIONS + 1):
             for name in NAMES:
                 publisher.publish(DOMAIN, GROUP, name, version=version, payload=PAYLOAD)
@@ -76,7 +76,7 @@ def test_a_backlog_comes_as_the_newest_of_each_and_pongs_come_in_between(up: Up,
 
 def test_a_pong_does_not_wait_long_behind_pages_nor_behind_what_comes_live(up: Up) -> None:
     names = [f"pong-{i}" for i in range(PONG_OBJECTS)]
-    with SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link, Publisher(kafka=up.kafka) as publisher:
+    with slow_link(*up.gateway, bits_per_s=BITS_PER_S) as link, Publisher(kafka=up.kafka) as publisher:
 
         def publish(number: int) -> None:
             version, i = divmod(number, len(names))

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_fault.proxy import Network, Proxy
 from coldnotify_kafka.broker.free_ports import free_port
+from coldnotify_testkit.proxy import Network, Proxy
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 

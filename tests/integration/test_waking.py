@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.proxy import in_front_of
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
@@ -53,7 +53,7 @@ def unchanged_wake(
             wait_for(lambda: told.newest(names[0]) == len(names), "told live")
             wait_for(lambda: ou.status.cursor is not None, "the cursor is there")
         seen = len(told.seen)
-    with CountingProxy(*up.gateway) as proxy:
+    with in_front_of(*up.gateway) as proxy:
         with notify(up, client, state, port=proxy.port) as ou:
             for name in names:
                 ou.register(name).subscribe(told)

@@ -11,7 +11,7 @@ from coldnotify.publisher import Publisher as Library
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.wire_pb2 import ClientFrame, Hello
-from coldnotify_testkit.slow_link import SlowLink, needed_bytes
+from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
@@ -69,7 +69,7 @@ def run_slow_link(bench: Bench) -> None:
     with (
         ColdNotify(bench.new_directory()) as server,
         Library(kafka=server.kafka) as library,
-        SlowLink(HOST, server.port, bits_per_s=bench["bits_per_s"]) as link,
+        slow_link(HOST, server.port, bits_per_s=bench["bits_per_s"]) as link,
     ):
         backend = _Backend(library, population, bench["payload_bytes"])
         state = State(filename=str(server.directory / "client.json"))

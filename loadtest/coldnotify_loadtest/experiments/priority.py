@@ -7,7 +7,7 @@ from statistics import median
 
 from coldnotify import Connection, Message, Notification, Notify, State
 from coldnotify.publisher import Publisher as Library
-from coldnotify_testkit.slow_link import SlowLink, needed_bytes
+from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
@@ -89,7 +89,7 @@ def _run_case(bench: Bench, case: str) -> None:
     with (
         ColdNotify(bench.new_directory()) as server,
         Library(kafka=server.kafka) as library,
-        SlowLink(HOST, server.port, bits_per_s=bench["bits_per_s"]) as link,
+        slow_link(HOST, server.port, bits_per_s=bench["bits_per_s"]) as link,
     ):
         state = State(filename=str(server.directory / "client.json"))
 

@@ -3,7 +3,7 @@
 import time
 from contextlib import ExitStack
 
-from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, Bench, Row, identity, measure
@@ -86,10 +86,10 @@ def _ratio(row: Row, to: Row, path: str) -> float | None:
 def run_wire(bench: Bench) -> None:
     """One client with a registration by name and so many queries: it wakes unchanged, before and after a takeover."""
     with ColdNotify(bench.new_directory()) as server, ExitStack() as stack:
-        swarms: dict[int, tuple[Swarm, CountingProxy]] = {}
+        swarms: dict[int, tuple[Swarm, Proxy]] = {}
         populations: dict[int, Described] = {}
         for count in bench["wire_queries"]:
-            proxy = stack.enter_context(CountingProxy(*server.addresses()[0]))
+            proxy = stack.enter_context(in_front_of(*server.addresses()[0]))
             domain = f"wire-{count:03}"
             population = populations[count] = Described(
                 1, registrations=1, domain=domain, queries_each=count, distinct=max(count, 1), fit=0.5
@@ -124,7 +124,7 @@ def _take_over(server: ColdNotify) -> None:
     wait_for(lambda: server.takeovers_s().total() >= 2 * before, "the partitions are taken over", READY_S)
 
 
-def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: CountingProxy, when: str) -> Row:
+def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: Proxy, when: str) -> Row:
     bench.progress.step(f"wire: {count} queries, {when}")
     proxy.reset()
     swarm.come_back()

@@ -5,7 +5,7 @@ import time
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher as Library
 from coldnotify_common.certificates import Authority
-from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.stack import running
 from coldnotify_testkit.waiting import wait_for
 
@@ -34,7 +34,7 @@ def run(bench: Bench) -> None:
         with (
             kind(bench.new_directory()) as server,
             Publisher(server.target(population)) as publisher,
-            CountingProxy(*server.addresses()[0]) as proxy,
+            in_front_of(*server.addresses()[0]) as proxy,
         ):
             publisher.publish(Plan(200, bench["registrations"] / 200, numbers=bench["registrations"], poisson=False))
             with Swarm(server.kind, population, 1, [proxy.address], processes=1) as swarm:
@@ -72,9 +72,7 @@ def run(bench: Bench) -> None:
                 _with_tls(bench, server, population)
 
 
-def _client_library(
-    bench: Bench, server: Server, proxy: CountingProxy, population: Population, publisher: Publisher
-) -> None:
+def _client_library(bench: Bench, server: Server, proxy: Proxy, population: Population, publisher: Publisher) -> None:
     """The same wakes by the client library, until it has disconnected: what an observation unit really sends."""
     names = population.objects(0)
     row = {**identity(server), "server": "ColdNotify, client library"}
@@ -123,7 +121,7 @@ def _with_tls(bench: Bench, plain: Server, population: Population) -> None:
     authority.inside(["localhost", "127.0.0.1"])
     name = population.domain, population.group(0), "observer-2"
     cert, key = authority.client(*name)
-    with running(directory, f"--tls={authority.directory}") as up, CountingProxy(*up.gateway) as proxy:
+    with running(directory, f"--tls={authority.directory}") as up, in_front_of(*up.gateway) as proxy:
         state = State(filename=str(directory / "client.json"))
 
         def made() -> Notify:
@@ -153,7 +151,7 @@ def _with_tls(bench: Bench, plain: Server, population: Population) -> None:
             bench.rows.append({**row, "case": case, **counted})
 
 
-def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case: str) -> None:
+def _wake(bench: Bench, server: Server, proxy: Proxy, swarm: Swarm, case: str) -> None:
     swarm.drop()
     time.sleep(_QUIET_S)
     proxy.reset()
@@ -162,7 +160,7 @@ def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case
     _note(bench, server, proxy, case)
 
 
-def _note(bench: Bench, server: Server, proxy: CountingProxy, case: str) -> None:
+def _note(bench: Bench, server: Server, proxy: Proxy, case: str) -> None:
     time.sleep(_QUIET_S)
     row = {
         **identity(server),

@@ -8,14 +8,14 @@ from coldnotify.publisher import Publisher
 from coldnotify_testkit.device_frames import hello, register
 from coldnotify_testkit.drills.scene import CONNECTIONS_MAX, DOMAIN, GROUP, WAIT_S, Scene
 from coldnotify_testkit.raw_client import RawClient
-from coldnotify_testkit.slow_link import SlowLink
+from coldnotify_testkit.slow_link import slow_link
 from coldnotify_testkit.stack import Recorder, notify
 from coldnotify_testkit.waiting import wait_for
 
 
 def a_device_reads_slowly(scene: Scene, stack: ExitStack) -> None:
     """one of two devices has a link of 40 kbit/s, and 60 of its objects are published twice"""
-    link = stack.enter_context(SlowLink(*scene.up.gateway, bits_per_s=40_000))
+    link = stack.enter_context(slow_link(*scene.up.gateway, bits_per_s=40_000))
     ou = stack.enter_context(notify(scene.up, "slow", None, port=link.port))
     names = [f"picture-{n}" for n in range(60)]
     told = Recorder()
