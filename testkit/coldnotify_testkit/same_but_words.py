@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+"""Beside them, `Say(...)` is a pure core's log call."""
 _PRAGMA = re.compile(r"#\s*(noqa|type:|pragma|fmt:|nosec)")
 _CONVERSION = re.compile(r"%[-#0 +]*[\d.*]*[a-zA-Z%]")
 _TYPESCRIPT = re.compile(
@@ -50,7 +51,9 @@ class _Words(ast.NodeTransformer):
         return self._freely(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        is_log = isinstance(node.func, ast.Attribute) and node.func.attr in _LOG_METHODS
+        is_log = (isinstance(node.func, ast.Attribute) and node.func.attr in _LOG_METHODS) or (
+            isinstance(node.func, ast.Name) and node.func.id == "Say"
+        )
         return self._freely(node) if is_log else self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:

@@ -1,7 +1,7 @@
-"""The reader of blocks: parts of logs that lie behind, one at a time, in a thread and with a consumer of its own.
+"""Reads blocks, which are older parts of logs, one at a time, in its own thread and with its own consumer.
 
-There is a consumer only while blocks are wanted. A block that follows the one before is there already, more often than
-not: the consumer fetches on meanwhile.
+The consumer exists only while blocks are wanted. A block that follows the previous one has usually been fetched
+already, because the consumer keeps fetching in between.
 """
 
 import queue
@@ -23,20 +23,21 @@ from coldnotify_streams.readers import POLL_S, Events, ReadHeaders, hand_on, rec
 _paced = Paced(structlog.get_logger())
 
 BLOCK_RECORDS_MAX = 1000
-"""Of one block: some 10 ms of its job's time, which is what an owned partition's record may wait for it."""
+"""A block takes some 10 ms of its job's time, which is the longest that a record of an owned partition may wait for it.
+"""
 BLOCK_BYTES_MAX = 4 * 1024 * 1024
-"""Above it a block ends. What a fetch holds may come above."""
+"""A block ends above this; a single fetch may exceed it."""
 FETCHED_KIB_MAX = 4096
-"""Of fetched records that wait in the consumer."""
+"""Limit on fetched records that wait in the consumer."""
 GIVE_UP_S = 10.0
-"""Without an answer of Kafka the block is given up: it is asked for again, should it be wanted still."""
+"""If Kafka does not answer for so long, the block is given up; it is requested again if it is still wanted."""
 IDLE_S = 30.0
-"""The consumer is closed when no block was wanted for so long: one that nobody polls collects errors."""
+"""The consumer is closed when no block was wanted for so long, because one that nobody polls collects errors."""
 _KAFKA_TIMEOUT_S = 5.0
 
 
 class BlockReader(threading.Thread):
-    """Reads what `read` says, and hands on what comes as a `Block`."""
+    """Reads the blocks passed to `read`, and puts each into `events` as a `Block`."""
 
     def __init__(self, config: dict[str, Any], events: Events, *, read_headers: ReadHeaders | None) -> None:
         super().__init__(name="block-reader", daemon=True)
@@ -48,7 +49,7 @@ class BlockReader(threading.Thread):
         self._wanted: queue.SimpleQueue[ReadBlock | None] = queue.SimpleQueue()
         self._consumer: RecordConsumer | None = None
         self._at: tuple[Where, int] | None = None
-        """What the consumer hands out next."""
+        """The place of the next record that the consumer returns."""
 
     def read(self, wanted: ReadBlock) -> None:
         """Read this block, soon."""
@@ -106,7 +107,7 @@ class BlockReader(threading.Thread):
 
     @staticmethod
     def _log_start(consumer: Consumer, wanted: ReadBlock) -> int:
-        """Where the log begins; as far as that is not known, not behind what is wanted."""
+        """Returns the log's first offset; if Kafka does not tell it, at most the offset that is wanted."""
         with suppress(KafkaException):
             # As a time OFFSET_BEGINNING asks for the first record. It is the cheapest way to ask.
             asked = [TopicPartition(wanted.topic, wanted.partition, OFFSET_BEGINNING)]
@@ -117,14 +118,14 @@ class BlockReader(threading.Thread):
 
 
 class _Read:
-    """What was read of one block so far."""
+    """The part of one block that has been read so far."""
 
     def __init__(self, wanted: ReadBlock, log_start: int, read_headers: ReadHeaders | None) -> None:
         self.records: list[Record] = []
         self.next = wanted.start
         self.done = False
         self.beyond = False
-        """There is no `next` any more."""
+        """True once `next` is above the end of the log."""
         self._wanted = wanted
         self._log_start = log_start
         self._read_headers = read_headers
@@ -139,7 +140,7 @@ class _Read:
         self.next = max(self.next, log_start)
 
     def take(self, message: Message | Gap) -> bool:
-        """What the consumer has handed out. True: nothing that came with it is of use."""
+        """Takes one message or gap from the consumer. Returns true if the rest of its batch is useless."""
         if isinstance(message, Gap):
             self._take_gap(message)
             return True
@@ -162,7 +163,7 @@ class _Read:
         self.done = len(self.records) >= BLOCK_RECORDS_MAX or self._bytes >= BLOCK_BYTES_MAX
 
     def _take_gap(self, gap: Gap) -> None:
-        """It is a block of its own, and comes once more if there are records before it."""
+        """Makes the gap a block of its own. If records precede it, the gap is read again for the next block."""
         self.done = True
         if not self.records:
             self._unreadable = True

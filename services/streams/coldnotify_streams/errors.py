@@ -1,13 +1,13 @@
-"""Why a run ends, or why one of its partitions is dropped."""
+"""Exceptions that end a run, or drop one of its partitions."""
 
 
 class Failure(Exception):
-    """The run cannot go on; what is durable is enough to begin anew."""
+    """The run cannot continue; a new run begins with what is durable."""
 
 
 class TakenOver(Exception):
-    """Another member has claimed the partition: whatever this one still knows of it is stale."""
+    """Another member has claimed the partition: the state that this one holds is stale."""
 
 
 class NewerFormat(Exception):
-    """A record of a later release stands in a state topic: only a process of that release may serve the partition."""
+    """A state topic contains a record of a later release: only a process of that release may serve the partition."""

@@ -1,24 +1,30 @@
-"""When Python looks for objects that only refer to each other: among the youngest often, among all hardly ever.
+"""Controls Python's cyclic garbage collection: young objects often, all objects rarely.
 
-While it looks, nothing else is done. A look at 200,000 objects takes 0.14 s, at the 3 million of 60,000 queries 1.3 s.
-By itself Python looks at all whenever a quarter has come newly, however much of that is in use; and nearly all is.
+A collection stops everything else. With 200,000 objects it takes 0.14 s, with the 3 million of 60,000 queries 1.3 s. By
+default Python collects all generations whenever their number has grown by a quarter, however many are in use; and
+nearly all are.
 """
 
 import gc
 from collections.abc import Callable
 
 YOUNG = 5_000
-"""So many new ones are looked at, and what is left of the last two such looks once more: some 4 ms. A batch is of
-thousands of tuples, which go without it."""
+"""The number of new objects that starts a collection of them and of what the last two have left: some 4 ms. The
+thousands of tuples in a batch of records do not count.
+"""
 _NEVER = 1_000_000_000
 AT_LEAST_EVERY_S = 600.0
-"""All are looked at this often, if that is short. Nothing is known to need it: it is for what a library leaves."""
+"""How often all objects are collected, if that is quick. Nothing is known to need it; it is for
+garbage of libraries.
+"""
 SHARE = 0.000_2
-"""Of the time at most, if it is long."""
+"""The largest share of the time, if a collection takes long."""
 
 
 class Garbage:
-    """When to look at all: once something large is dropped, whose parts refer to each other, and otherwise rarely."""
+    """Decides when to collect all objects: after something large with reference cycles was dropped, and otherwise
+    rarely.
+    """
 
     def __init__(self, now_s: float, collect: Callable[[], object] = gc.collect) -> None:
         self._collect = collect
@@ -26,15 +32,15 @@ class Garbage:
         self._dropped = False
 
     def begin(self) -> None:
-        """From now on Python looks at the young only."""
+        """From now on Python collects only young objects by itself."""
         gc.set_threshold(YOUNG, 1, _NEVER)
 
     def on_dropped(self) -> None:
-        """Something large is in use no more, or will not be once the present step is over."""
+        """Notes that something large is no longer in use, or will not be after this step."""
         self._dropped = True
 
     def is_due(self, now_s: float) -> bool:
-        """Whether `look` is to be called."""
+        """Returns true if `look` must be called."""
         return self._dropped or now_s >= self._due_s
 
     def look(self, clock: Callable[[], float]) -> None:

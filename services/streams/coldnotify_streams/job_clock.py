@@ -1,6 +1,6 @@
-"""The clocks of a job's process: its wall clock, the time that passes, and what Kafka and other nodes say.
+"""The clocks of a job's process: its wall clock, monotonic time, and the times that Kafka and other nodes report.
 
-`coldnotify_common.clocks` says what follows from them. One for a process, whatever its runs; used by one thread.
+`coldnotify_common.clocks` draws the conclusions. A process has one, for all its runs; one thread uses it.
 """
 
 import time
@@ -13,18 +13,18 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 log = structlog.get_logger()
 
 STAMP_EVERY_S = 1.0
-"""How often Kafka's stamp on a record of ours is looked at; of most records it is not."""
+"""How often to read Kafka's timestamp on a record of ours; on most records it is ignored."""
 WARNED_EVERY_S = 600.0
 
 
 def steady_s() -> float:
-    """Seconds that pass whatever the wall clock is set to, also while the machine sleeps."""
+    """Returns seconds that pass independently of the wall clock, and also while the machine sleeps."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
 
 
 class JobClock:
-    """Looks at the clocks, and warns where they are apart."""
+    """Checks the clocks, and warns if they diverge."""
 
     def __init__(self) -> None:
         self.trust = Clocks(self._on_apart)
@@ -34,7 +34,7 @@ class JobClock:
         self._warned_s = 0.0
 
     def now_ms(self) -> int:
-        """What time it is for this process (Unix): it never jumps while a run lasts."""
+        """Returns the time of this process (Unix ms); it never jumps during a run."""
         now_s = steady_s()
         now_ms = self.trust.look(time.time_ns() / 1e6, now_s)
         self._wants_stamp = now_s - self._stamped_s >= STAMP_EVERY_S
@@ -43,11 +43,11 @@ class JobClock:
         return now_ms
 
     def stamp_ms(self) -> int:
-        """The time of a record that is written now: Kafka takes none that is far ahead of its own clock."""
+        """Returns the timestamp for a record written now: Kafka rejects timestamps far ahead of its own clock."""
         return self.trust.now_ms + self.trust.earliest_ahead_ms
 
     def on_delivered(self, message: Message) -> None:
-        """Kafka has taken this record; in topics with its own time it says what time it is there."""
+        """Notes that Kafka has stored this record; in topics with LogAppendTime its timestamp tells Kafka's time."""
         if not self._wants_stamp:
             return
         kind, stamp_ms = message.timestamp()
@@ -57,7 +57,7 @@ class JobClock:
             self._wants_stamp, self._stamped_s = False, steady_s()
 
     def take_ask(self) -> bool:
-        """Whether a record is to be written only to have Kafka's stamp; then not again for a while."""
+        """Returns true if a record should be written only to get Kafka's timestamp; then false for a while."""
         now_s = steady_s()
         if not self.trust.kafka_is_due or now_s - self._asked_s < KAFKA_EVERY_S:
             return False

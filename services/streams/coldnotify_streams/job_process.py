@@ -1,7 +1,7 @@
-"""A job as a process: its HTTP port, and one run of its worker after the other.
+"""Runs a job as a process: serves its HTTP port, and starts its worker again after each failed run.
 
-Clients wait for a job that is started again. So its HTTP port listens from the beginning, but what serves it is
-imported only when the partitions are served: aiohttp takes as long as all that a worker needs.
+Clients wait while a job restarts. So its HTTP port listens from the beginning, but the code that serves it is imported
+only when the partitions are served: importing aiohttp takes as long as everything a worker needs.
 """
 
 import gc
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 HTTP_AFTER_S = 1.0
-"""The HTTP port is served by then, whether or not the partitions are."""
+"""The HTTP port is served after this time at the latest, whether or not the partitions are."""
 RETRY_FIRST_S = 0.2
 RETRY_MAX_S = 5.0
-"""Between runs that failed: Kafka may be restarting."""
+"""The longest pause between failed runs: Kafka may be restarting."""
 
 W = TypeVar("W", bound=Worker)
 
 
 class Current(Generic[W]):
-    """The worker that runs now, for those who look in."""
+    """Holds the worker that runs now, for the HTTP handlers."""
 
     def __init__(self) -> None:
         self.worker: W | None = None
 
     def readiness(self) -> str | None:
-        """None when ready, else why not."""
+        """Returns None if ready, else why not."""
         return "starting" if self.worker is None else self.worker.readiness()
 
 
@@ -53,12 +53,12 @@ Routes = Callable[[Current[W]], "Sequence[AbstractRouteDef]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """Where a job is looked into."""
+    """The HTTP port that shows a job's state."""
 
     host: str
     port: int
     setting: str
-    """The name of the port's setting, for the words of errors."""
+    """The name of the port's setting, for errors."""
 
 
 def serve(
@@ -73,10 +73,10 @@ def serve(
     routes: Routes[W],
     on_reload: Callable[[], None],
 ) -> int:
-    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
+    """Serves until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
 
-    `routes`: called when the HTTP port is served, beside /healthz, /readyz and /metrics. `on_reload`: a run has failed.
-    `what`: the job, as / says it. `api`: the kind of port, one of openapi.PORTS.
+    `routes`: called when the HTTP port is served, for routes beside /healthz, /readyz and /metrics. `on_reload`: called
+    when a run has failed. `what`: the job's description at /. `api`: the kind of port, one of openapi.PORTS.
     """
     inside.announce(port.setting, port.host)
     current: Current[W] = Current()
@@ -111,7 +111,7 @@ def serve(
 
 
 class _HttpPort(threading.Thread, Generic[W]):
-    """Begins to serve the HTTP port, once there is time for it. Where that fails, the process stops."""
+    """Opens the HTTP port in the background. If that fails, the process stops."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How far this member is behind the topics it reads, as metrics: what stands in them and is not handled yet."""
+"""Metrics of how far this member is behind the topics it reads: the records that it has not handled yet."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from coldnotify_streams.core.job import JobPartition, Phase, Topics
 
 
 class Gauges(NamedTuple):
-    """Those that a job shows; all but `standing_by` by partition."""
+    """The gauges of a job; all but `standing_by` are by partition."""
 
     requests: Gauge
     table: Gauge
     standby: Gauge
-    """Of what is followed."""
+    """The lag of followed partitions."""
     standing_by: Gauge
-    """How many partitions are followed, and were read to their end."""
+    """The number of partitions that are followed and have been read to their ends."""
     logs: Gauge | None = None
-    """By topic and partition; None: the job has no logs."""
+    """By topic and partition; None if the job has no logs."""
 
 
 class Lag:
-    """What the gauges show. Used by one thread; the partitions may change meanwhile."""
+    """Sets the gauges. One thread uses it; the partitions may change meanwhile."""
 
     def __init__(self, topics: Topics, gauges: Gauges) -> None:
         self._topics = topics
@@ -33,13 +33,13 @@ class Lag:
     def topics_of(
         self, owned: Mapping[int, JobPartition], followed: Mapping[int, JobPartition]
     ) -> list[tuple[str, int]]:
-        """The (topic, partition) of which `show` needs the ends."""
+        """Returns the (topic, partition) pairs whose ends `show` needs."""
         read = (self._topics.table, self._topics.requests, *self._topics.logs)
         inputs = [(topic, number) for number in list(owned) for topic in read]
         return inputs + [(topic, number) for number in list(followed) for topic in self._topics.compacted]
 
     def show(self, owned: Mapping[int, JobPartition], followed: Mapping[int, JobPartition], ends: Offsets) -> None:
-        """Set the gauges, and forget the partitions that are neither owned nor followed any more."""
+        """Sets the gauges, and removes those of partitions that are no longer owned or followed."""
         lags: dict[tuple[Gauge, tuple[str, ...]], int] = {}
         for number, partition in list(owned.items()):
             for topic, gauge, handled in (
@@ -67,5 +67,5 @@ class Lag:
         self._gauges.standing_by.set(up_to_date)
 
     def clear(self) -> None:
-        """Nothing is read any more."""
+        """Removes all gauges: nothing is read any more."""
         self.show({}, {}, {})

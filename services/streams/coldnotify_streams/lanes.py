@@ -1,7 +1,7 @@
-"""Two bounded queues between readers and a worker: the table and requests by one, logs by the other, one wait for both.
+"""Two bounded queues between readers and a worker: one for the table and requests, one for logs.
 
-A log may grow by a million records within a second. They wait in a queue of their own, and each step takes few of them:
-a publish does not wait behind them. Both are bounded in events and in bytes: a record may have 64 KiB.
+A log may grow by a million records within a second. They wait in their own queue, and each step takes few of them, so
+that a publish does not wait for them. Both queues limit events and bytes: a record may have 64 KiB.
 """
 
 import queue
@@ -13,17 +13,17 @@ from coldnotify_streams.core.events import Event, Records, Revoked
 
 
 class Lane:
-    """One of the two, for the threads that fill it: what they put is taken out in the order in which it came."""
+    """One of the two queues, for the threads that fill it; first in, first out."""
 
     def __init__(self, changed: threading.Condition, events_max: int, bytes_max: int) -> None:
         self._changed = changed
         self._events_max, self._bytes_max = events_max, bytes_max
         self.events: deque[tuple[Event, int]] = deque()
-        """What waits, each with its size in bytes. Whoever looks holds the condition."""
+        """Waiting events, each with its size in bytes. Readers must hold the condition."""
         self._bytes = 0
 
     def put(self, event: Event, /, *, timeout: float) -> None:
-        """Raises queue.Full if there is no room within so many seconds. One event has room whatever its size."""
+        """Raises queue.Full if it stays full for so many seconds. A single event always fits, whatever its size."""
         size = _size_of(event)
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(size), timeout):
@@ -38,21 +38,21 @@ class Lane:
         return len(self.events) < self._events_max and self._bytes + size <= self._bytes_max
 
     def take(self) -> Event:
-        """The first one. Whoever takes holds the condition."""
+        """Takes the first event. The caller must hold the condition."""
         event, size = self.events.popleft()
         self._bytes -= size
         return event
 
 
 class MainLane(Lane):
-    """The one of the table and of requests: some of its events end a rest of the worker."""
+    """The queue of the table and requests: some of its events end a rest of the worker."""
 
     def __init__(self, changed: threading.Condition, events_max: int, bytes_max: int) -> None:
         super().__init__(changed, events_max, bytes_max)
         self.urgent = threading.Event()
-        """An urgent event may wait."""
+        """Set while an urgent event waits."""
         self.is_urgent: Callable[[Event], bool] = lambda event: False
-        """Set by the worker, once it knows."""
+        """Decides which events are urgent; set by the worker, once it knows."""
 
     def put(self, event: Event, /, *, timeout: float) -> None:
         """See Lane."""
@@ -62,7 +62,7 @@ class MainLane(Lane):
 
 
 class Lanes:
-    """Both, for the worker, which empties them."""
+    """Both queues, for the worker, which empties them."""
 
     def __init__(self, main_max: int, logs_max: int, bytes_max: int) -> None:
         """`bytes_max`: of each."""
@@ -75,12 +75,12 @@ class Lanes:
         self.main.urgent.wait(seconds)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether there is anything, after so many seconds at most."""
+        """Waits for an event, for so many seconds at most. Returns true if one is waiting."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self.main.events or self.logs.events), timeout_s)
 
     def take(self, main_max: int, logs_max: int) -> list[Event]:
-        """So many of the main lane at most, up to a Revoked, and behind them so many of the logs'."""
+        """Takes events: at most `main_max` of the main lane, up to a Revoked, then at most `logs_max` of the logs'."""
         taken: list[Event] = []
         self.main.urgent.clear()  # before what is taken: what comes from now on may be left
         with self._changed:
@@ -94,7 +94,7 @@ class Lanes:
 
 
 def _size_of(event: Event) -> int:
-    """Of what records hold: all else is small."""
+    """Returns the size of the records' values: everything else is small."""
     if not isinstance(event, Records):
         return 0
     return sum([len(record.value) for record in event.records if record.value])

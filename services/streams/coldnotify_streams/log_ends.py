@@ -1,10 +1,10 @@
-"""Where partitions begin and end now, asked through the admin client.
+"""Asks the admin client where partitions begin and end now.
 
-Not with Consumer.get_watermark_offsets: while another thread polls the consumer it waits for ever, whatever its
-timeout.
+Consumer.get_watermark_offsets is no alternative: it waits for ever, despite its timeout, while another thread polls the
+consumer.
 
-What stands behind a transaction that is still open is given to no consumer: a load ends there, or it would wait as long
-as the transaction is open. The log's own end is further on.
+Consumers get nothing beyond the beginning of an open transaction: a load ends there, or it would wait as long as the
+transaction is open. The log's own end is further on.
 """
 
 from collections.abc import Iterable
@@ -16,23 +16,23 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 10.0
 _QUICK_S = 2.0
-"""After this the other way is tried, which looks who leads the partitions now."""
+"""After this time the other way is tried, which first looks up the partitions' present leaders."""
 
 
 class LogEnds:
-    """Asks where partitions end, for one who asks a hundred times a second; for use by one thread.
+    """Asks where partitions end, a hundred times a second; one thread uses it.
 
-    A consumer that nobody polls asks by one request, and waits in this thread. An AdminClient hands the question to a
-    thread, and the answer to another one: that takes 480 us of CPU and 1.3 ms, this 200 us and 0.8 ms.
+    A consumer that nobody polls sends one request and waits in this thread. An AdminClient passes the question to one
+    thread, and the answer to another: that takes 480 us of CPU and 1.3 ms, this takes 200 us and 0.8 ms.
     """
 
     def __init__(self, settings: ServiceSettings, group: str, admin: AdminClient) -> None:
-        """`group`: joined by nobody; a consumer has to have one."""
+        """`group`: a consumer must name one; nothing joins it."""
         self._admin = admin
         self._consumer = Consumer(consumer_config(settings, group, isolation_level="read_uncommitted"))
 
     def uncommitted(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The offset that the next record of each (topic, partition) will get. Raises KafkaUnavailable."""
+        """Returns the next offset of each (topic, partition), above open transactions. Raises KafkaUnavailable."""
         places = list(partitions)
         asked = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
         try:
@@ -43,9 +43,10 @@ class LogEnds:
         return ends if len(ends) == len(places) else log_ends(self._admin, places, uncommitted=True)
 
     def at_times(self, times: Iterable[tuple[tuple[str, int], int]]) -> list[int]:
-        """Of each (topic, partition) and time (Unix ms): the offset of the first record that is of then or later.
+        """Returns the first offset whose record has this time (Unix ms) or a later one, for each (topic, partition) and
+        time.
 
-        Where there is none, the offset that the next record will get. Raises KafkaUnavailable.
+        If no record is so late, it is the offset of the next record. Raises KafkaUnavailable.
         """
         asked = list(times)
         found: list[int] = []
@@ -72,16 +73,16 @@ class LogEnds:
 def log_ends(
     admin: AdminClient, partitions: Iterable[tuple[str, int]], *, uncommitted: bool = False
 ) -> dict[tuple[str, int], int]:
-    """Up to which offset each (topic, partition) can be read now. Raises KafkaUnavailable.
+    """Returns the offset up to which each (topic, partition) can be read now. Raises KafkaUnavailable.
 
-    `uncommitted`: the offset that its next record will get.
+    `uncommitted`: returns the offset that its next record will get.
     """
     isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
     return _offsets(admin, partitions, OffsetSpec.latest(), isolation)  # type: ignore[no-untyped-call]
 
 
 def log_starts(admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """The offset of the oldest record of each (topic, partition), its end if it is empty. Raises KafkaUnavailable."""
+    """Returns the offset of each (topic, partition)'s oldest record, or its end if empty. Raises KafkaUnavailable."""
     return _offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 

@@ -1,9 +1,8 @@
-"""Consumers, each in a thread of its own: requests (a member of the group), the compacted topics, the logs.
+"""The consumers, each in its own thread: of requests (a member of the group), of the compacted topics, of the logs.
 
-They put what they read into bounded queues (`lanes`), from which the worker takes it: so a publish waits neither behind
-a poll for requests nor behind a log, and the engine is in one thread. Whatever is done to a consumer is done in its own
-thread (`Reader.do`): a call that waits for librdkafka's answer may never get it while another thread polls the same
-consumer.
+They put what they read into bounded queues (`lanes`), from which the worker takes it: so a publish waits neither for a
+poll of requests nor for a log, and the engine runs in one thread. Only its own thread calls a consumer (`Reader.do`): a
+call that waits for librdkafka's answer may never get it while another thread polls the same consumer.
 """
 
 import queue
@@ -48,15 +47,16 @@ from coldnotify_streams.log_ends import log_ends, log_starts
 log = structlog.get_logger()
 
 BATCH_RECORDS_MAX = 1000
-"""One hand-over to the worker."""
+"""Records handed to the worker at once."""
 QUEUE_BATCHES_MAX = 32
-"""So at most 32,000 records wait between the readers and the worker; Kafka keeps the others."""
+"""At most 32,000 records wait between the readers and the worker; Kafka keeps the others."""
 POLL_S = 0.05
-"""How long a poll waits for a first record: what is to be done to the consumer waits for it."""
+"""How long a poll waits for a first record: calls passed to `do` wait that long."""
 KAFKA_TIMEOUT_S = 10
 RECORD_BYTES_MAX = 2 * 1024 * 1024
-"""Of a key or value that is handed on: some bytes of compressed zeros unpack to hundreds of MiB, which nobody is to
-hold. No topic of ours takes longer records, and what is cut off here is refused by whoever reads it."""
+"""Limit on a key or value that is handed on: a few bytes of compressed zeros unpack to hundreds of MiB, which must not
+be kept. No topic of ColdNotify accepts longer records, and the reader of a truncated one rejects it.
+"""
 _FENCED = frozenset(
     (
         KafkaError.FENCED_INSTANCE_ID,
@@ -64,45 +64,45 @@ _FENCED = frozenset(
         KafkaError.ILLEGAL_GENERATION,
     )
 )
-"""Commits refused with these mean that the group goes on without this member."""
+"""A commit refused with one of these errors means that the group continues without this member."""
 REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
 
 
 ReadHeaders = Callable[[str, Headers | None], object]
-"""What a job makes of the headers of a topic's record; it stands in `Record.said`. None: they cannot be read."""
+"""Converts the headers of a topic's record for the job; the result is `Record.said`. None: they cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
 class Revocation(Revoked):
-    """Whoever reads waits for `done`: all work of these partitions is committed or dropped then."""
+    """The reader waits for `done`: by then all work of these partitions is committed or dropped."""
 
     done: threading.Event = field(default_factory=threading.Event)
     offsets: list[TopicPartition] = field(default_factory=list)
-    """What is to be committed before the partitions go."""
+    """Offsets to commit before the partitions are given up."""
 
     def let_go(self, offsets: Iterable[TopicPartition]) -> None:
-        """They may go, once these are committed."""
+        """Lets the partitions go, once these offsets are committed."""
         self.offsets.extend(offsets)
         self.done.set()
 
 
 class _Begin(NamedTuple):
-    """What is to be read from now on, and what is said before."""
+    """Places to start reading, and the event to hand on first."""
 
     places: Sequence[TopicPartition]
     said: Event
 
 
 class Events(Protocol):
-    """Where events are handed on: a lane, or a queue of its own."""
+    """Receives events: a lane, or a separate queue."""
 
     def put(self, event: Event, /, *, timeout: float) -> None:
-        """Raises queue.Full if there is no room within so many seconds."""
+        """Raises queue.Full if it stays full for so many seconds."""
 
 
 def hand_on(events: Events, event: Event, stopped: Callable[[], bool]) -> bool:
-    """Hand an event on, waiting for room; False if it was stopped meanwhile."""
+    """Hands an event on, waiting for room. Returns false if it was stopped meanwhile."""
     while not stopped():
         try:
             events.put(event, timeout=POLL_S)
@@ -113,7 +113,7 @@ def hand_on(events: Events, event: Event, stopped: Callable[[], bool]) -> bool:
 
 
 class Reader(threading.Thread):
-    """Polls one consumer and hands on what comes, until stopped."""
+    """Polls one consumer and hands on its records, until stopped."""
 
     def __init__(
         self,
@@ -132,22 +132,22 @@ class Reader(threading.Thread):
         self._stopping = threading.Event()
         self._to_do: queue.SimpleQueue[_Begin | Callable[[Consumer], object]] = queue.SimpleQueue()
         self.final_offsets: list[TopicPartition] = []
-        """To be committed when the thread ends; set it before stop()."""
+        """Offsets to commit when the thread ends; set before stop()."""
 
     def stop(self) -> None:
-        """Ask the thread to end: it commits `final_offsets` and closes the consumer."""
+        """Asks the thread to end: it commits `final_offsets` and closes the consumer."""
         self._stopping.set()
 
     def stopped(self) -> bool:
-        """Whether it was asked to end."""
+        """True if it was asked to end."""
         return self._stopping.is_set()
 
     def do(self, action: Callable[[Consumer], object]) -> None:
-        """Have the thread do something to the consumer, soon. What it raises ends the run."""
+        """Has the thread call this soon, with the consumer. An exception ends the run."""
         self._to_do.put(action)
 
     def begin(self, places: Sequence[TopicPartition], said: Event) -> None:
-        """Have these be read, too, soon; `said` is handed on before what is read of them."""
+        """Also reads these places, soon; hands on `said` before their first records."""
         self._to_do.put(_Begin(places, said))
 
     def run(self) -> None:
@@ -189,7 +189,7 @@ class Reader(threading.Thread):
         self._assign(begun)
 
     def _assign(self, begun: Sequence[_Begin]) -> None:
-        """All at once: a fetch that has begun with the first of them is waited for by the others."""
+        """Assigns them all at once: otherwise the later ones would wait for a fetch that began with the first."""
         if not begun:
             return
         self.consumer.incremental_assign([place for one in begun for place in one.places])
@@ -206,12 +206,12 @@ class Reader(threading.Thread):
             log.warning("not committed", error=error.args[0].str())
 
     def put(self, event: Event) -> bool:
-        """Hand an event on, waiting for room; False if the thread was stopped meanwhile."""
+        """Hands an event on, waiting for room. Returns false if the thread was stopped meanwhile."""
         return hand_on(self._events, event, self._stopping.is_set)
 
 
 def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
-    """What a job needs of it. Raises KafkaException where the consumer says by the message that it cannot go on."""
+    """Converts a message for a job. Raises KafkaException if the message reports that the consumer cannot continue."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     error = message.error()
     if error is not None:
@@ -239,26 +239,28 @@ def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
 
 
 def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int], said: Event) -> None:
-    """Have topics of a partition read, by topic from these offsets on; `said` is said before."""
+    """Reads topics of a partition from these offsets (by topic); hands on `said` first."""
     reader.begin([TopicPartition(topic, number, offset) for topic, offset in offsets.items()], said)
 
 
 def stop_reading(reader: Reader, number: int, topics: Iterable[str]) -> None:
-    """Have these topics of a partition, all of which are read, read no more."""
+    """Stops reading these topics of a partition, all of which are being read."""
     places = [TopicPartition(topic, number) for topic in topics]
     if places:
         reader.do(lambda consumer: consumer.incremental_unassign(places))
 
 
 def hold_back(reader: Reader, number: int, topics: Iterable[str], *, on: bool) -> None:
-    """Have these topics of a partition, all of which are read, left in Kafka for now, or read `on`."""
+    """Leaves these topics of a partition, all of which are being read, in Kafka for now; with `on`, resumes them."""
     places = [TopicPartition(topic, number) for topic in topics]
     if places:
         reader.do(lambda consumer: consumer.resume(places) if on else consumer.pause(places))
 
 
 class RequestsReader(Reader):
-    """The member of the consumer group. A partition that comes is paused until the worker has loaded its state."""
+    """Reads requests as a member of the consumer group. A new partition is paused until the worker has loaded its
+    state.
+    """
 
     def __init__(
         self,
@@ -268,15 +270,16 @@ class RequestsReader(Reader):
         topics: Topics,
         check_topics: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check_topics` raises Failure if the topics are not those that this run began with."""
+        """`check_topics` raises Failure if a topic was recreated or resized since this run began."""
         super().__init__("requests-reader", {**config, "on_commit": self._on_commit}, events)
         self.topics = topics
         self._admin = admin
         self._check_topics = check_topics
         self.assigned: set[int] | None = None
-        """The partitions that the group has given this matcher; None: it has not said yet."""
+        """The partitions that the group assigns to this member; None: not known yet."""
         self.marks: Mapping[str, str] = {}
-        """By topic, what its offsets are committed with (`Job.marks`). One with another mark is of no use."""
+        """The mark that each topic's offsets are committed with (`Job.marks`). Offsets with another mark are ignored.
+        """
 
     def run(self) -> None:
         """The thread."""
@@ -284,7 +287,7 @@ class RequestsReader(Reader):
         super().run()
 
     def join_again(self) -> None:
-        """Give up all partitions and join the group as a new member would: it shares out all of them anew."""
+        """Gives up all partitions and joins the group as a new member would, so that all of them are assigned again."""
 
         def join(consumer: Consumer) -> None:
             consumer.unsubscribe()
@@ -298,7 +301,7 @@ class RequestsReader(Reader):
         )
 
     def serve(self, partition: int, *, from_beginning: bool) -> None:
-        """Hand on the requests of an assigned partition from now on: its state is loaded."""
+        """Hands on the requests of an assigned partition from now on: its state is loaded."""
 
         def resume(consumer: Consumer) -> None:
             if partition not in (self.assigned or ()):
@@ -310,7 +313,7 @@ class RequestsReader(Reader):
         self.do(resume)
 
     def hold_back(self, partition: int) -> None:
-        """Leave the further requests of a partition in Kafka until it is served again."""
+        """Leaves further requests of a partition in Kafka until it is served again."""
 
         def pause(consumer: Consumer) -> None:
             if partition in (self.assigned or ()):
@@ -319,7 +322,7 @@ class RequestsReader(Reader):
         self.do(pause)
 
     def rewind(self, partition: int, offset: int) -> None:
-        """Leave the requests of a partition in Kafka until it is served again, and then begin at this offset."""
+        """Leaves the requests of a partition in Kafka until it is served again, and then begins at this offset."""
 
         def rewind(consumer: Consumer) -> None:
             if partition in (self.assigned or ()):
@@ -330,7 +333,7 @@ class RequestsReader(Reader):
         self.do(rewind)
 
     def commit_soon(self, offsets: list[TopicPartition]) -> None:
-        """Commit, of the partitions that are still this matcher's by then. What becomes of it, on_commit says."""
+        """Commits the partitions that this member still owns by then. `on_commit` receives the result."""
 
         def commit(consumer: Consumer) -> None:
             ours = [tp for tp in offsets if tp.partition in (self.assigned or ())]
@@ -364,7 +367,7 @@ class RequestsReader(Reader):
             self.put(event)
 
     def _positions(self, consumer: Consumer, partitions: list[int]) -> list[Assigned]:
-        """From where on each partition's inputs are to be handled."""
+        """Returns the offsets from which each partition's inputs are handled."""
         requests_topic, table_topic, logs = self.topics.requests, self.topics.table, self.topics.logs
         both = [(topic, partition) for partition in partitions for topic in (requests_topic, table_topic)]
         inputs = [TopicPartition(topic, partition) for partition in partitions for topic in self.topics.inputs]

@@ -1,7 +1,7 @@
-"""The reader of a warm standby: the compacted topics of partitions that others own, in a thread and a queue of its own.
+"""Reads the compacted topics of partitions that others own, in its own thread and with its own queue.
 
-The worker takes a small batch from it only when all that it owns is served: what is followed holds up nothing that is
-owned.
+The worker takes a small batch from it only when it has nothing left to do for its own partitions: following never
+delays them.
 """
 
 import queue
@@ -15,14 +15,14 @@ from coldnotify_streams.core.job import Topics
 from coldnotify_streams.readers import Reader, ReadHeaders, begin_reading, stop_reading
 
 BATCH_RECORDS_MAX = 200
-"""Taken in between two steps: some 5 ms, which is what an owned partition's record may wait for it."""
+"""The most records taken between two steps: some 5 ms, which a record of an owned partition may have to wait."""
 QUEUE_BATCHES_MAX = 16
 FETCHED_KIB_MAX = 4096
-"""Of fetched records that wait in the consumer."""
+"""Limit on fetched records that wait in the consumer."""
 
 
 class Standby:
-    """Reads what `Follow` and `Unfollow` say. A reader that failed is replaced by the next that is to be followed."""
+    """Follows the partitions passed to `follow`. A failed reader is replaced when the next partition is followed."""
 
     def __init__(self, settings: ServiceSettings, group: str, topics: Topics, read_headers: ReadHeaders | None) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class Standby:
 
     @property
     def waiting(self) -> bool:
-        """Whether something has been read that `take` would hand on."""
+        """Returns true if `take` would return something."""
         return not self._events.empty()
 
     def begin(self, number: int) -> None:
@@ -51,7 +51,7 @@ class Standby:
             stop_reading(self._reader, number, self.topics.compacted)
 
     def take(self) -> Event | None:
-        """One small batch, if there is one. After Failed the reader is gone, and reads nothing any more."""
+        """Returns one small batch, or None. After Failed the reader is gone, and reads nothing more."""
         try:
             event = self._events.get_nowait()
         except queue.Empty:

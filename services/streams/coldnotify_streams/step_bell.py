@@ -1,17 +1,17 @@
-"""Rings whenever the worker has taken in what its readers had: for an event loop in which somebody waits for that."""
+"""Signals an event loop that the worker has taken in everything its readers had."""
 
 import asyncio
 from contextlib import suppress
 
 
 class StepBell:
-    """One thread rings, one event loop waits; no lock is needed, and ringing where nobody waits costs nothing."""
+    """One thread rings and one event loop waits. It needs no lock, and ringing without a waiter costs nothing."""
 
     def __init__(self) -> None:
         self._next: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def next_ring(self) -> asyncio.Event:
-        """Is set with the next ring. Called in the loop; whoever looks after this call misses no ring."""
+        """Returns an event that the next ring sets. Call it in the loop; a look after this call misses no ring."""
         waiting = self._next
         if waiting is None:
             waiting = self._next = (asyncio.get_running_loop(), asyncio.Event())

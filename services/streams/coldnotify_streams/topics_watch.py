@@ -1,4 +1,4 @@
-"""What a run looks at in Kafka now and then, in a thread of its own: the topics, how far they go, who serves them."""
+"""Checks Kafka at intervals, in its own thread: the topics, their ends, and who serves them."""
 
 import threading
 import time
@@ -20,17 +20,17 @@ log = structlog.get_logger()
 
 EVERY_S = 5.0
 LOG_STARTS_EVERY_S = 60.0
-"""Retention removes whole segments, the shortest of which are of ten minutes."""
+"""Retention removes whole segments, and the shortest ones cover ten minutes."""
 KAFKA_TIMEOUT_S = 5.0
-"""For questions about topics."""
+"""Timeout of questions about topics."""
 
 Followed = Callable[[], Mapping[int, JobPartition]]
 
 
 class TopicsWatch(threading.Thread):
-    """Looks until the run stops or its reader ends.
+    """Checks until the run stops or its reader ends.
 
-    A topic that was recreated or resized makes all that was read from it worthless: then the run is to fail.
+    If a topic was recreated or resized, everything read from it is worthless, and the run must fail.
     """
 
     def __init__(
@@ -47,10 +47,11 @@ class TopicsWatch(threading.Thread):
         member: tuple[str, Callable[[], None], int],
         logs: Collection[str] = (),
     ) -> None:
-        """`reads`: whether the run's reader still does. `hand_on` tells the run that `check_topics` has raised Failure.
+        """`reads`: returns true while the run's reader reads. `hand_on` passes the run the Failure that `check_topics`
+        raised.
 
-        `owned`, `followed`: its partitions, which change meanwhile. `member`: the group, how to join it again, and how
-        many partitions it shares out. `logs`: topics whose beginnings the run is told now and then.
+        `owned`, `followed`: its partitions, which change meanwhile. `member`: the group, a function that joins it
+        again, and the group's number of partitions. `logs`: topics whose first offsets the run gets at intervals.
         """
         super().__init__(name="topics-watcher", daemon=True)
         self._admin = admin
@@ -65,7 +66,7 @@ class TopicsWatch(threading.Thread):
         self._log_starts_at_s = 0.0
         self._group, self._join_again, self._partitions = member
         self.kafka_away: str | None = None
-        """Why the last look failed; None: it did not."""
+        """The reason why the last check failed; None if it succeeded."""
 
     def run(self) -> None:
         """The thread."""
@@ -83,7 +84,7 @@ class TopicsWatch(threading.Thread):
                 return
             except Exception as error:
                 self.kafka_away = str(error)
-                log.warning("topics cannot be looked at", error=str(error))
+                log.warning("cannot check the topics", error=str(error))
                 continue
             self.kafka_away = None
             self._show_lag()
@@ -96,19 +97,19 @@ class TopicsWatch(threading.Thread):
         try:
             ends = log_ends(self._admin, self._lag.topics_of(owned, followed), uncommitted=True)
         except ServiceError as error:
-            log.warning("how far the topics go is not known", error=str(error))
+            log.warning("cannot read the ends of the topics", error=str(error))
             return
         self._lag.show(owned, followed, ends)
 
     def _tell_log_starts(self) -> None:
-        """Where the logs of the partitions that it owns begin."""
+        """Hands on the first offsets of the logs of owned partitions."""
         places = [(topic, number) for number in list(self._owned) for topic in self._logs]
         if not places or time.monotonic() - self._log_starts_at_s < LOG_STARTS_EVERY_S:
             return
         try:
             starts = log_starts(self._admin, places)
         except ServiceError as error:
-            log.warning("where logs begin is not known", error=str(error))
+            log.warning("cannot read the first offsets of the logs", error=str(error))
             return
         self._log_starts_at_s = time.monotonic()
         self._hand_on(LogStarts(starts))

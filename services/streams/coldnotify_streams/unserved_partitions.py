@@ -1,9 +1,9 @@
-"""Partitions that the consumer group has given to nobody: a matcher that has just begun looks, and joins again.
+"""Finds partitions that the consumer group has assigned to nobody: then a new member joins the group again.
 
 A cooperative rebalance moves partitions in two rounds: the first takes them from one member, which then joins again, so
-that the second gives them to another. A static member that is started anew in between gets back what the first round
-left it with, and there is no second one: to Kafka nothing has changed, and nobody would ever serve them. (Seen with
-Kafka 4 and librdkafka 2.16; a test does it.) A member that leaves off and joins again begins a rebalance.
+that the second gives them to another. A static member that is restarted in between gets back what the first round left
+it with, and the second never comes: to Kafka nothing has changed, and nobody would ever serve the missing partitions.
+(Seen with Kafka 4 and librdkafka 2.16; a test reproduces it.) A member that leaves and joins again starts a rebalance.
 """
 
 import struct
@@ -20,19 +20,19 @@ _STABLE = "Stable"
 
 
 class Members(NamedTuple):
-    """What a consumer group says of itself."""
+    """The members of a consumer group, as Kafka reports them."""
 
     stable: bool
-    """No rebalance is under way."""
+    """True if no rebalance is under way."""
     assigned: dict[str, frozenset[int]]
-    """By the member's id, its partitions of all topics."""
+    """Each member's partitions of all topics, by the member's id."""
 
 
 def members_of(admin: AdminClient, group: str, timeout_s: float) -> Members:
-    """Ask all brokers. Raises KafkaException, also where one of them does not answer.
+    """Asks all brokers for the group. Raises KafkaException, also if one of them does not answer.
 
-    By the call that is deprecated: describe_consumer_groups() aborts the process (an assertion of librdkafka 2.16) when
-    the node that it asks dies meanwhile.
+    It uses the deprecated call: describe_consumer_groups() aborts the process (an assertion of librdkafka 2.16) if the
+    node that it asks dies meanwhile.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -43,7 +43,9 @@ def members_of(admin: AdminClient, group: str, timeout_s: float) -> Members:
 
 
 def partitions_of(assignment: bytes | None) -> frozenset[int]:
-    """The partitions in a member's assignment, as Kafka's ConsumerProtocolAssignment has it, of all topics."""
+    """Returns the partitions of all topics in a member's assignment, which has Kafka's ConsumerProtocolAssignment
+    format.
+    """
     if not assignment:
         return frozenset()
     partitions: set[int] = set()
@@ -59,19 +61,19 @@ def partitions_of(assignment: bytes | None) -> frozenset[int]:
 
 
 class Unserved:
-    """Looks until the group has settled and lacks nothing. Used by one thread.
+    """Checks the group until it is stable and lacks nothing. One thread uses it.
 
-    It needs all brokers: while one is down, it is not known who serves what, and it looks on.
+    It needs all brokers: while one is down, it is not known who serves what, and it continues to check.
     """
 
     def __init__(self, partitions: int) -> None:
         self._all = frozenset(range(partitions))
         self._before: Members | None = None
         self.settled = False
-        """Nothing is left to be looked for: it takes another start to upset the group."""
+        """True once nothing is left to check: only another start upsets the group."""
 
     def must_join_again(self, members: Members) -> bool:
-        """Whether to: partitions are missing, although the group has settled and was the same at the look before."""
+        """Returns true if partitions are missing although the group is stable and unchanged since the last look."""
         before, self._before = self._before, members
         if not members.stable or members != before:
             return False
@@ -79,15 +81,15 @@ class Unserved:
         self.settled = not missing
         if missing:
             self._before = None
-            log.warning("partitions that the group has given to nobody: joining again", partitions=sorted(missing))
+            log.warning("partitions assigned to no member: joining the group again", partitions=sorted(missing))
         return bool(missing)
 
     def look(self, admin: AdminClient, group: str, timeout_s: float) -> bool:
-        """`must_join_again` by what the group says now; False where it says nothing."""
+        """Asks Kafka for the group and returns `must_join_again` of it; false if Kafka does not answer."""
         try:
             members = members_of(admin, group, timeout_s)
         except (KafkaException, struct.error) as error:
-            log.warning("who serves which partitions is not known", error=str(error))
+            log.warning("cannot read the members of the consumer group", error=str(error))
             self._before = None
             return False
         return self.must_join_again(members)

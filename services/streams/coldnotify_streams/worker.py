@@ -1,4 +1,4 @@
-"""The shell of a run over Kafka: threads that read, a producer, and the thread that does what the run wants done."""
+"""Runs a `Run` over Kafka: its threads read, its producer writes, and its own thread executes the run's actions."""
 
 import threading
 import time
@@ -49,27 +49,31 @@ from coldnotify_streams.writer import Writer
 log = structlog.get_logger()
 
 HUNG_AFTER_S = 120.0
-"""A step that takes so long waits for something that does not come: even its three flushes give up before."""
+"""A step that takes so long waits in vain: even its three flushes give up before."""
 EVENTS_A_STEP_MAX = 64
 LOG_EVENTS_A_STEP_MAX = 4
 LOG_BATCH_RECORDS_MAX = 500
-"""A step takes in at most 2,000 records of logs, some 30 ms: so long a publish waits behind a log that grows fast."""
+"""A step takes in at most 2,000 records of logs, some 30 ms: a publish waits so long for a log that grows fast."""
 LOG_BATCHES_MAX = 2 * LOG_EVENTS_A_STEP_MAX
 LANE_BYTES_MAX = 32 * 2**20
-"""Of records that wait between the readers and this thread, by lane: they are in batches, which may have 64 MiB."""
+"""Limit for each lane on records that wait between the readers and this thread: a batch may have 64 MiB."""
 LOGS_FETCHED_KIB_MAX = 8 * 1024
-"""Of fetched records of logs that wait in their consumer."""
+"""Limit on fetched records of logs that wait in their consumer."""
 FETCH_WAIT_MS_MAX = 150
-"""How long Kafka may wait for records before it answers a reader that there are none. What comes is answered at once.
-Partitions that are to be read, too, wait for that answer: a takeover by one who serves others waits for two of them.
-Such an answer costs Kafka 0.6 ms of CPU, so two readers take 0.8 % of a core for nothing."""
+"""How long Kafka may wait for records before it answers a fetch with none. New records are answered at once. Partitions
+that are added to a reader wait for that answer: a takeover by a member that serves others waits for two of them. An
+empty answer costs Kafka 0.6 ms of CPU, so two idle readers take 0.8 % of a core.
+"""
 LOGS_FETCH_WAIT_MS_MAX = 500
-"""The same for the reader of logs, for which no takeover waits. What asks for a log of a partition just taken over
-waits for one such answer, if this member serves others and all of their logs are quiet."""
+"""The same for the reader of logs, for which no takeover waits. A request for a log of a partition just taken over
+waits for one such answer, if this member serves others and all of their logs are quiet.
+"""
 BREATH_S = 0.0002
-"""Between two steps of work that waits for nothing: for the readers, which otherwise get the interpreter every 5 ms."""
+"""Pause between two steps while there is more to do: for the readers, which otherwise get the
+interpreter every 5 ms.
+"""
 CLOSE_TIMEOUT_S = 5.0
-"""For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
+"""Time for the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +85,13 @@ class Member:
     id: str
     session_timeout_ms: int
     standby: bool
-    """It also follows the partitions of other members."""
+    """True if it also follows the partitions of other members."""
 
 
 class Worker(ABC):
-    """Serves the partitions that the group assigns to this member. A job's worker says what it cannot know."""
+    """Serves the partitions that the group assigns to this member. A job's subclass supplies what the worker cannot
+    know.
+    """
 
     limits = Limits()
 
@@ -99,13 +105,13 @@ class Worker(ABC):
         read_headers: ReadHeaders | None,
         clock: JobClock | None = None,
     ) -> None:
-        """`clock`: that of the process, which outlasts its workers; None: a new one."""
+        """`clock`: the process's clock, which outlasts its workers; None: a new one."""
         self.lock = threading.RLock()
-        """Held while partitions change: looking in from another thread takes it."""
+        """Held while partitions change: other threads take it to read them."""
         self.bell = StepBell()
         """Rings in each step once its records are taken in."""
         self.was_ready = False
-        """Whether this run ever served all it had."""
+        """True once this run has served all its partitions."""
         self.admin = AdminClient(admin_config(member.settings))
         self._member = member
         self._topics = topics
@@ -115,9 +121,9 @@ class Worker(ABC):
         self.clock = JobClock() if clock is None else clock
         self._adopted = self.clock.trust.adopted
         self._read: dict[int, list[str]] = {}
-        """By partition, what the reader of compacted topics reads."""
+        """The compacted topics that are being read, by partition."""
         self._logs_read: dict[int, list[str]] = {}
-        """By partition, what the logs' reader reads."""
+        """The logs that are being read, by partition."""
         self._writer = Writer(member.settings, stop, self.clock)
         self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
         self._events = Lanes(QUEUE_BATCHES_MAX, LOG_BATCHES_MAX, LANE_BYTES_MAX)
@@ -140,7 +146,7 @@ class Worker(ABC):
         )
         self._compacted = self._new_reader("compacted-reader", "state", self._events.main)
         self._logs: Reader | None = None
-        """There is none where there are no logs."""
+        """None if the job has no logs."""
         self._blocks = BlockReader(
             consumer_config(
                 member.settings,
@@ -192,7 +198,7 @@ class Worker(ABC):
 
     @abstractmethod
     def begin(self) -> Job:
-        """Look at the topics, and make the run's job. Raises Failure, ServiceError."""
+        """Checks the topics, and creates the run's job. Raises Failure, ServiceError."""
 
     @abstractmethod
     def check_topics(self) -> None:
@@ -200,26 +206,28 @@ class Worker(ABC):
 
     @abstractmethod
     def on_durable(self, partitions: Sequence[JobPartition]) -> None:
-        """What these have handled is durable."""
+        """Called when everything that these partitions have handled is durable."""
 
     @abstractmethod
     def on_took_over(self, partition: JobPartition, seconds: float) -> None:
-        """A partition is served, so long after it was assigned."""
+        """Called when a partition is served, so many seconds after it was assigned."""
 
     @abstractmethod
     def on_loads_anew(self) -> None:
-        """A partition that had failed is loaded once more."""
+        """Called when a partition that had failed is reloaded."""
 
     @abstractmethod
     def on_looked(self, looked: actions.Looked) -> None:
-        """What is served and what waits; now and then."""
+        """Called at intervals with what is served and what waits."""
 
     @abstractmethod
     def on_stepped(self, seconds: float) -> None:
-        """A step that had something to do took so long."""
+        """Called after a step that had something to do, with its duration."""
 
     def clock_probe(self) -> Produced | None:
-        """A record that nobody needs, in a topic that Kafka stamps with its own time; None: there is no such topic."""
+        """Returns a record without a meaning, for a topic that Kafka stamps with its own time; None if there is no such
+        topic.
+        """
         return None
 
     # ---- for others ----------------------------------------------------------------------------------------------
@@ -235,7 +243,7 @@ class Worker(ABC):
         return {} if self._run is None else self._run.followed
 
     def readiness(self) -> str | None:
-        """None when all assigned partitions are served, else what is missing."""
+        """Returns None if all assigned partitions are served, else what is missing."""
         if self._closing:
             return "stopping, or about to load anew"
         if self._watch is None or self._run is None:
@@ -259,9 +267,9 @@ class Worker(ABC):
         return None
 
     def run(self) -> None:
-        """Serve until `stop` is set. Raises Failure, KafkaException, ServiceError.
+        """Serves until `stop` is set. Raises Failure, KafkaException, ServiceError.
 
-        Then all state is to be dropped.
+        After it has raised, all state must be dropped.
         """
         self._garbage.begin()
         self._writer.connect_soon()
@@ -316,7 +324,7 @@ class Worker(ABC):
         try:
             self.check_topics()
         except ServiceError as error:
-            log.warning("topics cannot be looked at", error=str(error))  # the watch tries again
+            log.warning("cannot check the topics", error=str(error))  # the watch tries again
 
     def _turn(self, run: Run) -> None:
         events = self._take_events(run)
@@ -348,7 +356,7 @@ class Worker(ABC):
             self._writer.write([probe])
 
     def _drive(self, step: Doing[None]) -> None:
-        """Do what the step wants, to its end. What goes wrong is thrown into it where it had asked."""
+        """Executes a step's actions, to its end. An error is thrown into the step where it had asked."""
         try:
             action = next(step)
             while True:
@@ -391,7 +399,7 @@ class Worker(ABC):
         batch_records_max: int = BATCH_RECORDS_MAX,
         **extra: object,
     ) -> Reader:
-        """`extra`: further options of its consumer, whose group ends so."""
+        """`extra`: further options of its consumer, whose group has this suffix."""
         member = self._member
         config = consumer_config(
             member.settings,
@@ -410,7 +418,7 @@ class Worker(ABC):
         begin_reading(self._logs, action.partition, action.offsets, said)
 
     def _hold_back(self, number: int, *, on: bool) -> None:
-        """Have what is further of a partition left in Kafka, or read `on`."""
+        """Leaves further records of a partition in Kafka; with `on`, reads them again."""
         hold_back(self._compacted, number, self._read.get(number, ()), on=on)
         if self._logs is not None:
             hold_back(self._logs, number, self._logs_read.get(number, ()), on=on)
@@ -470,12 +478,12 @@ class Worker(ABC):
 
 
 def committable(offsets: Iterable[Offset]) -> list[TopicPartition]:
-    """Offsets as the consumer commits them."""
+    """Returns offsets in the form in which the consumer commits them."""
     return [TopicPartition(one.topic, one.partition, one.offset, metadata=one.mark) for one in offsets]
 
 
 def _wait_s(run: Run, now_ms: int) -> float:
-    """Until a tick may be due, or something that was put off, or the next block of a log."""
+    """Returns the seconds until a tick, postponed work, or the next block of a log may be due."""
     if run.careful:
         return 0.001
     due_ms = run.next_due_ms()

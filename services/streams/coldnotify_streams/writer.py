@@ -1,6 +1,6 @@
-"""What a run writes to Kafka: records handed to the producer, and waiting until all of them are durable.
+"""Writes a run's records to Kafka: hands them to the producer, and waits until all are durable.
 
-Kafka stamps those of some topics with its own clock, and so tells what time it is there.
+Kafka stamps the records of some topics with its own clock, which tells the process Kafka's time.
 """
 
 import threading
@@ -18,11 +18,11 @@ from coldnotify_streams.errors import Failure
 from coldnotify_streams.job_clock import JobClock
 
 FLUSH_TIMEOUT_S = 35.0
-"""Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
+"""Longer than the producer's message.timeout.ms: a record without an answer by then never gets one."""
 FLUSH_SLICE_S = 0.5
-"""How often a flush looks whether it is to stop."""
+"""How often a flush checks whether to stop."""
 STOP_FLUSH_TIMEOUT_S = 3.0
-"""Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
+"""Once it must stop, a step that Kafka does not accept is not worth waiting for: the next run repeats it."""
 
 _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
@@ -39,14 +39,14 @@ _OF_THE_RECORD = frozenset(
         KafkaError._INVALID_ARG,
     )
 )
-"""What is wrong is the record itself: the next run would write the same again, and fail again."""
+"""Errors that are the record's own fault: the next run would write the same record again, and fail again."""
 
 
 class Writer:
-    """The producer of one run. Used by one thread. A delivery that fails ends the run, by the next call."""
+    """The producer of one run. One thread uses it. A failed delivery ends the run, at the next call."""
 
     def __init__(self, settings: ServiceSettings, stop: StopFlag, clock: JobClock) -> None:
-        """`clock`: the time of records, and is told what Kafka says."""
+        """`clock` stamps the records, and learns Kafka's time."""
         self._stop = stop
         self._clock = clock
         self._producer = Producer(
@@ -58,13 +58,13 @@ class Writer:
         self._refused: list[Refused] = []
 
     def connect_soon(self) -> None:
-        """Connects meanwhile: a claim that finds the producer not connected waits for a second."""
+        """Connects in the background: a claim that finds the producer unconnected waits for a second."""
         threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
 
     def write(self, writes: Iterable[Produced]) -> None:
         """Hands records to the producer, in order; waits while it is full.
 
-        Raises Failure; whatever else it raises (KafkaException, OverflowError ...) is a fault of the record it was at.
+        Raises Failure. Any other error (KafkaException, OverflowError ...) is the fault of the record being written.
         """
         now_ms = self._clock.stamp_ms()
         for write in writes:
@@ -104,24 +104,25 @@ class Writer:
         self._check_delivery()
 
     def take_refused(self) -> list[Refused]:
-        """The records that Kafka did not take, and will not take."""
+        """Returns the records that Kafka refuses for good."""
         refused, self._refused = self._refused, []
         return refused
 
     def poll(self) -> None:
-        """Takes the producer's statistics, of which an idle one would collect more and more."""
+        """Takes the producer's statistics, which would otherwise pile up in an idle one."""
         self._producer.poll(0)
 
     def close(self) -> None:
-        """Drops what is still in the producer: it belongs to a step that is not committed, and is done again."""
+        """Drops the records still in the producer: their step is not committed, and is done again."""
         self._producer.purge()
         with suppress(Failure):
             self._flushed(1)
 
     def _flushed(self, limit_s: float) -> int:
-        """How many records are left. Raises Failure if the client has failed for good.
+        """Returns how many records are left. Raises Failure if the producer has failed for good.
 
-        So it does when somebody writes in its name: the numbers of its records do not follow each other any more.
+        It also fails if another process writes in its name, because the sequence numbers of its records no longer
+        match.
         """
         try:
             left: int = self._producer.flush(limit_s)

@@ -9,7 +9,7 @@ from coldnotify_testkit.tally_bench import bench, kinds, log_bench
 from coldnotify_testkit.tally_job import LOG, REQUESTS, TABLE
 
 
-def test_a_request_that_promises_what_stands_last_waits_until_the_table_is_read_so_far() -> None:
+def test_a_request_with_a_barrier_waits_until_the_table_is_read() -> None:
     one = bench()
     one.table_held.add(0)
     one.append(TABLE, 0, b"x", b"1")
@@ -22,7 +22,7 @@ def test_a_request_that_promises_what_stands_last_waits_until_the_table_is_read_
     assert one.partition().handled == [0]
 
 
-def test_nobody_is_answered_from_a_table_that_was_made_anew() -> None:
+def test_no_request_is_answered_from_a_recreated_table() -> None:
     """Until it is noticed that its id is another one, seconds may pass."""
     one = bench()
     one.append(TABLE, 0, b"x", b"1")
@@ -49,7 +49,7 @@ def test_a_table_that_is_not_read_any_further_ends_the_run_and_an_open_transacti
         one.steps(10)
 
 
-def test_of_requests_that_wait_only_so_many_are_read() -> None:
+def test_the_number_of_waiting_requests_is_limited() -> None:
     one = bench(limits=Limits(pending_requests_max=4))
     one.table_held.add(0)
     one.append(TABLE, 0, b"x", b"1")
@@ -96,7 +96,7 @@ def test_a_request_that_promises_a_log_waits_for_it_and_another_does_not() -> No
     assert one.partition().handled == [0, 1]
 
 
-def test_a_log_that_is_long_is_waited_for_as_long_as_its_reader_gets_on() -> None:
+def test_a_long_log_is_waited_for_while_its_reader_makes_progress() -> None:
     one = log_bench(100, limits=Limits(barrier_timeout_s=5.0))
     one.logs_held = True
     one.assign(0)
@@ -116,7 +116,7 @@ def test_a_log_that_is_not_read_any_further_ends_the_run() -> None:
         one.steps(10)
 
 
-def test_what_was_read_of_a_log_in_an_earlier_assignment_is_not_handled() -> None:
+def test_log_records_of_an_earlier_assignment_are_not_handled() -> None:
     """It is behind another one's offset: what lies between would never be."""
     one = log_bench(3)
     stale = Records([Record(LOG, 0, 7, end=False, key=b"k", value=b"v")])
@@ -131,7 +131,7 @@ def test_what_was_read_of_a_log_in_an_earlier_assignment_is_not_handled() -> Non
     assert one.partition().positions[LOG] == 3
 
 
-def test_nobody_is_answered_from_a_log_that_was_made_anew() -> None:
+def test_no_request_is_answered_from_a_recreated_log() -> None:
     one = log_bench(3)
     one.assign(0)
     one.step()
@@ -142,7 +142,7 @@ def test_nobody_is_answered_from_a_log_that_was_made_anew() -> None:
         one.step()
 
 
-def test_times_are_offsets_before_a_request_is_handled() -> None:
+def test_times_in_a_request_are_resolved_to_offsets_first() -> None:
     one = log_bench(9)
     one.assign(0)
     one.request(0, times=[4000, 7000])

@@ -68,7 +68,7 @@ def whole(read: Read, start: int, end: int) -> list[Block]:
     return blocks
 
 
-def test_blocks_have_all_records_each_once(bootstrap: str, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_return_every_record_exactly_once(bootstrap: str, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK_RECORDS_MAX", 100)
     produce(bootstrap, [b"%d" % n for n in range(450)])
     blocks = whole(read, 20, 450)
@@ -81,7 +81,7 @@ def test_blocks_have_all_records_each_once(bootstrap: str, read: Read, monkeypat
     assert offsets(read(7))[0] == 7, "and back"
 
 
-def test_a_block_has_a_bound_of_bytes(bootstrap: str, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_of_a_block_are_limited(bootstrap: str, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK_BYTES_MAX", 2000)
     produce(bootstrap, [b"x" * 900] * 12)
     blocks = whole(read, 0, 12)
@@ -89,7 +89,7 @@ def test_a_block_has_a_bound_of_bytes(bootstrap: str, read: Read, monkeypatch: p
     assert all(len(block.records) <= 3 for block in blocks)
 
 
-def test_what_retention_has_removed_is_not_waited_for(bootstrap: str, read: Read) -> None:
+def test_a_block_skips_records_that_retention_has_removed(bootstrap: str, read: Read) -> None:
     produce(bootstrap, [b"%d" % n for n in range(30)])
     assert offsets(read(0))[0] == 0
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -116,7 +116,9 @@ def test_a_gap_at_the_end_of_the_log_is_read_past(bootstrap: str, read: Read) ->
     assert [offsets(block) for block in blocks] == [[]] * len(blocks)
 
 
-def test_kafka_that_does_not_answer_is_no_block(bootstrap: str, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_empty_while_kafka_does_not_answer(
+    bootstrap: str, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "GIVE_UP_S", 0.0)
     produce(bootstrap, [b"1"])
     block = read(0)
@@ -124,7 +126,7 @@ def test_kafka_that_does_not_answer_is_no_block(bootstrap: str, read: Read, monk
 
 
 @pytest.mark.parametrize("damaged", [[3], [3, 4], [0], [8, 9]], ids=["one", "two", "the first", "the last"])
-def test_what_is_damaged_on_disk_is_said_and_all_else_is_read(
+def test_damaged_records_are_reported_and_all_others_are_read(
     fresh_kafka: EmbeddedBroker, read: Read, damaged: list[int]
 ) -> None:
     produce(fresh_kafka.bootstrap, [b"a value of number %d, unlike all others" % n for n in range(10)], apart=True)

@@ -9,7 +9,7 @@ from coldnotify_testkit.tally_bench import kinds, log_bench
 from coldnotify_testkit.tally_job import LOG, NEW
 
 
-def test_one_block_after_the_other_is_read_and_partitions_take_turns() -> None:
+def test_blocks_are_read_one_at_a_time_and_partitions_take_turns() -> None:
     one = log_bench(9, limits=Limits(blocks_share=0.5))
     for _ in range(9):
         one.append(LOG, 1, b"x", b"1")
@@ -36,7 +36,7 @@ def test_blocks_take_a_share_of_the_time() -> None:
     assert kinds(one.step(seconds=0.5), ReadBlock) == [ReadBlock]
 
 
-def test_a_record_of_a_block_that_raises_is_left_out_as_what_cannot_be_read() -> None:
+def test_a_record_that_raises_is_left_out_of_its_block_as_unreadable() -> None:
     one = log_bench(2)
     one.append(LOG, 0, b"x", b"raise")
     for _ in range(3, 8):
@@ -53,7 +53,7 @@ def test_a_record_of_a_block_that_raises_is_left_out_as_what_cannot_be_read() ->
     assert one.partition().blocks[1:] == [(2, 3, [], True)]
 
 
-def test_a_block_that_raises_and_nobody_knows_where_is_left_out_whole() -> None:
+def test_a_block_that_raises_at_an_unknown_record_is_left_out_whole() -> None:
     one = log_bench(2)
     one.append(LOG, 0, b"x", b"raise without saying where")
     for _ in range(3, 8):
@@ -66,7 +66,7 @@ def test_a_block_that_raises_and_nobody_knows_where_is_left_out_whole() -> None:
     assert one.partition().blocks == [(1, 4, [], True)]
 
 
-def test_a_block_that_comes_after_its_partition_has_gone_is_nobodys() -> None:
+def test_a_block_for_a_partition_that_is_gone_is_ignored() -> None:
     one = log_bench(9)
     one.assign(0)
     one.partition().wants = [0]

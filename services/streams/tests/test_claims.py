@@ -30,7 +30,7 @@ def test_a_claim_that_kafka_refuses_is_written_again_and_the_partition_served() 
     assert one.partition().handled == [0]
 
 
-def test_it_is_told_which_and_why_and_not_at_every_step() -> None:
+def test_refused_claims_are_logged_with_their_reason_but_not_at_every_step() -> None:
     one = Bench()
     one.refuses = {CLAIM}
     one.assign(0, 1)
@@ -45,7 +45,7 @@ def test_it_is_told_which_and_why_and_not_at_every_step() -> None:
     assert looked[-1].waiting == 2, "it is shown, and alerted"
 
 
-def test_a_partition_that_goes_to_another_member_is_claimed_no_more() -> None:
+def test_a_refused_claim_is_forgotten_when_its_partition_moves() -> None:
     one = Bench()
     one.refuses = {CLAIM}
     one.assign(0, 1)

@@ -29,7 +29,7 @@ def offset_of(offsets: list[Offset], topic: str) -> int | None:
     return next((tp.offset for tp in offsets if tp.topic == topic), None)
 
 
-def test_nothing_is_committed_that_waits_for_the_objects() -> None:
+def test_requests_that_wait_for_objects_are_not_committed() -> None:
     commits, partition = new(), Bench().partition
     partition.requests_position = 9
     partition.pending.append(PendingRequests({TOPICS.objects: 100}, [(6, internal_pb2.Request())]))
@@ -41,7 +41,9 @@ def test_nothing_is_committed_that_waits_for_the_objects() -> None:
     assert offset_of(commits.take_due(1.0), TOPICS.requests) == 9
 
 
-def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_offsets_are_committed_again_only_after_a_failure_or_when_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     commits, partition = new(), Bench().partition
     partition.requests_position = 9
 
@@ -59,7 +61,7 @@ def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(mo
     assert taken() == 9
 
 
-def test_what_was_taken_is_among_the_last_until_it_is_forgotten() -> None:
+def test_taken_offsets_are_among_the_last_until_forgotten() -> None:
     commits, partition = new({TOPICS.requests: "the-id"}), Bench().partition
     partition.requests_position = 9
     commits.note(partition)

@@ -63,7 +63,7 @@ def test_the_record_that_was_being_handled_is_set_aside_at_once() -> None:
     assert (faults.stored, faults.careful) == ({}, False)
 
 
-def test_where_a_step_failed_each_record_is_a_step_of_its_own_until_all_of_it_is_handled() -> None:
+def test_after_a_failed_step_each_of_its_records_is_a_step_of_its_own() -> None:
     faults = Faults()
     assert note(faults, suspect="d/g/c") == 0
     assert (faults.records, faults.stored, faults.careful) == ({}, {}, True)
@@ -78,7 +78,7 @@ def test_where_a_step_failed_each_record_is_a_step_of_its_own_until_all_of_it_is
 
 
 @pytest.mark.parametrize("suspect", ["d/g/c", (OBJECTS, 4)])
-def test_what_was_loaded_is_to_blame_where_a_careful_step_fails_without_a_record(suspect: Place | str) -> None:
+def test_a_careful_step_that_fails_without_a_record_blames_the_loaded_state(suspect: Place | str) -> None:
     faults = Faults()
     for _ in range(2):
         assert note(faults, suspect=suspect) == 0
@@ -86,7 +86,7 @@ def test_what_was_loaded_is_to_blame_where_a_careful_step_fails_without_a_record
     assert [*faults.records, *faults.stored] == [suspect]
 
 
-def test_where_nothing_can_be_blamed_the_partition_waits_longer_each_time() -> None:
+def test_the_wait_grows_while_nothing_can_be_blamed() -> None:
     faults = Faults()
     note(faults)
 

@@ -7,7 +7,7 @@ from coldnotify_testkit.tally_bench import Bench, kinds
 from coldnotify_testkit.tally_job import NEW, REQUESTS, STATE, TABLE
 
 
-def test_what_was_followed_is_not_loaded_again() -> None:
+def test_a_followed_partition_is_not_loaded_again() -> None:
     one = Bench(standby=True)
     one.append(STATE, 0, b"a", b"[5]")
     assert kinds(one.step(), Follow, TakeFollowed) == [Follow, Follow, TakeFollowed]
@@ -48,7 +48,7 @@ def test_a_record_of_a_later_release_that_was_followed_parks_its_partition_alone
     assert one.partition(1).handled == [0]
 
 
-def test_what_cannot_be_followed_harms_nobody() -> None:
+def test_a_partition_that_cannot_be_followed_affects_no_other() -> None:
     one = Bench(standby=True)
     one.assign(1)
     one.followed += [Began(0), Records([Record(TABLE, 0, 0, end=False, key=b"x", value=b"raise")])]
@@ -59,7 +59,7 @@ def test_what_cannot_be_followed_harms_nobody() -> None:
     assert one.partition(1).phase is Phase.OWNED
 
 
-def test_nothing_is_followed_while_what_is_owned_is_loaded() -> None:
+def test_nothing_is_followed_while_owned_partitions_load() -> None:
     one = Bench(standby=True)
     one.assigned.add(1)
     assert TakeFollowed not in kinds(one.step(Assigned(1, NEW)), TakeFollowed)

@@ -25,14 +25,14 @@ class World:
         return self.looks
 
 
-def test_what_was_dropped_goes_with_the_next_turn() -> None:
+def test_dropped_objects_are_collected_at_the_next_turn() -> None:
     world = World(0.01)
     assert world.turn(101) == 0
     world.garbage.on_dropped()
     assert [world.turn(102), world.turn(103)] == [1, 1]
 
 
-def test_a_short_look_comes_now_and_then_and_a_long_one_more_rarely() -> None:
+def test_long_collections_are_rarer_than_short_ones() -> None:
     short, long = World(0.05), World(1.5)
     at_s = 101 + AT_LEAST_EVERY_S
     assert [short.turn(at_s), long.turn(at_s)] == [1, 1]
@@ -40,7 +40,7 @@ def test_a_short_look_comes_now_and_then_and_a_long_one_more_rarely() -> None:
     assert [long.turn(at_s + 1.5 / SHARE - 1), long.turn(at_s + 1.5 / SHARE + 2)] == [1, 2]
 
 
-def test_python_looks_at_the_young_only() -> None:
+def test_python_itself_collects_only_young_objects() -> None:
     before = gc.get_threshold()
     try:
         Garbage(0.0).begin()

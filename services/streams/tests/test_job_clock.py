@@ -49,13 +49,13 @@ def deliver(clock: JobClock, stamp_s: float, kind: int = TIMESTAMP_LOG_APPEND_TI
     clock.on_delivered(Delivered(int(stamp_s * 1000), kind))  # type: ignore[arg-type]
 
 
-def test_it_counts_what_passes_while_the_machine_sleeps_and_never_goes_back() -> None:
+def test_the_steady_clock_counts_suspended_time_and_never_goes_back() -> None:
     before_s = steady_s()
     assert before_s >= time.monotonic() - 1
     assert steady_s() >= before_s
 
 
-def test_a_stamp_of_kafkas_counts_and_one_of_our_own_does_not(faked: Faked) -> None:
+def test_only_timestamps_of_kafka_itself_count(faked: Faked) -> None:
     clock = JobClock()
     clock.now_ms()
     deliver(clock, T0_S - 500, TIMESTAMP_CREATE_TIME)
@@ -66,7 +66,7 @@ def test_a_stamp_of_kafkas_counts_and_one_of_our_own_does_not(faked: Faked) -> N
     assert clock.stamp_ms() == pytest.approx((T0_S - 500) * 1000, abs=100), "what it writes is never ahead of Kafka's"
 
 
-def test_of_many_deliveries_one_a_second_is_looked_at(faked: Faked) -> None:
+def test_one_delivery_a_second_is_checked_for_kafkas_time(faked: Faked) -> None:
     clock = JobClock()
     clock.now_ms()
     deliver(clock, T0_S)
@@ -81,7 +81,7 @@ def test_of_many_deliveries_one_a_second_is_looked_at(faked: Faked) -> None:
     assert set(clock.trust.apart) == {KAFKA}
 
 
-def test_kafka_is_asked_now_and_then_where_nothing_else_is_written(faked: Faked) -> None:
+def test_kafkas_time_is_asked_for_if_nothing_else_is_written(faked: Faked) -> None:
     clock = JobClock()
     clock.now_ms()
     assert clock.take_ask()
@@ -95,7 +95,7 @@ def test_kafka_is_asked_now_and_then_where_nothing_else_is_written(faked: Faked)
     assert clock.take_ask()
 
 
-def test_it_warns_when_clocks_part_and_again_now_and_then(faked: Faked) -> None:
+def test_it_warns_when_clocks_diverge_and_repeats_the_warning(faked: Faked) -> None:
     clock = JobClock()
     clock.now_ms()
     with structlog.testing.capture_logs() as logged:

@@ -23,7 +23,7 @@ def value(name: str, partition: int) -> float | None:
     return REGISTRY.get_sample_value(f"coldnotify_matcher_{name}", {"partition": str(partition)})
 
 
-def test_it_shows_what_is_not_handled_yet() -> None:
+def test_lag_shows_records_that_are_not_handled_yet() -> None:
     bench, lag = Bench(), new()
     bench.version("a", 1)
     bench.settle()
@@ -40,7 +40,7 @@ def test_it_shows_what_is_not_handled_yet() -> None:
     assert value("lag_requests", 3) == 0, "ends are older than what was handled since: never below none"
 
 
-def test_what_is_given_up_is_not_shown_any_more() -> None:
+def test_lag_of_a_partition_that_was_given_up_disappears() -> None:
     bench, lag = Bench(), new()
     lag.show({3: bench.partition}, {}, {(TOPICS.objects, 3): 11, (TOPICS.requests, 3): 6})
     assert value("lag_objects", 3) is not None
@@ -50,7 +50,7 @@ def test_what_is_given_up_is_not_shown_any_more() -> None:
     assert value("lag_requests", 3) is None
 
 
-def test_what_is_followed_counts_as_standing_by_once_it_was_read_to_its_end() -> None:
+def test_a_followed_partition_counts_as_standing_by_once_read_to_its_end() -> None:
     one, lag = Partition(2, CLUSTER, "a", registrations_max=100), new()
     ends = {(topic, 2): 5 for topic in COMPACTED}
     assert lag.topics_of({}, {2: one}) == list(ends)

@@ -32,14 +32,14 @@ def test_logs_are_taken_also_while_the_main_lane_is_never_empty() -> None:
     assert lanes.take(2, 1) == began(0, 1, 11)
 
 
-def test_what_stands_behind_a_revocation_comes_with_the_next_step() -> None:
+def test_events_after_a_revocation_wait_for_the_next_step() -> None:
     gone = Revoked((1,), lost=False)
     lanes = filled([*began(1), gone, *began(2)], [])
     assert lanes.take(64, 2) == [*began(1), gone]
     assert lanes.take(64, 2) == began(2)
 
 
-def test_a_lane_that_is_full_keeps_its_own_readers_waiting_and_no_others() -> None:
+def test_a_full_lane_blocks_only_its_own_readers() -> None:
     lanes = Lanes(1, 1, 1000)
     lanes.logs.put(Began(1), timeout=0)
     with pytest.raises(queue.Full):
@@ -52,7 +52,7 @@ def records(size: int) -> Records:
     return Records([Record("log", 0, 0, end=False, value=b"x" * size), Record("log", 0, 1, end=True)])
 
 
-def test_a_lane_is_full_by_what_its_records_hold() -> None:
+def test_a_lane_is_full_by_the_bytes_of_its_records() -> None:
     lanes = Lanes(100, 100, 1000)
     lanes.main.put(records(900), timeout=0)
     lanes.main.put(records(100), timeout=0)
@@ -71,7 +71,7 @@ def test_one_batch_has_room_however_large_it_is() -> None:
 
 
 @pytest.mark.parametrize("lane", ["main", "logs"])
-def test_whoever_waits_hears_of_either_lane(lane: str) -> None:
+def test_waiting_ends_with_an_event_in_either_lane(lane: str) -> None:
     lanes = Lanes(1, 1, 1000)
     reader = threading.Thread(target=lambda: getattr(lanes, lane).put(Began(1), timeout=60))
     reader.start()

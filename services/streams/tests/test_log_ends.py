@@ -18,7 +18,7 @@ TOPICS = TopicNames()
 
 
 @pytest.mark.kafka
-def test_where_they_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
+def test_log_ends_returns_where_partitions_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
     for _ in range(5):
@@ -33,7 +33,7 @@ def test_where_they_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
 
 
 @pytest.mark.kafka
-def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: EmbeddedBroker) -> None:
+def test_records_of_an_open_transaction_are_not_below_the_end(fresh_kafka: EmbeddedBroker) -> None:
     where = (TOPICS.objects, 3)
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
     plain = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
@@ -59,7 +59,7 @@ def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: Embedd
 
 
 @pytest.mark.kafka
-def test_from_which_offset_on_records_are_of_a_time_or_later(
+def test_at_times_returns_the_first_offset_of_a_time_or_later(
     fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = (TOPICS.objects, 3)
@@ -80,7 +80,7 @@ def test_from_which_offset_on_records_are_of_a_time_or_later(
 
 
 @pytest.mark.kafka
-def test_a_topic_that_is_not_there(fresh_kafka: EmbeddedBroker) -> None:
+def test_a_missing_topic_is_reported(fresh_kafka: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
 
     with pytest.raises(KafkaUnavailable, match="where partitions"):
@@ -93,7 +93,7 @@ def test_a_topic_that_is_not_there(fresh_kafka: EmbeddedBroker) -> None:
         by_consumer.close()
 
 
-def test_without_kafka_it_says_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_ends_fails_in_time_without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT_S", 1.0)
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0})
     started_s = time.monotonic()

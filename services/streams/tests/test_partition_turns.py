@@ -41,7 +41,7 @@ def test_records_of_a_partition_wait_for_its_next_turn_and_those_of_others_do_no
     assert one.committed.get((TABLE, 0), 0) <= 10
 
 
-def test_who_has_much_to_do_takes_turns_with_those_of_whom_something_new_was_read() -> None:
+def test_a_busy_partition_alternates_with_those_that_have_new_records() -> None:
     one = bench()
     one.next_turn = lambda: turn_of(0)
     one.held_back |= {0, 1}  # nothing is read but what the test says
@@ -60,7 +60,7 @@ def _record(number: int, offset: int) -> Record:
     return Record(TABLE, number, offset, end=False, key=b"x", value=b"1")
 
 
-def test_requests_of_a_partition_wait_for_its_next_turn_and_what_they_wait_for_is_not_committed() -> None:
+def test_requests_that_wait_for_the_next_turn_are_not_committed() -> None:
     one = bench()
     for _ in range(7):
         one.request(0)
@@ -77,7 +77,7 @@ def test_requests_of_a_partition_wait_for_its_next_turn_and_what_they_wait_for_i
     assert one.committed[REQUESTS, 0] == 7
 
 
-def test_each_turn_comes_further_however_short_it_is() -> None:
+def test_every_turn_makes_progress_however_short() -> None:
     one = bench()
     one.next_turn = lambda: turn_of(0)
     for _ in range(3):
@@ -88,7 +88,7 @@ def test_each_turn_comes_further_however_short_it_is() -> None:
     assert (one.partition(0).position, one.partition(0).handled) == (3, [0, 1, 2])
 
 
-def test_a_record_that_takes_many_turns_is_handled_once_it_is_prepared_and_what_is_behind_it_waits() -> None:
+def test_later_records_wait_for_one_that_is_prepared_in_many_turns() -> None:
     one = bench()
     one.partition(0).to_prepare[0] = 5
     one.append(TABLE, 0, b"x", b"1")
@@ -123,7 +123,7 @@ def test_the_readers_leave_the_records_of_a_partition_in_kafka_while_many_wait_f
 
 
 @pytest.mark.parametrize("values_bytes", [10, 1000])
-def test_so_it_is_with_large_ones(values_bytes: int) -> None:
+def test_the_readers_count_the_bytes_of_waiting_records(values_bytes: int) -> None:
     one = bench(limits=Limits(unread_bytes_max=1500))
     one.next_turn = lambda: turn_of(0)
     for _ in range(3):
@@ -132,7 +132,7 @@ def test_so_it_is_with_large_ones(values_bytes: int) -> None:
     assert any(isinstance(action, HoldBack) for action in done) is (values_bytes == 1000)
 
 
-def test_what_raises_while_it_is_prepared_or_read_late_is_set_aside_as_any_other(
+def test_a_record_that_raises_while_prepared_or_read_late_is_set_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = bench()
@@ -146,7 +146,7 @@ def test_what_raises_while_it_is_prepared_or_read_late_is_set_aside_as_any_other
     assert one.partition(0).position == 3
 
 
-def test_a_partition_that_is_revoked_with_records_that_wait_hands_over_what_it_has_handled() -> None:
+def test_a_partition_revoked_with_waiting_records_hands_over_the_handled_ones() -> None:
     one = bench()
     one.next_turn = lambda: turn_of(0)
     for _ in range(5):

@@ -149,7 +149,7 @@ def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader]
     assert seen[0] == Record(TOPICS.objects, 0, 0, False, b"key", b"a", 7, Said(moved=True))
 
 
-def test_what_nobody_can_read_is_an_event_in_its_place_and_of_what_is_huge_little_is_kept(
+def test_unreadable_offsets_are_events_in_order_and_huge_values_are_truncated(
     bootstrap: str, start: Callable[[Reader], Reader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
@@ -180,7 +180,7 @@ def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Re
     assert [record.value for record in seen[:-1]] == [b"%d" % i for i in range(5000)]
 
 
-def test_what_of_a_partition_is_left_in_kafka_comes_later_and_others_come_meanwhile(
+def test_records_held_back_of_one_partition_come_later_and_others_meanwhile(
     bootstrap: str, start: Callable[[Reader], Reader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
@@ -217,7 +217,7 @@ def test_what_of_a_partition_is_left_in_kafka_comes_later_and_others_come_meanwh
     sees((0, 0), (0, 1), (0, 2))  # a partition that comes again is not held back
 
 
-def test_what_is_put_after_an_assignment_comes_before_its_records(
+def test_an_event_put_after_an_assignment_precedes_its_records(
     bootstrap: str, start: Callable[[Reader], Reader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
@@ -234,7 +234,7 @@ def test_what_is_put_after_an_assignment_comes_before_its_records(
     assert [record.offset for record in read(events, lambda record: record.end)] == [0, 1, 2]
 
 
-def test_what_it_cannot_do_ends_it_with_the_reason(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_failed_action_ends_the_reader_with_the_reason(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = start(reader(bootstrap, events))
     one.do(lambda consumer: consumer.seek(TopicPartition(TOPICS.objects, 0, 0)))  # it is not assigned
@@ -255,7 +255,7 @@ def test_an_offset_that_does_not_exist_is_an_error_never_a_jump(
     assert isinstance(events.get(timeout=90), Failed)
 
 
-def test_it_stops_although_nobody_takes_what_it_has(bootstrap: str) -> None:
+def test_a_reader_stops_even_if_its_queue_is_full(bootstrap: str) -> None:
     events: queue.Queue[Event] = queue.Queue(1)
     produce(bootstrap, TOPICS.objects, *(b"x" for _ in range(3000)))
     one = reader(bootstrap, events)
@@ -297,7 +297,7 @@ def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: 
     assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
 
 
-def test_what_is_held_back_comes_later_and_nothing_is_lost(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_records_held_back_come_later_and_none_is_lost(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
@@ -358,7 +358,7 @@ def test_it_begins_where_the_group_had_committed(
     assert [record.value for record in read(events, lambda _: True)] == [b"b"]
 
 
-def test_a_commit_beyond_the_topics_end_counts_as_none(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_commit_beyond_the_topics_end_is_ignored(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     first: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, first)
     one.start()
@@ -375,7 +375,7 @@ def test_a_commit_beyond_the_topics_end_counts_as_none(bootstrap: str, start: Ca
     assert (takeover.requests_start, takeover.table_committed) == (0, None)
 
 
-def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_without_a_commit_it_begins_at_the_start(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
@@ -386,7 +386,7 @@ def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -
     assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
 
 
-def test_nothing_is_begun_of_topics_that_are_others(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_recreated_topic_ends_the_reader_before_it_begins(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     produce(bootstrap, TOPICS.requests, b"a")
 
     def others() -> None:
@@ -428,9 +428,7 @@ def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: 
     assert one.is_alive()
 
 
-def test_it_stops_although_nobody_finishes_the_work_of_what_it_gives_up(
-    bootstrap: str, start: Callable[[Reader], Reader]
-) -> None:
+def test_it_stops_even_if_revoked_work_is_never_finished(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, events)
     one.start()
@@ -446,7 +444,7 @@ def test_it_stops_although_nobody_finishes_the_work_of_what_it_gives_up(
     assert time.monotonic() - started_s < REVOKE_TIMEOUT_S / 2
 
 
-def test_who_cannot_say_where_to_begin_says_why(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_reader_without_a_start_offset_reports_why(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, events)
 

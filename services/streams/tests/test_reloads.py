@@ -10,7 +10,7 @@ from coldnotify_testkit.tally_bench import Bench, bench, kinds, log_bench
 from coldnotify_testkit.tally_job import ANSWERS, CLAIM, LOG, REQUESTS, STATE, TABLE, Written
 
 
-def test_another_ones_claim_drops_that_partition_alone_which_is_claimed_again_later() -> None:
+def test_a_foreign_claim_drops_only_that_partition_which_is_claimed_again_later() -> None:
     one = bench()
     one.request(0)
     one.step()
@@ -73,7 +73,7 @@ def test_a_record_of_the_table_that_raises_is_set_aside() -> None:
     assert one.partition(0).handled == [0]
 
 
-def test_what_kafka_refuses_is_a_fault_of_its_partition_or_of_nobody() -> None:
+def test_a_refused_record_is_a_fault_of_its_partition_if_one_owns_it() -> None:
     one = bench()
     one.request(0)
     one.refused = [Refused(ANSWERS, 0, b"", "too large")]
@@ -86,7 +86,7 @@ def test_what_kafka_refuses_is_a_fault_of_its_partition_or_of_nobody() -> None:
     assert one.partition(1) is other
 
 
-def test_what_kafka_refuses_of_a_step_in_another_partition_is_a_fault_of_the_one_that_wrote_it(
+def test_a_record_refused_by_another_partition_is_a_fault_of_its_writer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is moved to another partition, and not taken there, must not be removed from its own."""
@@ -104,7 +104,7 @@ def test_what_kafka_refuses_of_a_step_in_another_partition_is_a_fault_of_the_one
     assert one.partition(1) is other
 
 
-def test_what_is_not_the_shells_to_decide_is_thrown_where_it_was_asked() -> None:
+def test_the_error_of_a_question_is_raised_where_it_was_asked() -> None:
     """A record that the producer does not take is a fault of its partition: no other one notices."""
     one = bench()
     one.request(0)
@@ -141,7 +141,7 @@ def test_a_partition_that_is_loaded_anew_reads_its_log_from_what_was_noted() -> 
     assert one.partition().messages == [6, 7]
 
 
-def test_what_comes_of_a_log_from_before_a_load_counts_for_nothing() -> None:
+def test_records_of_a_log_from_before_a_load_are_ignored() -> None:
     one = log_bench(8)
     one.assign(0)
     one.step()

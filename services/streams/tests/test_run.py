@@ -104,7 +104,7 @@ def test_a_run_that_is_careful_does_not_rest(monkeypatch: pytest.MonkeyPatch) ->
     assert one.run.rest_s(one.now_s + 0.1) == 0
 
 
-def test_what_is_handled_and_not_stored_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handled_but_unstored_requests_are_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     one = bench()
     one.request(0)
     one.request(0)
@@ -120,7 +120,7 @@ def test_what_is_handled_and_not_stored_is_not_committed(monkeypatch: pytest.Mon
 # --- who has a part in a step
 
 
-def test_an_end_that_was_read_to_already_gives_its_partition_no_part_in_the_step() -> None:
+def test_a_known_end_gives_its_partition_no_turn() -> None:
     one = bench()
     one.step()
     one.append(TABLE, 0, b"x", b"1")
@@ -128,7 +128,7 @@ def test_an_end_that_was_read_to_already_gives_its_partition_no_part_in_the_step
     assert [[p.number for p in action.partitions] for action in done if isinstance(action, Durable)] == [[0]]
 
 
-def test_an_end_behind_what_was_read_lets_requests_go_on_that_wait_for_it() -> None:
+def test_a_higher_end_releases_the_requests_that_wait_for_it() -> None:
     one = bench()
     one.append(TABLE, 0, None, None)  # as the marker of a transaction: nobody is handed it
     one.table_held.add(0)
@@ -142,7 +142,7 @@ def test_an_end_behind_what_was_read_lets_requests_go_on_that_wait_for_it() -> N
 # --- what nobody can read
 
 
-def test_requests_wait_for_no_record_that_nobody_can_read_and_commits_go_beyond_it() -> None:
+def test_unreadable_offsets_delay_no_request_and_commits_pass_them() -> None:
     one = bench()
     one.append(TABLE, 0, b"bad", None)
     one.table_held.add(0)
@@ -155,7 +155,7 @@ def test_requests_wait_for_no_record_that_nobody_can_read_and_commits_go_beyond_
     assert one.committed[TABLE, 0] == one.committed[REQUESTS, 0] == 1
 
 
-def test_requests_that_nobody_can_read_are_committed_as_those_that_were_handled() -> None:
+def test_unreadable_requests_are_committed_like_handled_ones() -> None:
     one = bench()
     one.request(0)
     one.step(seconds=0.1)
@@ -166,7 +166,7 @@ def test_requests_that_nobody_can_read_are_committed_as_those_that_were_handled(
 
 
 @pytest.mark.parametrize("topic", [TABLE, STATE])
-def test_a_load_ends_behind_what_nobody_can_read(topic: str) -> None:
+def test_a_load_passes_unreadable_offsets(topic: str) -> None:
     one = Bench()
     one.append(topic, 0, b"bad", None)
     one.assigned.add(0)
@@ -181,7 +181,7 @@ def test_a_load_ends_behind_what_nobody_can_read(topic: str) -> None:
     assert one.partition().phase is Phase.OWNED
 
 
-def test_what_nobody_can_read_counts_for_nothing_where_it_is_of_an_earlier_load() -> None:
+def test_unreadable_offsets_of_an_earlier_load_are_ignored() -> None:
     one = Bench()
     one.assigned.add(0)
     one.step(Assigned(0, NEW), UnreadableOffsets(TABLE, 0, 0, 7, "broken"), UnreadableOffsets(TABLE, 1, 0, 7, "broken"))
@@ -200,7 +200,7 @@ def test_a_takeover_is_one_value_and_is_handed_on_whole() -> None:
     assert one.partition().takeover == takeover
 
 
-def test_what_was_read_for_an_earlier_load_counts_for_nothing() -> None:
+def test_records_of_an_earlier_load_are_ignored() -> None:
     one = Bench()
     one.append(STATE, 0, b"a", b"[5]")
     one.assigned.add(0)
@@ -209,7 +209,7 @@ def test_what_was_read_for_an_earlier_load_counts_for_nothing() -> None:
     assert one.partition().sums == {"a": [5]}
 
 
-def test_what_is_revoked_is_let_go_with_what_is_durable() -> None:
+def test_a_revoked_partition_is_released_with_its_durable_offsets() -> None:
     one = bench()
     one.step(seconds=0.1)
     one.request(0)
@@ -253,7 +253,7 @@ def test_each_partition_ticks_once_a_second() -> None:
     assert 3 <= one.partition().ticks - before <= 4
 
 
-def test_a_look_at_the_ends_is_asked_for_once_for_all_that_is_claimed() -> None:
+def test_the_ends_of_all_claimed_partitions_are_one_question() -> None:
     one = Bench()
     one.assigned |= {0, 1}
     one.step(Assigned(0, NEW), Assigned(1, NEW))
@@ -265,7 +265,7 @@ def test_a_look_at_the_ends_is_asked_for_once_for_all_that_is_claimed() -> None:
 # --- logs
 
 
-def test_a_log_is_read_on_from_where_it_was_committed_behind_some_records_before_that() -> None:
+def test_a_log_resumes_at_its_commit_after_some_earlier_records() -> None:
     one = log_bench(9)
     one.assign(0, takeover=replace(NEW, logs_committed={LOG: 6}))
     assert one.partition().log_bounds == {LOG: LogBounds(6, 0, 9)}
@@ -278,7 +278,7 @@ def test_a_log_is_read_on_from_where_it_was_committed_behind_some_records_before
     [({}, 3, [3, 4, 5]), ({LOG: 1}, 3, [3, 4, 5]), ({LOG: 4}, 4, [3, 4, 5]), ({LOG: 8}, 6, [4, 5])],
     ids=["never committed", "retention has passed it", "so near to the start", "the end was lost"],
 )
-def test_a_log_is_read_from_where_there_is_something(
+def test_a_log_is_read_from_an_offset_that_it_still_has(
     committed: dict[str, int], start: int, messages: list[int]
 ) -> None:
     one = log_bench(6)
@@ -289,7 +289,7 @@ def test_a_log_is_read_from_where_there_is_something(
     assert one.partition().messages == messages
 
 
-def test_a_logs_offset_is_committed_once_what_it_led_to_is_durable() -> None:
+def test_a_logs_offset_is_committed_once_its_results_are_durable() -> None:
     one = log_bench()
     one.assign(0)
     one.append(LOG, 0, b"x", b"1")
@@ -302,7 +302,7 @@ def test_a_logs_offset_is_committed_once_what_it_led_to_is_durable() -> None:
     assert one.committed[LOG, 0] == 2
 
 
-def test_where_a_log_begins_by_now_is_told_to_who_owns_it() -> None:
+def test_the_first_offset_of_a_log_is_passed_to_its_owner() -> None:
     one = log_bench(3)
     one.assign(0)
     one.step(LogStarts({(LOG, 0): 2, (LOG, 1): 1}))

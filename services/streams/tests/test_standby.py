@@ -147,7 +147,7 @@ def test_without_the_setting_nothing_is_followed(bootstrap: str, tmp_path: Path)
         assert "following" not in plain(first.log) + plain(second.log)
 
 
-def test_what_is_followed_knows_what_its_topics_say(bootstrap: str, standby: Standby) -> None:
+def test_a_followed_partition_holds_the_state_of_its_topics(bootstrap: str, standby: Standby) -> None:
     key = f"{DOMAIN}/{GROUP}/camera".encode()
     write(bootstrap, TOPICS.objects, key, b'{"version":4}')
     standby.follow({PARTITION})

@@ -22,7 +22,7 @@ async def test_no_ring_is_missed_between_asking_for_it_and_waiting() -> None:
     await asyncio.wait_for(ring.wait(), 60)
 
 
-def test_ringing_harms_nothing_where_nobody_waits_any_more() -> None:
+def test_ringing_is_harmless_once_nobody_waits() -> None:
     bell = StepBell()
     bell.ring()
 

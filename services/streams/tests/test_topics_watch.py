@@ -21,7 +21,7 @@ def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
         answer.result(60)
 
 
-def test_topics_made_anew_are_read_anew(bootstrap: str, player: Player, tmp_path: Path) -> None:
+def test_recreated_topics_are_read_from_their_beginning(bootstrap: str, player: Player, tmp_path: Path) -> None:
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         for session in range(1, 4):

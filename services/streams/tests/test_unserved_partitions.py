@@ -46,7 +46,7 @@ def test_it_has_seen_enough_when_two_looks_agree_that_all_are_served() -> None:
         assert look.settled is expected
 
 
-def test_who_cannot_be_asked_is_not_taken_for_the_same_again() -> None:
+def test_a_failed_look_at_the_group_does_not_count() -> None:
     look = Unserved(PARTITIONS)
     assert not look.must_join_again(MISSING)
     assert not look.look(AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}), "some-group", 0.1)
@@ -62,7 +62,7 @@ def test_who_cannot_be_asked_is_not_taken_for_the_same_again() -> None:
         (b"\0\1\0\0\0\2\0\1t\0\0\0\2\0\0\0\3\0\0\0\7\0\2uv\0\0\0\1\0\0\1\0\0\0\0\0", {3, 7, 256}),
     ],
 )
-def test_an_assignment_as_kafka_keeps_it(assignment: bytes | None, partitions: set[int]) -> None:
+def test_partitions_are_parsed_from_kafkas_assignment_format(assignment: bytes | None, partitions: set[int]) -> None:
     assert partitions_of(assignment) == partitions
 
 

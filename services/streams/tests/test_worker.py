@@ -18,7 +18,7 @@ def offline() -> Worker:
     return Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
 
 
-def test_what_goes_wrong_is_thrown_where_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_raised_where_the_question_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     worker, caught = offline(), []
 
     def unknown(*_: object, **__: object) -> None:

@@ -49,7 +49,7 @@ def write_on(writer: Writer) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "sequence"), [(0, 1), (32_767, 0)], ids=["its next number", "a later epoch"])
-def test_who_writes_in_its_name_ends_the_run_and_not_the_process(
+def test_another_writer_of_its_name_ends_the_run_but_not_the_process(
     fresh_kafka: EmbeddedBroker, epoch: int, sequence: int
 ) -> None:
     settings, stop = MatcherSettings(kafka=fresh_kafka.bootstrap), StopFlag()

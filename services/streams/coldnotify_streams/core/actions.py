@@ -1,7 +1,7 @@
-"""What a run wants done.
+"""The actions that a run yields.
 
-A `Question` is answered where it is asked: the shell sends the answer into the step, or throws what went wrong. All
-others are done in order, and have no answer.
+The shell answers a `Question` where it is asked: it sends the answer into the step, or throws the error. It executes
+all other actions in order, without an answer.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -13,7 +13,7 @@ from coldnotify_streams.core.job import JobPartition, Produced
 
 
 class Offset(NamedTuple):
-    """What is to be committed of one partition of an input."""
+    """The offset to commit for one partition of an input."""
 
     topic: str
     partition: int
@@ -26,23 +26,25 @@ class Offset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskBounds:
-    """Where these begin, and up to where they can be read. Answer: ({place: offset}, {place: offset})."""
+    """Asks where these partitions begin, and how far they can be read. Answer: ({place: offset}, {place: offset})."""
 
     places: Sequence[Where]
 
 
 @dataclass(frozen=True, slots=True)
 class AskEnds:
-    """Where these end. Answer: {place: offset}."""
+    """Asks where these partitions end. Answer: {place: offset}."""
 
     places: Sequence[Where]
     uncommitted: bool
-    """The offset that the next record will get, also behind a transaction that is still open."""
+    """The offset that the next record will get, which may be above an open transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Hand these to the producer, in order. Answer: None. What is thrown, but for Failure, is the records' fault."""
+    """Hands these records to the producer, in order. Answer: None. Any error thrown, except Failure, is the records'
+    fault.
+    """
 
     records: Sequence[Produced]
 
@@ -54,13 +56,14 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class TakeFollowed:
-    """Take a small batch of what was read for the standby. Answer: an Event; None: there is none."""
+    """Takes a small batch of records that were read for the standby. Answer: an Event, or None if nothing was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskTimes:
-    """From which offset on records are of a time (Unix ms) or later. Answer: as many offsets; of a log's end where
-    nothing is so late."""
+    """Asks for the first offsets whose records have these times (Unix ms) or later ones. Answer: one offset for each
+    time; the log's end if no record is so late.
+    """
 
     times: Sequence[tuple[Where, int]]
 
@@ -72,7 +75,7 @@ Question = AskBounds | AskEnds | Write | Flush | TakeFollowed | AskTimes
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read the compacted topics of a partition, by topic from these offsets; say `Began` before."""
+    """Reads the compacted topics of a partition from these offsets (by topic), after putting `Began`."""
 
     partition: int
     offsets: Mapping[str, int]
@@ -80,10 +83,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadLogs:
-    """Read the logs of a partition, too, by topic from these offsets; say `LogsBegan` before.
+    """Also reads the logs of a partition from these offsets (by topic), after putting `LogsBegan`.
 
-    They are read beside the compacted topics, and fill a queue of their own: a log that grows by a million records
-    does not hold up the table.
+    The logs are read beside the compacted topics and fill a separate queue, so a log that grows by a million records
+    does not delay the table.
     """
 
     partition: int
@@ -92,7 +95,7 @@ class ReadLogs:
 
 @dataclass(frozen=True, slots=True)
 class ReadBlock:
-    """Read a part of a log that lies behind, from this offset on: what can be read at once. Say `Block`."""
+    """Reads what one read returns of an older part of a log, from this offset, and puts it as a `Block`."""
 
     topic: str
     partition: int
@@ -108,7 +111,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class HoldBack:
-    """Leave what is further of the compacted topics and the logs of a partition in Kafka for now."""
+    """Leaves further records of the compacted topics and logs of a partition in Kafka for now."""
 
     partition: int
 
@@ -122,7 +125,7 @@ class ReadOn:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Hand on the requests of a partition from now on."""
+    """Hands on the requests of a partition from now on."""
 
     partition: int
     from_beginning: bool
@@ -130,14 +133,14 @@ class Serve:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Leave the further requests of a partition in Kafka until it is served again."""
+    """Leaves further requests of a partition in Kafka until it is served again."""
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """Pause the requests of a partition, begin at this offset once it is served; say `Rewound` before."""
+    """Pauses the requests of a partition. Once it is served, reads them from this offset, after putting `Rewound`."""
 
     partition: int
     offset: int
@@ -145,14 +148,14 @@ class Rewind:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Commit soon, of the partitions that are still this member's by then; say `NotCommitted` where it is refused."""
+    """Commits soon, for the partitions that this member still owns by then; puts `NotCommitted` if Kafka refuses."""
 
     offsets: Sequence[Offset]
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """All work of partitions that are revoked is done or dropped: commit these, and let them go."""
+    """All work of revoked partitions is done or dropped: commits these offsets, and releases the partitions."""
 
     revoked: Revoked
     offsets: Sequence[Offset]
@@ -160,7 +163,9 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Read the compacted topics of another's partition from their beginning, for the standby; say `Began` before."""
+    """Reads the compacted topics of another member's partition from their beginning, for the standby, after putting
+    `Began`.
+    """
 
     partition: int
 
@@ -187,12 +192,12 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """All that was read has been handled; it is not durable yet."""
+    """Everything read so far has been handled; it is not durable yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """What these partitions have handled is durable."""
+    """Everything that these partitions have handled is durable."""
 
     partitions: Sequence[JobPartition]
 
@@ -203,23 +208,23 @@ class TookOver:
 
     partition: JobPartition
     since_s: float
-    """When it was assigned (monotonic)."""
+    """The time of the assignment (monotonic)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadsAnew:
-    """A partition that had failed is loaded once more."""
+    """A partition that had failed is being reloaded."""
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A look at all partitions: these are served. `tick`: it is a second since the last tick."""
+    """The partitions were checked: these are served. `tick`: a second has passed since the last tick."""
 
     owned: Sequence[JobPartition]
     waiting: int
-    """Partitions that cannot be served, and are tried again after a while."""
+    """Partitions that cannot be served, and are retried after a while."""
     tick: bool
 
 

@@ -1,4 +1,4 @@
-"""What the step that is under way wants done, in order, and what it asks in between. Pure."""
+"""Holds what the current step wants done, in order, and the questions it asks meanwhile. Pure."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ from coldnotify_streams.core.events import Now
 
 
 class Agenda:
-    """Of one run: `Run` and its parts put actions here, and they are done in the order in which they were put."""
+    """The agenda of one run: `Run` and its parts add actions, which are executed in the order of their addition."""
 
     def __init__(self) -> None:
         self.now = Now(0.0, 0)
         """The time of the step."""
         self._actions: list[Action] = []
-        """To be done before the next question."""
+        """Actions to execute before the next question."""
 
     def do(self, *actions: Action) -> None:
-        """Have these done, before whatever is asked next."""
+        """Adds actions, to be executed before the next question."""
         self._actions += actions
 
     def done(self) -> Doing[None]:
-        """All that is wanted so far."""
+        """Yields the actions added so far."""
         actions, self._actions = self._actions, []
         yield from actions
 

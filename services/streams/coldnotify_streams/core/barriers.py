@@ -1,6 +1,6 @@
-"""What requests wait for before they are handled: the table, and logs, read as far as they went when they came. Pure.
+"""Barriers: requests wait until the table and logs are read up to where they ended when the requests arrived. Pure.
 
-How far that is, the shell is asked when they have come. Theory of operation: run.py.
+The run asks the shell for these ends after the requests have arrived. Theory of operation: run.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ from coldnotify_streams.core.job import JobPartition, PendingRequests, Topics
 from coldnotify_streams.errors import Failure
 
 Requests = dict[int, list[tuple[int, Any]]]
-"""By partition, (offset, request)."""
+"""(offset, request) pairs, by partition."""
 
 
 class Barriers:
@@ -28,7 +28,7 @@ class Barriers:
         timeout_s: float,
         pending_max: int,
     ) -> None:
-        """`partitions`: those of the run, as they come and go. `timeout_s`, `pending_max`: run.Limits says what for."""
+        """`partitions` are those of the run, which changes them. run.Limits explains `timeout_s` and `pending_max`."""
         self._topics = topics
         self._partitions = partitions
         self._agenda = agenda
@@ -36,7 +36,7 @@ class Barriers:
         self._pending_max = pending_max
 
     def wait_for_inputs(self, requests: Requests) -> Doing[None]:
-        """They are handled once the table, and the logs that they need, are read as far as they go now."""
+        """Parks these requests until the table, and the logs that they need, are read up to their present ends."""
         if self._topics.logs:
             yield from self._resolve_times(requests)
         table = self._topics.table
@@ -62,7 +62,7 @@ class Barriers:
             self._partitions[number].pending.append(PendingRequests(barriers.get(number, {}), batch))
 
     def _resolve_times(self, requests: Requests) -> Doing[None]:
-        """Where requests say times of logs, they say offsets after this."""
+        """Replaces the times of logs in requests by offsets."""
         asked = [
             (number, at, times)
             for number, batch in requests.items()
@@ -79,7 +79,7 @@ class Barriers:
             requests[number][at] = offset, self._partitions[number].at_offsets(request, found)
 
     def look_at(self, partition: JobPartition) -> Doing[None]:
-        """Its first requests wait still. Raises Failure if that will not end."""
+        """Checks a partition whose first requests still wait. Raises Failure if they would wait for ever."""
         waiting, now_s = partition.pending[0], self._agenda.now.s
         if waiting.seen_waiting_s is None:
             waiting.seen_waiting_s = now_s
@@ -98,7 +98,7 @@ class Barriers:
         waiting.seen_waiting_s, waiting.seen_at = now_s, read
 
     def bound(self, partition: JobPartition) -> None:
-        """So many of its requests wait, and no more: the further ones stay in Kafka."""
+        """Holds the reader back while too many of its requests wait: further ones stay in Kafka."""
         waiting = partition.requests_pending
         if not partition.held_back and waiting > self._pending_max:
             partition.held_back = True
@@ -111,7 +111,7 @@ class Barriers:
 
 
 def is_reached(partition: JobPartition, waiting: PendingRequests) -> bool:
-    """Whether these are to be handled now."""
+    """Returns true if these requests can be handled now."""
     return all(_position(partition, topic) >= end for topic, end in waiting.barriers.items())
 
 
@@ -124,7 +124,7 @@ def _requests(batch: Iterable[tuple[int, Any]]) -> Iterator[Any]:
 
 
 def _position(partition: JobPartition, topic: str) -> int:
-    """The next offset of the table, or of a log."""
+    """Returns the next offset of the table, or of a log."""
     return partition.position if topic == partition.topics.table else partition.positions.get(topic, 0)
 
 

@@ -1,7 +1,7 @@
-"""Claims that Kafka did not take: each is written again, as it is, after a while. Pure.
+"""Claims that Kafka refused: each is written again, unchanged, after a pause. Pure.
 
-Nothing of such a claim came back, so nothing has to be loaded anew. What Kafka refuses today (a limit that is too low,
-a time that is too far ahead) it may take once the topic's limit, or the clock, has been set right.
+Such a claim never came back from the log, so nothing has to be reloaded. Kafka may accept later what it refuses today
+(because of a low limit, or a time too far ahead), once the topic's limit or the clock has been corrected.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused
 
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 10.0
-"""A claim costs one record. Whoever has set right what was wrong does not wait for long."""
+"""A claim costs one record, and an operator who has corrected the cause should not have to wait long."""
 
 
 class Claims:
@@ -20,14 +20,14 @@ class Claims:
 
     def __init__(self, job: Job, agenda: Agenda) -> None:
         self.refused: dict[int, float] = {}
-        """By partition whose last claim was refused: when it is written again (monotonic)."""
+        """When to write the refused claim again (monotonic), by partition."""
         self._job = job
         self._agenda = agenda
         self._retry_s: dict[int, float] = {}
-        """By partition whose claims were refused: the pause before the next one."""
+        """The pause before the next attempt, by partition with refused claims."""
 
     def due(self, partitions: Mapping[int, JobPartition]) -> list[JobPartition]:
-        """Those of which the next generation is to be claimed now, among these, by number."""
+        """Returns those of these partitions that must claim their next generation now."""
         for number in self.refused.keys() - partitions.keys():
             self.forget(number)
         return [p for p in partitions.values() if p.loaded or p.must_claim_again or self._is_due(p)]
@@ -37,7 +37,7 @@ class Claims:
         return at_s is not None and partition.phase is Phase.CLAIMING and at_s <= self._agenda.now.s
 
     def on_answer(self, claimed: Iterable[JobPartition], answer: Iterable[Refused]) -> None:
-        """What Kafka said to these claims. Says in the log which it does not take."""
+        """Notes Kafka's answer to these claims, and logs the refused ones."""
         gone = {number: one.error for one in answer if (number := self._job.owner_of(one)) is not None}
         wait_s = 0.0
         for partition in claimed:
@@ -53,6 +53,6 @@ class Claims:
             self._agenda.do(Say("error", "Kafka does not take claims: partitions are not served", about))
 
     def forget(self, number: int) -> None:
-        """This partition's claim was taken, or it is claimed no more."""
+        """Forgets this partition: its claim was accepted, or it is no longer claimed."""
         self.refused.pop(number, None)
         self._retry_s.pop(number, None)

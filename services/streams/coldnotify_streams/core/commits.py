@@ -1,4 +1,4 @@
-"""Which offsets of all inputs are to be committed: noted by the steps, taken now and then, and at the end. Pure."""
+"""The offsets to commit for all inputs: noted by the steps, taken now and then, and at the end. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
 
@@ -8,30 +8,32 @@ from coldnotify_streams.core.job import JobPartition, Topics
 from coldnotify_streams.errors import Failure
 
 COMMIT_EVERY_S = 1.0
-"""What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
+"""Requests and publishes of this period are read again after a crash. Committing at each step would cost latency."""
 COMMIT_ALL_EVERY_S = 3600.0
-"""Also what has not moved: Kafka forgets week-old offsets of a topic that the group does not subscribe to."""
+"""Also for unchanged offsets: Kafka forgets week-old offsets of a topic that the group does not subscribe to."""
 
 
 class Commits:
     """The offsets of one run."""
 
     def __init__(self, topics: Topics, marks: Mapping[str, str]) -> None:
-        """`marks`: committed with the offsets. After a topic was made anew, a run still commits until it notices."""
+        """`marks` are committed with the offsets. After a topic was recreated, a run continues to commit until it
+        notices.
+        """
         self._topics = topics
         self._marks = marks
         self._committable: dict[Where, int] = {}
-        """What has moved since it was last taken."""
+        """Offsets that changed since they were last taken."""
         self._committed: dict[Where, int] = {}
-        """What was taken; the reader may not have come to commit it."""
+        """Offsets that were taken; the reader may not have committed them yet."""
         self._noted: dict[Where, int] = {}
-        """All of it, whatever became of the commits."""
+        """All noted offsets, whatever became of their commits."""
         self._committed_at_s = 0.0
         self._all_committed_at_s: float | None = None
         self._fenced: str | None = None
 
     def note(self, partition: JobPartition) -> None:
-        """What the partition has handled is durable."""
+        """Notes that everything the partition has handled is durable."""
         if partition.requests_position is not None:
             self._note_offset((self._topics.requests, partition.number), partition.requests_handled)
         self._note_offset((self._topics.table, partition.number), partition.table_done)
@@ -39,7 +41,9 @@ class Commits:
             self._note_offset((log, partition.number), partition.log_done(log))
 
     def take_due(self, now_s: float) -> list[Offset]:
-        """What is to be committed now; empty while nothing has moved, or the last time is not long ago."""
+        """Returns the offsets to commit now; empty if none has changed, or if some were taken less than COMMIT_EVERY_S
+        ago.
+        """
         if self._all_committed_at_s is None:
             self._all_committed_at_s = now_s
         if now_s - self._all_committed_at_s > COMMIT_ALL_EVERY_S:
@@ -54,16 +58,16 @@ class Commits:
         return offsets
 
     def last_of(self, numbers: Container[int]) -> list[Offset]:
-        """All that is known of these partitions, also what was taken before."""
+        """Returns all known offsets of these partitions, including those taken earlier."""
         offsets = {**self._committed, **self._committable}
         return [self._offset_of(place, offset) for place, offset in offsets.items() if place[1] in numbers]
 
     def noted(self, topic: str, number: int) -> int | None:
-        """Up to which offset all is durable, as far as this run has come; None: nowhere."""
+        """Returns the offset below which everything is durable; None if this run has noted none."""
         return self._noted.get((topic, number))
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """These partitions are given up."""
+        """Forgets these partitions, which are given up."""
         for number in numbers:
             for place in ((topic, number) for topic in self._topics.inputs):
                 self._committable.pop(place, None)
@@ -71,7 +75,7 @@ class Commits:
                 self._noted.pop(place, None)
 
     def on_refused(self, refused: NotCommitted) -> None:
-        """A commit was refused: it is tried again."""
+        """Notes that a commit was refused: it is retried."""
         self._committed.clear()
         if refused.fenced:
             self._fenced = refused.reason

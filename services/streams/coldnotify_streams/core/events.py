@@ -1,4 +1,4 @@
-"""What a run is told: records that were read, partitions that come and go, readers that fail, refused commits."""
+"""The events that a run receives: records, assigned and revoked partitions, failed readers, refused commits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,43 +19,43 @@ class Now(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a job needs of one message."""
+    """The fields of one message that a job needs."""
 
     topic: str
     partition: int
     offset: int
     end: bool
-    """No record: the reader is at the end of the partition, which is `offset`."""
+    """True if this is not a record: the reader is at the end of the partition, which is `offset`."""
     key: bytes | None = None
     value: bytes | None = None
     timestamp_ms: int = -1
     said: Any = None
-    """What the job's `read_headers` has made of its headers; None: it has none."""
+    """The result of the job's `read_headers`; None if the record has no headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """From where a partition is handled on. It is one value, so that nobody can forget a part of it."""
+    """The offsets from which a partition is handled. One value, so that no part of it can be forgotten."""
 
     requests_start: int
     """The offset from which requests are handled."""
     requests_committed: bool
-    """Whether any were handled by then."""
+    """True if a predecessor had handled and committed requests."""
     table_committed: int | None
-    """The offset up to which a predecessor handled the table; None: nobody did."""
+    """The offset up to which a predecessor handled the table; None if none did."""
     table_in_epoch: bool
-    """Whether that was in today's epoch: only then it says what was done for those who are there today."""
+    """True if that commit belongs to the current epoch: only then it says what was done for the clients of today."""
     requests_known: bool = False
-    """This run has handled requests of the present topic already."""
+    """True if this run has already handled requests of the present topic."""
     logs_committed: Mapping[str, int] = field(default_factory=dict)
-    """By log, the offset up to which a predecessor handled it; a log that was made anew since is not in here."""
+    """The offset up to which a predecessor handled each log; a log that was recreated since is missing."""
     aside: frozenset[str] = frozenset()
-    """What of the stored state is set aside, by the job's names: it is loaded as if it were not there."""
+    """Parts of the stored state that are set aside, by the job's names: the load ignores them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """This member is to serve a partition."""
+    """The group assigns a partition to this member."""
 
     partition: int
     takeover: Takeover
@@ -67,7 +67,7 @@ class Revoked:
 
     partitions: tuple[int, ...]
     lost: bool
-    """They are gone already: a commit would come too late."""
+    """True if they are lost already: a commit would come too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,61 +79,65 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableOffsets:
-    """Offsets of a topic's partition that nobody can read, ever: what stands there is handed on by no reader."""
+    """Offsets of a topic's partition that can never be read: no reader returns records for them."""
 
     topic: str
     partition: int
     start: int
     next: int
-    """The first offset behind them."""
+    """The first offset above them."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """All that was read before is of an earlier assignment of this partition's compacted topics, if there was one."""
+    """Everything read before belongs to an earlier assignment of this partition's compacted topics,
+    if there was one.
+    """
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogsBegan:
-    """All that was read before of this partition's logs is of an earlier assignment, if there was one."""
+    """Everything read before of this partition's logs belongs to an earlier assignment, if there was one."""
 
     partition: int
     offsets: Mapping[str, int]
-    """By topic, as `ReadLogs` said them."""
+    """Offsets by topic, as passed in `ReadLogs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What was read of this partition's requests before is handled again: they come once more from where it says."""
+    """The requests of this partition are read again, from the offset passed in `Rewind`: earlier ones are handled
+    again.
+    """
 
     partition: int
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a log that lies behind, as `ReadBlock` asked for it."""
+    """An older part of a log, as `ReadBlock` requested it."""
 
     topic: str
     partition: int
     start: int
-    """As it was asked for."""
+    """The requested offset."""
     next: int
-    """It was read up to this offset; at least `start`, where the log begins later."""
+    """The offset up to which it was read; at least `start`, or the log's first offset if that is higher."""
     log_start: int
-    """Where the log begins by now: retention has removed what is below."""
+    """The log's first offset by now: retention has removed everything below."""
     records: Sequence[Record]
     unreadable: bool = False
-    """Kafka could not read anything from `start` up to `next`, and never will."""
+    """True if Kafka could not read anything from `start` up to `next`, and never will."""
     read_s: float = 0.0
-    """How long its reader was busy with it."""
+    """How many seconds the reader needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogStarts:
-    """Where logs begin by now."""
+    """The first offsets of logs by now."""
 
     starts: Offsets
 
@@ -151,7 +155,7 @@ class NotCommitted:
 
     reason: str
     fenced: bool
-    """The group goes on without this member."""
+    """True if the group continues without this member."""
 
 
 Event = (

@@ -1,16 +1,14 @@
-"""What one partition goes on without, and when it is tried again, once something that it handles has raised. Pure.
+"""Decides which records a partition skips, and when it is reloaded, after handling something has raised. Pure.
 
-Theory of operation
--------------------
-An exception leaves a partition in a state that nobody has thought of, so the partition's state is dropped and loaded
-anew, without the record that is to blame. Other partitions go on meanwhile.
+Theory of operation ------------------- An exception leaves a partition in an unknown state, so that state is dropped
+and reloaded without the record that is to blame. Other partitions continue meanwhile.
 
-Which record is to blame is certain where it was being handled when it raised. It is not where a whole step was made
-durable: the step held many records. Then nothing is set aside at first. The partition is loaded anew and *careful*:
-each record is a step of its own, up to where the failed step had come. The one whose step fails is to blame. What fails
-in a step without a record is what was loaded: then the partition says what it was at.
+If a record was being handled when the exception was raised, that record is to blame. If a whole step was being made
+durable, any of its records may be. Then nothing is set aside at first: the partition is reloaded and becomes *careful*,
+which means that each record is a step of its own, up to where the failed step had come. The record whose step fails is
+to blame. If a step without a record fails, the loaded state is to blame: the partition names what it was working on.
 
-If nothing can be blamed, or one record after the other fails, the partition waits, longer each time.
+If nothing can be blamed, or one record after another fails, the partition waits, longer each time.
 """
 
 from collections import deque
@@ -20,10 +18,10 @@ from coldnotify_streams.core.job import At, Place
 
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 60.0
-"""How long a partition waits that nothing can be blamed for. The cause may pass; loading it anew costs all others."""
+"""How long a partition waits if nothing can be blamed. The cause may pass, and reloading slows all other partitions."""
 FAULTS_AT_ONCE_MAX = 20
 FAULTS_WITHIN_S = 60.0
-"""So many records may fail within this time before the partition waits between one and the next."""
+"""If so many records fail within this time, the partition waits between one and the next."""
 
 
 class Faults:
@@ -35,17 +33,19 @@ class Faults:
         self.stored: dict[str, str] = {}
         """Pieces of stored state that are set aside, by the job's names, and why."""
         self._careful_until: dict[str, int] = {}
-        """By topic: below this offset each record is a step of its own."""
+        """The offset below which each record is a step of its own, by topic."""
         self._at_s: deque[float] = deque(maxlen=FAULTS_AT_ONCE_MAX)
         self._retry_s = RETRY_FIRST_S
 
     @property
     def careful(self) -> bool:
-        """Whether each record is to be a step of its own."""
+        """True if each record must be a step of its own."""
         return bool(self._careful_until)
 
     def reached(self, positions: Mapping[str, int]) -> None:
-        """All below these offsets, by topic, has been handled. What was careful until there is careful no more."""
+        """Notes that everything below these offsets (by topic) has been handled; ends the careful state once it is
+        passed.
+        """
         if all(positions.get(topic, 0) >= end for topic, end in self._careful_until.items()):
             self._careful_until.clear()
             self._retry_s = RETRY_FIRST_S
@@ -53,10 +53,10 @@ class Faults:
     def note(
         self, error: BaseException, *, sure: Place | None, suspect: At, positions: Mapping[str, int], now_s: float
     ) -> float:
-        """Something raised. Returns in how many seconds the partition is to be loaded anew.
+        """Notes an exception. Returns after how many seconds the partition must be reloaded.
 
-        `sure`: the record that was being handled, or the only one of its step. `suspect`: what the partition was at.
-        `positions`: by topic, the offsets up to which records had been taken in.
+        `sure`: the record that was being handled, or the only one of its step. `suspect`: what the partition was
+        working on. `positions`: by topic, the offsets up to which records had been taken in.
         """
         words = f"handling it raised {type(error).__name__}: {error}"
         if sure is not None and sure not in self.records:

@@ -1,6 +1,6 @@
-"""The warm standby: the partitions of other members that are followed, so that a takeover skips the load. Pure.
+"""The warm standby follows the partitions of other members, so that a takeover skips the load. Pure.
 
-What is followed has no outputs, so there is nothing to commit, and whatever goes wrong with it costs only the load.
+Followed partitions have no outputs, so nothing is committed, and an error costs only the load.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from coldnotify_streams.core.events import Began, Event, Failed, Records, Unread
 from coldnotify_streams.core.job import Job, JobPartition
 
 RETRY_AFTER_S = 30.0
-"""Until a reader that failed is replaced. Nothing is owed meanwhile: a takeover then loads from the beginning."""
+"""How long until a failed reader is replaced. Meanwhile a takeover loads from the beginning."""
 
 
 class Following:
@@ -24,7 +24,7 @@ class Following:
         """Partitions with records that cannot be handled: a takeover loads them from the beginning."""
 
     def follow(self, numbers: Iterable[int], now_s: float) -> list[Action]:
-        """Follow these, too, from the beginning."""
+        """Also follows these partitions, from the beginning."""
         new = sorted(set(numbers) - self.partitions.keys() - self._not_followed)
         if not new or now_s < self._retry_at_s:
             return []
@@ -33,7 +33,7 @@ class Following:
         return [*(Follow(number) for number in new), Say("info", "following partitions of others", {"partitions": new})]
 
     def take(self, number: int) -> tuple[JobPartition | None, list[Action]]:
-        """Follow a partition no more and hand over what is known of it; None if it was not followed."""
+        """Stops following a partition and returns its state; None if it was not followed."""
         partition = self.partitions.pop(number, None)
         return partition, [] if partition is None else [Unfollow(number)]
 

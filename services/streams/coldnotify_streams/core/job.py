@@ -1,10 +1,10 @@
-"""What a stateful job must be able to do: `Job` makes partitions, `JobPartition` holds the state of one.
+"""The interface of a stateful job: `Job` creates partitions, and `JobPartition` holds the state of one.
 
-A job has two inputs, or more. *Requests* are shared out by a consumer group, whose member also owns the state of the
-partition; they are handled from where the group has committed them. The *table* is compacted, loaded from its
-beginning, and then followed. *Logs* are not compacted: they are read on from where the group has committed them, and
-parts of them that lie further back, *blocks*, are read beside that, as the job wants them. The job's own *state* topics
-are compacted, too. All of them have the same number of partitions.
+A job has two or more inputs. *Requests* are divided among members by a consumer group, and the member that gets a
+partition's requests owns its state; they are handled from the group's committed offset. The *table* is compacted,
+loaded from its beginning, and then followed. *Logs* are not compacted: they are read from the group's committed offset,
+and their older parts, *blocks*, are read beside that when the job wants them. The job's own *state* topics are
+compacted, too. All these topics have the same number of partitions.
 """
 
 from abc import ABC, abstractmethod
@@ -20,46 +20,46 @@ from coldnotify_streams.core.partition_turns import Spent, never
 EPOCH_MARK = "/"
 """Between a topic's id and an epoch, in what offsets are committed with (`Job.marks`)."""
 NOT_UNDERSTOOD = "not_understood"
-"""Why a record is set aside: its parser says what is wrong with it."""
+"""A record is set aside for this reason if its parser rejects it."""
 RAISED = "raised"
-"""Why a record is set aside: whatever handled it raised an exception."""
+"""A record is set aside for this reason if handling it raised an exception."""
 
 Place = tuple[str, int]
 """(topic, offset) of a record."""
 At = Place | str | None
-"""A record; a piece of stored state, by the job's name of it; None: no single one of them."""
+"""A record, or a part of the stored state by the job's name; None if no single one is known."""
 
 
 class Topics(NamedTuple):
-    """The topics of a job, by what they are to it."""
+    """The topics of a job, by their purpose."""
 
     requests: str
     table: str
     state: tuple[str, ...]
     logs: tuple[str, ...] = ()
     logs_before: int = 0
-    """So many offsets of a log before those that are to be handled are read first."""
+    """How many offsets of a log to read before the first one to handle."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Those of which offsets are committed."""
+        """Topics whose offsets are committed."""
         return (self.requests, self.table, *self.logs)
 
     @property
     def compacted(self) -> tuple[str, ...]:
-        """What a partition is loaded from."""
+        """Topics from which a partition is loaded."""
         return (self.table, *self.state)
 
 
 class Phase(Enum):
-    """How far a partition is."""
+    """The stages from following a partition to owning it."""
 
     FOLLOWING = "following"
-    """Another member's: what it writes is read, for the case that it goes."""
+    """Another member owns it. What that member writes is read, in case it goes away."""
     LOADING = "loading"
     """Reading the compacted topics up to where they ended at the start."""
     CLAIMING = "claiming"
-    """The next generation is written; what stands before it in the log still counts."""
+    """The next generation is written; records that precede it in the log still count."""
     OWNED = "owned"
 
 
@@ -68,7 +68,7 @@ class Produced(Protocol):
 
     @property
     def topic(self) -> str:
-        """Where to."""
+        """The topic to write to."""
 
     @property
     def partition(self) -> int | None:
@@ -88,11 +88,11 @@ class Produced(Protocol):
 
     @property
     def timestamp_ms(self) -> int | None:
-        """None: the producer's time."""
+        """The record's timestamp; None: the producer chooses it."""
 
 
 class Refused(NamedTuple):
-    """A record that Kafka does not take, however often it is written."""
+    """A record that Kafka refuses, however often it is written."""
 
     topic: str
     partition: int
@@ -101,21 +101,21 @@ class Refused(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What one step of a partition leads to, in the order in which it must become durable."""
+    """The output of one step of a partition, in the order in which it must become durable."""
 
     state: Sequence[Produced]
     """First."""
     rest: Sequence[Produced]
-    """What promises `state`, or rests on it."""
+    """Records that promise `state`, or depend on it."""
 
 
 class LogBounds(NamedTuple):
-    """Of one log, as of a time after a partition's claim came back."""
+    """The offsets of one log, at a time after the partition's claim came back."""
 
     start: int
-    """The offset from which it is to be handled: up to there a predecessor did, or retention has removed all."""
+    """The offset at which handling begins: a predecessor handled what is below, or retention removed it."""
     log_start: int
-    """Where it begins."""
+    """The log's first offset."""
     end: int
 
 
@@ -130,16 +130,16 @@ class Ends:
 
 @dataclass(slots=True)
 class PendingRequests:
-    """Requests that wait until the table, and logs, have been read as far as they went when they came."""
+    """Requests that wait until the table and logs have been read up to where they ended when the requests arrived."""
 
     barriers: Mapping[str, int]
-    """By topic."""
+    """The offset that must be read first, by topic."""
     requests: list[tuple[int, Any]] = field(default_factory=list)
     """(offset, request)."""
     seen_waiting_s: float | None = None
-    """When a step found first that they wait, or that the reader had come further since."""
+    """When a step first found these requests waiting, or found that the reader had progressed."""
     seen_at: int = 0
-    """How far the topics that they wait for were read then."""
+    """How far the topics with barriers were read at that time."""
 
 
 class Unread:
@@ -148,12 +148,12 @@ class Unread:
     def __init__(self) -> None:
         self.records: deque[Record | UnreadableOffsets] = deque()
         self.size_bytes = 0
-        """Of their values."""
+        """Total size of the records' values."""
         self.held_back = False
-        """There are so many that the readers leave the others in Kafka."""
+        """True if so much is unread that the readers leave further records in Kafka."""
 
     def add(self, record: Record | UnreadableOffsets) -> None:
-        """One more, or what nobody can read in front of the next one."""
+        """Adds a record, or the unreadable offsets before the next one."""
         self.records.append(record)
         self.size_bytes += _size_bytes(record)
 
@@ -167,11 +167,12 @@ def _size_bytes(record: Record | UnreadableOffsets) -> int:
 
 
 class JobPartition(ABC):
-    """One partition on its way to being served: what `Run` needs to know of it, and what the job does with it.
+    """One partition from FOLLOWING to OWNED: its progress, which `Run` reads, and its handlers, which the job
+    implements.
 
-    It begins while another member serves it (FOLLOWING); what is read then has no outputs. With `load` it is this
-    member's to take over. What the predecessor may not have finished stands at or above the offset of the table that it
-    committed, which is known at the assignment only: from there on the table is read once more.
+    It begins while another member serves it (FOLLOWING); records read then have no outputs. `load` makes it this
+    member's to take over. Records that the predecessor may not have finished are at or above its committed offset of
+    the table, which is known only at the assignment: from there, the table is read again.
     """
 
     def __init__(self, number: int, topics: Topics) -> None:
@@ -179,43 +180,43 @@ class JobPartition(ABC):
         self.topics = topics
         self.phase = Phase.FOLLOWING
         self.warm = False
-        """It was followed before it was assigned."""
+        """True if it was followed before it was assigned."""
         self.takeover: Takeover | None = None
-        """From where it is handled on; None: it is not this member's."""
+        """The offsets from which it is handled; None while it belongs to another member."""
         self.requests_position: int | None = None
         """The next offset of the requests topic; None: nothing read yet."""
         self.pending: deque[PendingRequests] = deque()
         self.held_back = False
-        """So many requests are pending that the reader leaves the others in Kafka."""
+        """True if so many requests are pending that the reader leaves the others in Kafka."""
         self.turn: Spent = never
-        """Whether its present turn is over: what is left then waits for the next one."""
+        """Returns true when its current turn is over: remaining work waits for the next turn."""
         self.unread = Unread()
-        """Records that were handed on, and that no turn has come to so far."""
+        """Records that were handed on and that no turn has reached yet."""
         self.reading = False
-        """What comes of the compacted topics is of this assignment, not of an earlier one."""
+        """True if records of the compacted topics belong to this assignment, not to an earlier one."""
         self.requests_reading = True
-        """What comes of the requests topic is of this load, not of an earlier one."""
+        """True if records of the requests topic belong to this load, not to an earlier one."""
         self.logs_from: Mapping[str, int] = {}
-        """By log, the offset from which it was to be read."""
+        """The offset at which reading was to begin, by log."""
         self.logs_reading = False
-        """What comes of the logs is of this assignment, not of an earlier one."""
+        """True if records of the logs belong to this assignment, not to an earlier one."""
         self.positions: dict[str, int] = {}
-        """By compacted topic, and by log once it is read, the offset up to which it has been read."""
+        """The offset up to which each compacted topic has been read, and each log once reading it has begun."""
         self.behind: set[str] = set(topics.compacted)
-        """The compacted topics of which the reader has not been at the end so far."""
+        """The compacted topics whose end the reader has not reached yet."""
         self._ends: dict[str, int] = {}
-        """By compacted topic that is not read so far: the offset up to which it is, before a generation is claimed."""
+        """For each compacted topic that is still being read: the offset to reach before a generation is claimed."""
 
     def can_load_on(self, starts: Mapping[str, int], ends: Mapping[str, int], takeover: Takeover) -> bool:
-        """Whether what was followed is worth something: else all is to be loaded from the beginning."""
+        """Returns true if the followed state can be used; else everything must be loaded from the beginning."""
         return takeover.table_committed is not None and all(
             starts[topic] <= self.positions.get(topic, -1) <= ends[topic] for topic in self.topics.compacted
         )
 
     def load(self, starts: Mapping[str, int], ends: Mapping[str, int], takeover: Takeover) -> dict[str, int]:
-        """It is assigned to this member: read on up to `ends`, then claim.
+        """Begins the load of a partition that was assigned to this member: reads up to `ends`, then claims.
 
-        Returns, by topic, the offset from which it is to be read: where it starts, or how far it was followed.
+        Returns the offset from which to read each topic: where it starts, or how far it was followed.
         """
         self.phase = Phase.LOADING
         self.reading = self.logs_reading = False
@@ -231,41 +232,41 @@ class JobPartition(ABC):
 
     @property
     def loaded(self) -> bool:
-        """Everything that was there at the start has been read: time to claim."""
+        """True once everything up to the ends has been read: time to claim."""
         return self.phase is Phase.LOADING and not self._ends
 
     @property
     def requests_start(self) -> int:
-        """From where the requests are handled."""
+        """The offset from which requests are handled."""
         return 0 if self.takeover is None else self.takeover.requests_start
 
     @property
     def requests_read(self) -> int:
-        """The next offset of the requests topic that is to be read."""
+        """The next offset of the requests topic to read."""
         return self.requests_start if self.requests_position is None else self.requests_position
 
     @property
     def requests_handled(self) -> int:
-        """The requests topic has been handled up to this offset: what waits for its barrier has not.
+        """The offset below which all requests have been handled and their outcomes stored.
 
-        Nor has one whose outcome is not stored.
+        Requests that wait for their barriers are not handled.
         """
         handled, not_stored = self.requests_tried, self.first_not_stored
         return handled if not_stored is None else min(handled, not_stored)
 
     @property
     def requests_tried(self) -> int:
-        """The same, but what is not stored yet counts as handled, too."""
+        """The same offset, but handled requests count even if their outcomes are not stored yet."""
         waiting = next(iter(self.pending), None)
         return self.requests_read if waiting is None else waiting.requests[0][0]
 
     @property
     def requests_pending(self) -> int:
-        """How many requests wait for the table."""
+        """The number of requests that wait for their barriers."""
         return sum(len(batch.requests) for batch in self.pending)
 
     def note_progress(self, topic: str, position: int) -> None:
-        """A compacted topic, or a log, has been read up to this offset."""
+        """Notes that a compacted topic, or a log, has been read up to this offset."""
         self.positions[topic] = position
         end = self._ends.get(topic)
         if end is not None and position >= end:
@@ -280,37 +281,37 @@ class JobPartition(ABC):
     @property
     @abstractmethod
     def requests_topic_changed(self) -> bool:
-        """The offsets of requests that predecessors committed are of a topic that is no more."""
+        """True if the offsets of requests that predecessors committed belong to a topic that no longer exists."""
 
     @abstractmethod
     def claim(self) -> Produced:
-        """The record that claims the next generation. Raises NewerFormat."""
+        """Returns the record that claims the next generation. Raises NewerFormat."""
 
     @property
     @abstractmethod
     def claimed(self) -> bool:
-        """The claim has come back from the log, and with it everything that stands before it."""
+        """True once the claim has come back from the log, and with it everything that precedes it."""
 
     @property
     @abstractmethod
     def must_claim_again(self) -> bool:
-        """Another member's claim came first. False once it is owned: `Run` does not ask then."""
+        """True if another member's claim came first; false once it is owned, because `Run` does not ask then."""
 
     @abstractmethod
     def own(self, now_ms: int, ends: Ends) -> None:
-        """Everything is loaded and claimed: build the state and take over."""
+        """Takes over, once everything is loaded and claimed: builds the state."""
 
     @property
     @abstractmethod
     def about(self) -> dict[str, object]:
-        """What the log says of a partition that was taken over."""
+        """Returns the fields that the log shows when the partition is taken over."""
 
     # ---- inputs --------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def at(self) -> At:
-        """What is being handled. Should that raise, this is what to set aside."""
+        """What is being handled: this is set aside if handling it raises."""
 
     @property
     @abstractmethod
@@ -320,113 +321,116 @@ class JobPartition(ABC):
     @property
     @abstractmethod
     def table_done(self) -> int:
-        """Up to which offset of the table nothing is left to be done: what may be committed."""
+        """The offset below which everything in the table is handled, and may be committed."""
 
     @property
     def first_not_stored(self) -> int | None:
-        """The first request that was handled, and whose outcome no step so far makes durable; None: there is none.
+        """The first handled request whose outcome no step so far makes durable; None if every outcome is durable.
 
-        It is handled again by whoever takes the partition over.
+        The next owner of the partition handles it again.
         """
         return None
 
     @abstractmethod
     def on_record(self, record: Record, now_ms: int) -> None:
-        """One record of a compacted topic, or of a log.
+        """Handles a record of a compacted topic, or of a log.
 
-        Raises TakenOver, NewerFormat, or what a handler raises over it. What comes of a log first may lie before the
-        offset from which it is to be handled (`Topics.logs_before`).
+        Raises TakenOver, NewerFormat, or the error of its handler. The first records of a log may be below the offset
+        at which handling begins (`Topics.logs_before`).
         """
 
     def prepare(self, record: Record) -> bool:
-        """Whether `on_record` may be called with it now: what it takes long to find out is found out.
+        """Prepares a record, in several turns if it takes long. Returns true once `on_record` may be called with it.
 
-        False: `turn` is over before that, and it is asked again in the next one. Nothing of it has been handled then.
+        False: `turn` ended first, and the next turn calls this again. Nothing of the record has been handled by then.
         """
         return True
 
     @abstractmethod
     def on_end(self, topic: str, offset: int) -> None:
-        """The reader is at the end of this topic's partition: of a compacted one, or of a log."""
+        """Notes that the reader is at the end of this topic's partition, be it compacted or a log."""
 
     @abstractmethod
     def skip(self, record: Record, reason: str) -> None:
-        """One record that is set aside: it counts as read, and as nothing else."""
+        """Skips a record that is set aside: it counts as read, and as nothing else."""
 
     @abstractmethod
     def on_unreadable(self, gap: UnreadableOffsets) -> None:
-        """Offsets that nobody can read, of any of its topics: they count as read, and as nothing else."""
+        """Skips unreadable offsets of any of its topics: they count as read, and as nothing else."""
 
     @abstractmethod
     def request_of(self, record: Record, now_ms: int) -> Any | None:
-        """What a record of the requests topic says; None: it is none, and set aside."""
+        """Returns the request in a record of the requests topic; None if it cannot be parsed, and is set aside."""
 
     @abstractmethod
     def needs_barrier(self, request: Any) -> bool:
-        """Whether its answer promises what stands last in the table."""
+        """Returns true if the answer to this request promises the newest records of the table."""
 
     def needs_log(self, request: Any) -> str | None:
-        """The log that its answer promises to have been read to its end; None: none."""
+        """Returns the log that the answer to this request promises to have been read to its end, or None."""
         return None
 
     def times_of(self, request: Any) -> Sequence[tuple[str, int]]:
-        """The times of logs (topic, Unix ms) that it says, and that are to be offsets before it is handled."""
+        """Returns the times (topic, Unix ms) in a request that must be resolved to offsets of logs before it is
+        handled.
+        """
         return ()
 
     def at_offsets(self, request: Any, offsets: Sequence[int]) -> Any:
-        """The same request, with these offsets in the place of `times_of`."""
+        """Returns the same request with these offsets in place of `times_of`."""
         return request
 
     # ---- logs: for a job that has any ----------------------------------------------------------------------------
 
     def log_done(self, topic: str) -> int:
-        """Up to which offset of a log nothing is left to be done: what may be committed."""
+        """Returns the offset below which everything in a log is handled, and may be committed."""
         return self.positions.get(topic, 0)
 
     def on_log_start(self, topic: str, log_start: int) -> None:  # noqa: B027
-        """A log begins there by now. It is told now and then."""
+        """Notes the first offset of a log, which retention raises. Called now and then."""
 
     def wanted_blocks(self) -> Sequence[tuple[str, int]]:
-        """What lies behind and is to be read: (topic, offset), longest waited for first. Asked often."""
+        """Returns the (topic, offset) of the blocks to read, the longest awaited first. Called often."""
         return ()
 
     def on_block(self, block: Block, now_ms: int) -> None:  # noqa: B027
-        """What was read of that; it is not as much as the log has. Until then it stays wanted."""
+        """Handles a block, which may hold less than the log has. The block stays wanted until then."""
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def on_requests(self, requests: Sequence[tuple[int, Any]], now_ms: int) -> int:
-        """A batch of (offset, request), in order; the table has been read as far as it went when they came.
+        """Handles (offset, request) pairs, in order; the table has been read as far as their barriers ask.
 
-        Returns how many of them are handled: at least one, and all but where `turn` is over. The others come again.
+        Returns how many it has handled: at least one, and fewer than all only if `turn` is over. It gets the others
+        again.
         """
 
     # ---- time, outputs -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def flush(self, now_ms: int) -> None:
-        """Do what was put off until now, for as long as `turn` lasts."""
+        """Does postponed work, until `turn` is over."""
 
     @abstractmethod
     def next_due_ms(self) -> int | None:
-        """When `flush` has something to do (Unix time); None: never, as things are."""
+        """Returns when `flush` next has something to do (Unix ms); None if nothing is postponed."""
 
     @abstractmethod
     def on_tick(self, now_ms: int) -> None:
-        """About a second has passed."""
+        """Called about once a second."""
 
     @abstractmethod
     def take_step(self, now_ms: int) -> Outputs:
-        """All outputs since the last step."""
+        """Returns all outputs since the last step."""
 
     @abstractmethod
     def take_counts(self) -> dict[str, int]:
-        """Events since the last time, by name."""
+        """Returns the number of events since the last call, by name."""
 
 
 class Job(Protocol):
-    """What makes the partitions of one run."""
+    """Creates the partitions of one run."""
 
     @property
     def topics(self) -> Topics:
@@ -434,21 +438,21 @@ class Job(Protocol):
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """By topic, what offsets are committed with: its id, and behind EPOCH_MARK an epoch, if it has any.
+        """The mark that is committed with the offsets, by topic: its id, then EPOCH_MARK and the epoch, if it has one.
 
-        Offsets of another topic under its name do not count.
+        Offsets with another mark do not count: they belong to a former topic of the same name.
         """
 
     @property
     def puts_off(self) -> bool:
-        """Whether partitions put anything off (`next_due_ms`)."""
+        """True if partitions postpone work (`next_due_ms`)."""
 
     def partition(self, number: int) -> JobPartition:
-        """A partition that another member owns, of which nothing is known yet."""
+        """Creates the partition in its initial state, while another member owns it."""
 
     def owner_of(self, refused: Refused) -> int | None:
-        """The partition whose step a record was of that Kafka does not take; None: it is lost, and that is all."""
+        """Returns the partition whose step wrote a refused record; None: the record is lost, without other effects."""

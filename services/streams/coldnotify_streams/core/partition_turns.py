@@ -1,22 +1,22 @@
-"""Turns: for how long one partition works before it is the next one's turn. Pure: the clock comes in.
+"""Turns limit how long one partition works before the next one does. Pure: the clock is passed in.
 
-What a record or a request costs is up to whoever wrote it, so work ends by time, and not by a number of items. Whoever
-works asks `spent` between two items that cannot be divided, and leaves the others for its next turn.
+Whoever writes a record or a request determines its cost, so work is limited by time and not by a number of items. A
+worker calls `spent` between two indivisible items, and leaves the remaining ones for its next turn.
 """
 
 from collections.abc import Callable
 
 TURN_S = 0.010
-"""So long a publish in one partition waits for each other partition that has more to do than it can."""
+"""How long a publish in one partition waits for each other partition that is busy."""
 
 Spent = Callable[[], bool]
-"""Whether the turn is over."""
+"""Returns true when the turn is over."""
 NextTurn = Callable[[], Spent]
 """Begins a turn."""
 
 
 def never() -> bool:
-    """Of a turn that is not over before all is done: that of whoever has no others waiting."""
+    """The turn of a partition that no other one waits for: it ends only when everything is done."""
     return False
 
 
@@ -26,7 +26,7 @@ def endless() -> Spent:
 
 
 def timed(clock_s: Callable[[], float], seconds: float = TURN_S) -> NextTurn:
-    """Turns of so many seconds by this clock, which must not jump."""
+    """Returns turns of so many seconds by this clock, which must not jump."""
 
     def begin() -> Spent:
         until_s = clock_s() + seconds

@@ -1,8 +1,8 @@
-"""Which partitions are loaded anew, when, and without what: once something was raised over one of them. Pure.
+"""Decides which partitions are reloaded, when, and without which records, after one has raised. Pure.
 
-A fault of one partition ends nothing but its present load: its state is dropped, its offsets stay as noted, and it is
-loaded anew without the record that is to blame (faults.py). One that another member has claimed, or that has a record
-of a later release, waits longer. What ends the run (Failure) is nobody's fault.
+A fault of a partition ends only its current load: its state is dropped, its noted offsets stay, and it is reloaded
+without the record that is to blame (faults.py). A partition that another member has claimed, or that has a record of a
+later release, waits longer. Failure, which ends the run, is no partition's fault.
 """
 
 from collections.abc import Container
@@ -20,7 +20,7 @@ from coldnotify_streams.errors import Failure, NewerFormat, TakenOver
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A partition of this member that is to be loaded anew."""
+    """A partition of this member that waits to be reloaded."""
 
     takeover: Takeover
     due_s: float
@@ -28,7 +28,9 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Guarded:
-    """What `Reloads.fault_of` returns. A step enters four of them; a generator would take 1.6 us instead of 0.5."""
+    """The context manager that `Reloads.fault_of` returns. A step enters four of them; a generator would take 1.6 us
+    instead of 0.5.
+    """
 
     reloads: "Reloads"
     partition: JobPartition
@@ -38,7 +40,7 @@ class _Guarded:
         """Nothing is to be done."""
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None, /) -> bool:
-        """Whether it was the partition's."""
+        """Returns true if the exception was the partition's fault."""
         if not isinstance(error, Exception) or isinstance(error, Failure):
             return False
         self.reloads.on_raised(self.partition, error, self.single)
@@ -58,11 +60,11 @@ class Reloads:
         taken_over_retry_s: float,
         newer_retry_s: float,
     ) -> None:
-        """`partitions`: those of the run; one that fails is taken out. `..._retry_s`: run.Limits says what for."""
+        """`partitions` are those of the run; one that fails is removed. run.Limits explains the `..._retry_s`."""
         self.waiting: dict[int, Waiting] = {}
-        """By partition, what cannot be served and is tried again."""
+        """Partitions that cannot be served and are retried."""
         self.faults: dict[int, Faults] = {}
-        """By partition, where there have been any in this run."""
+        """The faults of each partition that had any in this run."""
         self._job = job
         self._topics = job.topics
         self._partitions = partitions
@@ -73,38 +75,38 @@ class Reloads:
 
     @property
     def careful(self) -> set[int]:
-        """The partitions of which each record is to be a step of its own."""
+        """The partitions whose records must each be a step of their own."""
         return {number for number, faults in self.faults.items() if faults.careful and number in self._partitions}
 
     def is_careful(self, number: int) -> bool:
-        """Whether that is so of this one."""
+        """Returns true if this partition's records must each be a step of their own."""
         return number in self.faults and self.faults[number].careful
 
     def due(self, assigned: Container[int]) -> dict[int, Takeover]:
-        """What has waited long enough, if the group still gives it to this member."""
+        """Returns the partitions whose wait is over and that the group still assigns to this member."""
         now_s = self._agenda.now.s
         return {n: one.takeover for n, one in self.waiting.items() if one.due_s <= now_s and n in assigned}
 
     def forget(self, number: int) -> None:
-        """This partition is given up."""
+        """Forgets this partition, which is given up."""
         self.waiting.pop(number, None)
         self.faults.pop(number, None)
 
     def fault_of(self, partition: JobPartition, single: Place | None = None) -> _Guarded:
-        """What is raised in here is a fault of this partition, but for what ends the run.
+        """Returns a context that treats exceptions, except those that end the run, as faults of this partition.
 
-        `single`: the only record that is handled in here.
+        `single`: the only record that is handled in the context.
         """
         return _Guarded(self, partition, single)
 
     def on_raised(self, partition: JobPartition, error: Exception, single: Place | None) -> None:
-        """Something was raised over this partition, in `fault_of`."""
+        """Handles an exception that was raised over this partition, in `fault_of`."""
         at = partition.at
         request = at if isinstance(at, tuple) and at[0] == self._topics.requests else None
         self.on_fault(partition, error, sure=single or request)
 
     def on_fault(self, partition: JobPartition, error: Exception, *, sure: Place | None) -> None:
-        """The partition is to be loaded anew, without what is to blame."""
+        """Has the partition reloaded without the record that is to blame."""
         number = partition.number
         if self._partitions.get(number) is not partition:
             return  # it is already
@@ -127,7 +129,7 @@ class Reloads:
         self.waiting[number] = Waiting(self._takeover_again(partition), self._agenda.now.s + wait_s)
 
     def _takeover_again(self, partition: JobPartition) -> Takeover:
-        """From where a partition is handled that this run has served already, or has tried to."""
+        """Returns the offsets at which to resume a partition that this run has served, or has tried to serve."""
         number, before = partition.number, partition.takeover
         assert before is not None
         noted = {topic: self._commits.noted(topic, number) for topic in self._topics.inputs}
@@ -148,10 +150,10 @@ class Reloads:
         )
 
     def on_refused(self, refused: Refused, by: JobPartition | None, single: Place | None) -> None:
-        """Kafka does not take a record of a step. `single`: the only record that the step comes from.
+        """Handles Kafka's refusal of a record of a step. `single`: the only record that the step handled.
 
-        `by`: the partition whose step it is. It may have been written to another one: what is moved there is not to be
-        removed here.
+        `by`: the partition whose step it was. Its record may be for another partition: a moved record must not be
+        removed there.
         """
         number = self._job.owner_of(refused)
         partition = None if number is None else by or self._partitions.get(number)
@@ -163,7 +165,7 @@ class Reloads:
         self.on_fault(partition, error, sure=single)
 
     def is_set_aside(self, partition: JobPartition, record: Record) -> bool:
-        """Whether the partition goes on without this record. If so, it has counted it as read."""
+        """Returns true if the partition skips this record, which then counts as read."""
         faults = self.faults.get(partition.number)
         reason = None if faults is None else faults.records.get((record.topic, record.offset))
         if reason is None:
@@ -174,14 +176,14 @@ class Reloads:
         return True
 
     def reached(self, partition: JobPartition) -> None:
-        """All that the partition has handled is durable. Of the requests that it has read, some may wait still."""
+        """Notes that all the partition has handled is durable. Some requests that it has read may still wait."""
         if self.faults and partition.number in self.faults:
             handled = {**_positions(partition), self._topics.requests: partition.requests_tried}
             self.faults[partition.number].reached(handled)
 
 
 def _positions(partition: JobPartition) -> dict[str, int]:
-    """By topic, up to which offset the inputs have been handled, or are being handled."""
+    """Returns the offsets up to which the inputs have been or are being handled, by topic."""
     topics = partition.topics
     logs = {topic: partition.positions[topic] for topic in topics.logs if topic in partition.positions}
     return {topics.requests: partition.requests_read, topics.table: partition.position, **logs}

@@ -1,55 +1,52 @@
 """One run of a job, from joining the group until it is stopped or something fails. Pure.
 
-Theory of operation
--------------------
-`Run.step` takes what was read since the last step and the time, and is a generator: it yields actions (actions.py). The
-shell does them in order. A question suspends the step: what the shell sends, or throws, is its answer. So all that must
-not be done in another order stands here, in one place, and whoever executes the actions (a shell over Kafka, a
-simulation) cannot change it. No step begins before the one before it has ended.
+Theory of operation ------------------- `Run.step` takes the events since the last step and the time, and is a generator
+of actions (actions.py), which the shell executes in order. A question suspends the step: the shell sends the answer, or
+throws an error. So every order that must be kept is defined here, in one place, and whoever executes the actions (a
+shell over Kafka, a simulation) cannot change it. A step ends before the next one begins.
 
-A step: (1) load what was assigned, hand on records, park requests whose answer promises what stands last in the table
-until the table is read as far as it went when they came (their *barrier*; it may cover a log, too); (2) claim what is
-loaded; take over what is claimed, once the ends of its inputs are known; handle the requests whose barrier is reached;
-tick; (3) make it durable; (4) load anew what has waited; have the next block read; commit; let go what was revoked;
-take in a little for the standby.
+A step: (1) loads assigned partitions, hands on records, and parks requests whose answers promise the newest records of
+the table until the table is read up to where it ended when they arrived (their *barrier*, which may include a log); (2)
+claims loaded partitions; takes over claimed ones once the ends of their inputs are known; handles the requests whose
+barriers are reached; ticks; (3) makes the results durable; (4) reloads partitions whose wait is over; has the next
+block read; commits; releases revoked partitions; takes in a few records for the standby.
 
-The order in (3) must not be changed. The `state` of all partitions is written and flushed, then their `rest`, which
-promises the state or rests on it, is written and flushed. Only then their offsets are noted, of all inputs together,
-and only what is noted is ever committed. So whatever is committed is durable, and what is durable and not committed is
-handled twice: every handler must give the same result then. A delivery that fails ends the run (Failure).
+The order in (3) must not be changed. The `state` of all partitions is written and flushed; then their `rest`, which
+promises the state or depends on it, is written and flushed. Only then their offsets are noted, of all inputs together,
+and only noted offsets are ever committed. So everything committed is durable, and what is durable but not committed is
+handled twice: every handler must give the same result then. A failed delivery ends the run (Failure).
 
-A partition goes from FOLLOWING (another member's) over LOADING and CLAIMING to OWNED. A claim is a record in a state
-topic: once it comes back, all that stands before it was read, and who still writes below it is outdone. Who reads the
-claim of another above its own drops that partition alone (TakenOver) and, if the group still gives it to this member
-after a while, claims it again. A claim that Kafka does not take is written again after a while (claims.py). The load of
-a takeover is short where the standby followed the partition; then only the table is read once more, from where the
-predecessor had committed it.
+A partition goes from FOLLOWING (another member owns it) through LOADING and CLAIMING to OWNED. A claim is a record in a
+state topic: once it comes back, everything that precedes it has been read, and later records of lower generations do
+not count. A member that reads another's claim above its own drops that partition alone (TakenOver) and claims it again
+if the group still assigns it to this member after a while. A claim that Kafka refuses is written again after a pause
+(claims.py). The load of a takeover is short if the standby followed the partition: then only the table is read again,
+from the predecessor's committed offset.
 
-Logs are read from the takeover on, from where the predecessor had committed them, or from where they begin by now: what
-the job has to know of what lies before, its state topics hold. So the standby needs no logs. What lies behind of a log
-is read in blocks, beside all that (blocks.py).
+Logs are read from the takeover on, from the predecessor's committed offset or from their present beginning: the job's
+state topics hold what it must know of earlier records. So the standby needs no logs. Older parts of a log are read in
+blocks, beside all that (blocks.py).
 
-What a single record makes its handler raise ends nothing but the present load of its partition (reloads.py): its state
-is dropped, its offsets stay as noted, and it is loaded anew, without the record that is to blame. Where that is not
-known each record becomes a step of its own (*careful*). A record of a later release parks its partition for longer.
+An exception from a record's handler ends only the current load of its partition (reloads.py): its state is dropped, its
+noted offsets stay, and it is reloaded without the record that is to blame. If that record is not known, each record
+becomes a step of its own (*careful*). A record of a later release parks its partition for longer.
 
-A step costs much that does not depend on how much is in it: two flushes, a question to Kafka, a fetch at whoever reads
-what it has written. So behind one that answered requests the run rests, for a share of what it took (`rest_share`), and
-the next one holds what has come meanwhile. What comes alone, after the rest, does not wait. Behind one that only
-handled records of the table there is no rest, and a record of the table ends one: whoever waits for those is to have
-them soon.
+Most of a step's cost does not depend on its size: two flushes, a question to Kafka, a fetch by each reader of what it
+has written. So after a step that answered requests the run rests for a share of its duration (`rest_share`), and the
+next step takes everything that has arrived meanwhile. An event that arrives after the rest does not wait. A step that
+only handled records of the table is followed by no rest, and a record of the table ends one, because its readers should
+get it soon.
 
-What nobody can read (UnreadableOffsets) counts as read, and as nothing else: no request waits for it, no load ends in
-front of it, and commits go beyond it.
+Unreadable offsets (UnreadableOffsets) count as read, and as nothing else: no request waits for them, no load stops at
+them, and commits pass them.
 
-What a record or a request takes is up to whoever wrote it. So each partition has its turn in a step
-(partition_turns.py), and what it has not come to by then waits for the next step: records in `unread`, requests in
-`pending`. A record of the table that takes longer than a turn is prepared in several, and handled once it is: nobody
-sees it half done.
+Whoever writes a record or a request determines its cost. So each partition has its turn in a step (partition_turns.py),
+and the remaining work waits for the next step: records in `unread`, requests in `pending`. A record of the table that
+takes longer than a turn is prepared in several, and handled once it is ready: its effect is never visible in part.
 
-Memory is bounded: where more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
-the further ones in Kafka until half are handled. A barrier that is not reached in time is looked into: the table that
-is not read any further ends the run, one that a transaction holds open is waited for.
+Memory is bounded: if more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
+further ones in Kafka until half are handled. A barrier that is not reached in time is investigated: a table that is no
+longer read ends the run; one that an open transaction holds up is waited for.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -113,34 +110,38 @@ from coldnotify_streams.errors import Failure
 
 TICK_S = 1.0
 CAREFUL_A_STEP_MAX = 20
-"""Records of a partition that are steps of their own, in one step of the run: all others wait meanwhile."""
+"""How many careful steps of a partition one step of the run may contain: all others wait meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What steers a run."""
+    """The limits and waiting times of a run."""
 
     pending_requests_max: int = 20_000
-    """Of a partition, that wait for the table: a second's worth at a rate that a job is not made for. Above it the
-    reader leaves the further ones in Kafka until half are done, so that a stuck topic costs time and not memory."""
+    """Limit on requests of a partition that wait for the table: a second's worth at a rate for which no job is made.
+    Above it the reader leaves further ones in Kafka until half are done, so that a stuck topic costs time and not
+    memory.
+    """
     unread_max: int = 5_000
-    """Records of a partition that wait for its turns: what is handled in a few of them, where they are usual ones."""
+    """Limit on records of a partition that wait for its turns: a few turns handle that many ordinary ones."""
     unread_bytes_max: int = 8 * 2**20
-    """The same, of their values."""
+    """Limit on the total size of their values."""
     barrier_timeout_s: float = 60.0
-    """A reader of the table that does not get to where its end was so long ago is stuck."""
+    """A reader of the table that does not reach, for so long, where it ended then is stuck."""
     taken_over_retry_s: float = 3.0
-    """A partition that somebody else has claimed is claimed again after this, if the group still gives it to this
-    member. By then one that is out of the group has heard so: it asks once a second."""
+    """A partition that another member has claimed is claimed again after this time, if the group still assigns it to
+    this member. A member that was removed from the group knows so by then: it asks once a second.
+    """
     newer_retry_s: float = 30.0
-    """How soon a partition with a record of a later release is looked at again: somebody may have written over it."""
+    """When to retry a partition that has a record of a later release: somebody may have overwritten the record."""
     rest_share: float = 2.0
-    """A rest is so many times as long as the step before it: steps take a third of the time, however little there is
-    in each. At 500 wakes a second that makes 80 steps of 300."""
+    """The length of a rest, as a multiple of the step before it: steps take a third of the time, however little each
+    handles. At 500 wakes a second this makes 80 steps of 300.
+    """
     blocks_share: float = 0.2
-    """Reading what lies behind takes at most this share of the time: who is live does not wait for who is behind."""
+    """The largest share of the time spent on blocks: live readers do not wait for those that catch up."""
     rest_max_s: float = 0.008
-    """Above it a rest is felt more than it saves: a step that takes long has much in it."""
+    """The longest rest. A longer one would delay more than it saves, because a step that takes long handles much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +153,10 @@ class _Step:
 
 
 class Run:
-    """The partitions that the group gives to this member, and those of others that it follows."""
+    """Holds the partitions that the group assigns to this member, and those of others that it follows."""
 
     def __init__(self, job: Job, *, standby: bool, limits: Limits, next_turn: NextTurn = endless) -> None:
-        """`next_turn` begins the turn of a partition: what of it is still to be done then waits."""
+        """`next_turn` begins the turn of a partition: work left at its end waits."""
         self.partitions: dict[int, JobPartition] = {}
         self.commits = Commits(job.topics, job.marks)
         self.following = Following(job) if standby else None
@@ -185,16 +186,16 @@ class Run:
         self._ticked_at_s = 0.0
         self._rest = Rest(limits.rest_share, limits.rest_max_s)
         self._answered = False
-        """Whether this step has handled requests."""
+        """True if this step has handled requests."""
         self._stepping = False
         self.unfinished: set[int] = set()
-        """The partitions whose turn was over before all was done that there was to do."""
+        """The partitions whose last turn ended before their work was done."""
         self._left_before = False
-        """Such a partition had its turn in the step before."""
+        """True if such a partition had its turn in the previous step."""
 
     @property
     def waiting(self) -> Mapping[int, Waiting]:
-        """By partition, what cannot be served and is tried again."""
+        """Partitions that cannot be served and are retried."""
         return self._reloads.waiting
 
     @property
@@ -204,43 +205,43 @@ class Run:
 
     @property
     def careful(self) -> bool:
-        """Whether the next step has something to do at once."""
+        """True if the next step has something to do at once."""
         return bool(self._reloads.careful)
 
     @property
     def all_owned(self) -> bool:
-        """Whether all that is this member's, and can be served, is served."""
+        """True if every partition of this member that can be served is served."""
         return not [partition for partition in self.partitions.values() if partition.phase is not Phase.OWNED]
 
     def next_due_ms(self) -> int | None:
-        """When something that was put off is due (Unix time); None: nothing is put off."""
+        """Returns when postponed work is due (Unix ms); None if nothing is postponed."""
         if not self._job.puts_off:
             return None
         return min((due for p in self.partitions.values() if (due := p.next_due_ms()) is not None), default=None)
 
     def rest_s(self, now_s: float) -> float:
-        """How long the next step is to wait, unless something that `ends_rest` comes; 0: it may begin."""
+        """Returns for how many seconds the next step must wait, unless an event `ends_rest`; 0: it may begin."""
         return 0.0 if self.careful else self._rest.left_s(now_s)
 
     def ends_rest(self, event: Event) -> bool:
-        """Whether somebody waits for what this event brings, and not for an answer: it holds records of the table."""
+        """Returns true if the event holds records of the table, which clients wait for without having asked."""
         table = self._topics.table
         return isinstance(event, Records) and any(record.topic == table and not record.end for record in event.records)
 
     def on_stepped(self, now_s: float) -> None:
-        """The step has ended, and all that it wanted is done."""
+        """Notes that the step has ended, and that all its actions are executed."""
         if self._answered:
             self._rest.begin(self._agenda.now.s, now_s)
         self.blocks.on_stepped(self._agenda.now.s, now_s)
 
     def last_offsets(self) -> list[Offset]:
-        """What is to be committed at a clean end."""
+        """Returns the offsets to commit at a clean end."""
         return self.commits.last_of(self.partitions)
 
     def step(self, events: Sequence[Event], now: Now, assigned: Collection[int] | None) -> Doing[None]:
-        """Take in events, handle them, make the outcome durable. Raises Failure: then the run is over.
+        """Takes in events, handles them, and makes the outcome durable. Raises Failure, which ends the run.
 
-        `assigned`: the partitions that the group gives to this member; None: it has not said yet.
+        `assigned`: the partitions that the group assigns to this member; None: not known yet.
         """
         assert not self._stepping, "the step before has not ended"
         self._stepping = True
@@ -283,7 +284,7 @@ class Run:
                     self.partitions[event.partition].requests_reading = True
             elif isinstance(event, NotCommitted):
                 self.commits.on_refused(event)
-                self._agenda.do(Say("warning", "a commit was refused, and is tried again", {"error": event.reason}))
+                self._agenda.do(Say("warning", "commit refused, retrying", {"error": event.reason}))
             elif isinstance(event, Failed):
                 raise Failure(f"reading from Kafka: {event.error}") from event.error
             else:
@@ -324,10 +325,10 @@ class Run:
                 self._agenda.do(*self.following.on_event(followed, *self._agenda.now))
 
     def _whose_turn(self, fresh: set[int]) -> tuple[set[int], set[int]]:
-        """(the partitions that have a turn in this step, those that have to wait for the next one).
+        """Returns the partitions that have a turn in this step, and those that must wait for the next one.
 
-        Who has more to do than it can takes turns with those of whom something new was read: that is told behind one
-        such turn, and not behind two.
+        Partitions with work left over alternate with those that have new records: so new records wait for one such
+        turn, and not for two.
         """
         left = {number for number in self.unfinished if number in self.partitions}
         if self._job.puts_off:
@@ -342,7 +343,9 @@ class Run:
         return fresh | left, set()
 
     def _concerned(self, touched: set[int], waits: set[int]) -> list[JobPartition]:
-        """Those that have something to do between two ticks. Looking at all eight took as long as a publish."""
+        """Returns the partitions that have something to do between two ticks. Checking all eight took as long as a
+        publish.
+        """
         if self._job.puts_off:
             touched |= {n for n, p in self.partitions.items() if p.next_due_ms() is not None} - waits
         touched |= self._reloads.careful
@@ -357,7 +360,7 @@ class Run:
     # ---- assignment ----------------------------------------------------------------------------------------------
 
     def _bounds(self, numbers: Iterable[int]) -> Doing[tuple[Offsets, Offsets]]:
-        """Where the compacted topics of partitions that are assigned begin and end."""
+        """Asks where the compacted topics of assigned partitions begin and end."""
         places = [(topic, number) for number in numbers for topic in self._topics.compacted]
         if not places:
             return {}, {}
@@ -366,7 +369,7 @@ class Run:
         return bounds
 
     def _load_what_waited(self, assigned: Container[int]) -> Doing[None]:
-        """Begin to load anew what has waited long enough."""
+        """Begins to reload the partitions whose wait is over."""
         due = self._reloads.due(assigned)
         bounds = yield from self._bounds(due)
         for number, takeover in due.items():
@@ -417,7 +420,7 @@ class Run:
             self.claims.on_answer(claimed, (yield from self._agenda.ask(Flush())))
 
     def _ends_of(self, claimed: list[JobPartition]) -> Doing[dict[int, Ends]]:
-        """Where the inputs of these partitions end now; what a predecessor wrote is below that."""
+        """Asks where the inputs of these partitions end now; everything a predecessor wrote is below."""
         if not claimed:
             return {}
         requests, table = self._topics.requests, self._topics.table
@@ -433,7 +436,7 @@ class Run:
         }
 
     def _log_bounds(self, partition: JobPartition, starts: Offsets, ends: Offsets) -> dict[str, LogBounds]:
-        """From where its logs are handled: what a log does not have any more, or has lost, cannot be."""
+        """Returns where handling of its logs begins: within what each log still has."""
         found = {}
         committed = {} if partition.takeover is None else partition.takeover.logs_committed
         for topic in self._topics.logs:
@@ -457,7 +460,7 @@ class Run:
     # ---- input ---------------------------------------------------------------------------------------------------
 
     def _on_records(self, records: Iterable[Record]) -> Doing[set[int]]:
-        """The numbers of the partitions that they say something new of."""
+        """Hands on records. Returns the numbers of the partitions that they concern."""
         touched: set[int] = set()
         requests: Requests = {}
         topic_of_requests, logs = self._topics.requests, self._topics.logs
@@ -486,7 +489,7 @@ class Run:
         return touched
 
     def _on_unreadable(self, gap: UnreadableOffsets) -> set[int]:
-        """Offsets that count as read, and as nothing else: barriers are reached over them, and commits go beyond."""
+        """Skips unreadable offsets: they count as read, and as nothing else. Barriers and commits pass them."""
         number, topic = gap.partition, gap.topic
         partition = self.partitions.get(number)
         if partition is None or not self._is_of_this_load(partition, topic):
@@ -508,7 +511,9 @@ class Run:
             self._reloads.on_fault(partition, error, sure=None)
 
     def _is_of_this_load(self, partition: JobPartition, topic: str) -> bool:
-        """Whether what comes of a topic is of the partition's present load. If not, it comes again."""
+        """Returns true if records of this topic belong to the partition's current load. If not, they will be read
+        again.
+        """
         if topic == self._topics.requests:
             return partition.requests_reading
         return partition.logs_reading if topic in self._topics.logs else partition.reading
@@ -527,7 +532,7 @@ class Run:
             self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
 
     def _on_record(self, partition: JobPartition, record: Record) -> bool:
-        """Hand on a record that is no request. Whether it may be one that a step fails of (`_be_careful`)."""
+        """Hands on a record that is not a request. Returns true if its step may fail because of it (`_be_careful`)."""
         try:
             if record.end:
                 partition.on_end(record.topic, record.offset)
@@ -541,7 +546,7 @@ class Run:
         return False
 
     def _read_on(self, partition: JobPartition) -> Doing[None]:
-        """Hand on what waits of a partition's records, for as long as its turn lasts."""
+        """Hands on a partition's waiting records, as long as its turn lasts."""
         unread, partition.turn = partition.unread, self._next_turn()
         while unread.records:
             record = unread.records[0]
@@ -576,7 +581,7 @@ class Run:
             self._agenda.do(ReadOn(partition.number))
 
     def _on_block(self, block: Block) -> None:
-        """What lies behind was read, for the partition that had asked for it, if that is the same still."""
+        """Hands on a block to the partition that wanted it, unless the partition was dropped since."""
         partition = self.blocks.take(block)
         if partition is None or not self._serves(partition):
             return
@@ -601,7 +606,7 @@ class Run:
                     partition.on_log_start(topic, log_start)
 
     def _advance(self, partition: JobPartition, ends: Mapping[int, Ends], *, tick: bool) -> Doing[None]:
-        """Whatever the partition can do with what it has."""
+        """Has the partition do everything it can with what it has."""
         if partition.number in ends:
             self._take_over(partition, ends[partition.number])
         if partition.phase is not Phase.OWNED:
@@ -634,12 +639,12 @@ class Run:
         return partition.phase is Phase.OWNED and self.partitions.get(partition.number) is partition
 
     def _be_careful(self, partition: JobPartition, record: Place) -> Doing[None]:
-        """After a record of the table: where it may be one that a step failed of, it is a step of its own."""
+        """Makes a record of the table a step of its own, if it may be the one that a step failed of."""
         if self._reloads.is_careful(partition.number) and partition.phase is Phase.OWNED:
             yield from self._write_steps([partition], record)
 
     def _handle_carefully(self, partition: JobPartition) -> Doing[bool]:
-        """Some of its requests, each as a step of its own. False: one has failed."""
+        """Handles some requests, each as a step of its own. Returns false if one failed."""
         yield from self._write_steps([partition], None)  # so that what follows is to blame for what it says alone
         for _ in range(CAREFUL_A_STEP_MAX):
             if not partition.pending or not is_reached(partition, partition.pending[0]):
@@ -659,7 +664,7 @@ class Run:
     # ---- output --------------------------------------------------------------------------------------------------
 
     def _make_durable(self, owned: list[JobPartition]) -> Doing[None]:
-        """Take their steps, and have all of them written: what they have handled may be committed then."""
+        """Takes their steps and writes them all: what they have handled may be committed then."""
         durable = yield from self._write_steps(owned, None)
         for partition in durable:
             self.commits.note(partition)
@@ -695,15 +700,15 @@ class Run:
 
 
 def _is_same(record: Produced, refused: Refused) -> bool:
-    """Whether this record is the one that Kafka did not take. None: whose partition the producer chose."""
+    """Returns true if Kafka refused this record. A partition of None means that the producer chose it."""
     where = record.topic, refused.partition if record.partition is None else record.partition
     return where == (refused.topic, refused.partition) and record.value == refused.value
 
 
 def _is_known(partition: JobPartition, end: Record) -> bool:
-    """Whether the partition has read up to this end already.
+    """Returns true if the partition has already read up to this end.
 
-    Kafka says the end of one partition when it has a record of another. At a publish now and then, two partitions would
-    have a part in each step, one of them for nothing.
+    Kafka reports the end of one partition together with a record of another. At a few publishes a second, two
+    partitions would have a turn in each step, one of them for nothing.
     """
     return partition.phase is Phase.OWNED and partition.positions.get(end.topic) == end.offset

@@ -1,1 +1,1 @@
-"""Jobs beside the matcher, a folder each (docs/extending.md). None ships; `registry` finds those that are there."""
+"""Jobs other than the matcher, each in its folder (docs/extending.md). None ships; `registry` finds those present."""

@@ -1,7 +1,7 @@
-"""The table of jobs that are a folder here: each folder's `row.py` has its row, as ROW.
+"""The table of jobs, each of them a folder here whose `row.py` defines its row as ROW.
 
-Whoever starts, shows or documents such jobs goes through this table. It imports nothing else of them. The matcher is no
-row: gateways and HTTP services know it by name.
+Commands and docs that start, show or document such jobs use this table. It imports nothing else of them. The matcher
+has no row: gateways and HTTP services know it by name.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from coldnotify_streams.jobs.row import Row
 
 
 def rows_of(folder: Path, package: str) -> tuple[Row, ...]:
-    """The rows of the folders that have one, by name."""
+    """Returns the rows of the folders that have one, by name."""
     rows = []
     for name in sorted(path.parent.name for path in folder.glob("*/row.py")):
         row = importlib.import_module(f"{package}.{name}.row").ROW

@@ -12,33 +12,33 @@ class Row:
     """One job."""
 
     name: str
-    """Of its folder, of `coldnotify job NAME`, and of its part in `coldnotify up`."""
+    """Name of its folder, of `coldnotify job NAME`, and of its part in `coldnotify up`."""
     help: str
     """One sentence for `coldnotify job --help`."""
     settings: type[Settings]
-    """What `coldnotify job NAME` can be told, `port_setting` among it."""
+    """The settings of `coldnotify job NAME`, `port_setting` among them."""
     port_setting: str
-    """The setting that says its HTTP port, of `coldnotify job NAME` and of `coldnotify up`."""
+    """The name of the setting for its HTTP port, in `coldnotify job NAME` and `coldnotify up`."""
     module: str
-    """Has `run(settings) -> int`, which serves until SIGTERM and returns the exit code."""
+    """This module has `run(settings) -> int`, which serves until SIGTERM and returns the exit code."""
     metrics: str
-    """The module whose attributes are its metrics."""
+    """The module that defines its metrics as attributes."""
     topics: str = ""
-    """Its own topics, as topics.yaml words them under `topics`; "": none."""
+    """Its own topics, in the format of `topics` in topics.yaml; "" if it has none."""
 
     @property
     def port(self) -> int:
-        """Its HTTP port if nobody says another."""
+        """The default of its HTTP port."""
         (default,) = (info.default for info in describe(self.settings) if info.name == self.port_setting)
         assert isinstance(default, int)
         return default
 
     @property
     def flag(self) -> str:
-        """The command line's name of its port."""
+        """The command-line option of its port."""
         return "--" + self.port_setting.replace("_", "-")
 
     def run(self, settings: Settings) -> int:
-        """The job as a process: returns its exit code."""
+        """Runs the job as a process; returns its exit code."""
         run: Callable[[Settings], int] = importlib.import_module(self.module).run
         return run(settings)

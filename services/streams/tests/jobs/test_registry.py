@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_none_ships():
+def test_no_job_ships_with_a_row():
     assert JOBS == ()
 
 
