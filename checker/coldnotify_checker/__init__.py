@@ -1,4 +1,4 @@
-"""What publishers were told and clients saw, judged against the promises: histories in, violations out.
+"""Judges histories of publishers and clients against the promises: takes events, returns violations.
 
     with HistoryWriter("history.jsonl") as writer:
         writer.write(Publish(t=now_us(), publisher="canary", id=1, object="animal.observer/region-1/camera", version=1))

@@ -1,4 +1,6 @@
-"""How long clients took to have what was newest when a fault came or ended: a statistic, no promise."""
+"""Measures how long clients took to get the newest versions after a fault began or ended: a
+statistic, not a promise.
+"""
 
 from collections.abc import Iterable
 
@@ -7,11 +9,11 @@ from coldnotify_checker.publishes import Key, Publishes
 from coldnotify_checker.verdict import Statistics
 
 Owed = dict[str, list[tuple[int, Key]]]
-"""By object: since when a version is owed, the versions rising."""
+"""The owed versions of each object, each with the time since when it is owed; versions rise."""
 
 
 class CatchUps:
-    """What clients that were awake lacked at each fault, until they are told; the others are at their next wake."""
+    """Holds what awake clients lacked at each fault, until they are told it. Others get it at their next wake."""
 
     def __init__(self, publishes: Publishes, statistics: Statistics) -> None:
         self._publishes = publishes
@@ -37,7 +39,7 @@ class CatchUps:
             self._statistics.catch_up_s_max = max(self._statistics.catch_up_s_max, (t - since) / 1e6)
 
     def forget(self, client: str, object_: str | None = None) -> None:
-        """The client left, or wants the object no more: how long it takes then says nothing."""
+        """Forgets a client that left, or an object that it no longer wants: the time it takes then says nothing."""
         if object_ is None:
             self._owed.pop(client, None)
         else:

@@ -1,4 +1,4 @@
-"""What each client wants and was told, followed through its events; judges P2 (wakes), P3 and P4 on the way."""
+"""Follows what each client wants and was told; judges P2 (wakes), P3 and P4 on the way."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -33,22 +33,24 @@ REPEATS_AFTER_REGISTER = 2
 
 @dataclass(slots=True)
 class Knowledge:
-    """What a client was told of one object."""
+    """The versions of one object that a client was told."""
 
     floor: Key | None = None
-    """The lowest that the version last told can be (which incarnation it is of may not be known). Outlives all."""
+    """The lowest version that it was last told (its incarnation may be unknown). Survives restarts
+    and registrations.
+    """
     known: Key | None = None
-    """The highest that it can have been told since it is registered."""
+    """The highest version that it can have been told since it registered."""
     known_before: Key | None = None
-    """What `known` was when it was registered last."""
+    """The value of `known` at its last registration."""
     last: Told | None = None
     """Outlives all, as `floor`."""
     registered: int = 0
-    """When it was registered last: the answer says what it published before that. 0: it may not have saved it."""
+    """The time of its last registration: the answer includes what it published before. 0: perhaps it was not saved."""
     registered_before: int = 0
-    """What `registered` was when it was registered last: the service need not hear of one that is at once undone."""
+    """The value of `registered` at its last registration: the service need not hear of one that is undone at once."""
     phase: int = 0
-    """Of the client, when it was told last."""
+    """The client's phase when it was last told the object."""
     repeats_allowed: int = 0
 
 
@@ -60,33 +62,36 @@ class Client:
     life: int = 0
     running: bool = False
     started: int = 0
-    """When its process began."""
+    """The start of its process."""
     connected: bool = False
     wanted: dict[str, Register] = field(default_factory=dict)
-    """By object: what it is registered by."""
+    """The event that registered it, by object."""
     told: dict[str, Knowledge] = field(default_factory=dict)
     unregistered: dict[str, int] = field(default_factory=dict)
-    """By object: when, and since then it has not come and been caught up: its versions may be on their way."""
+    """The time of unregistration, by object, until the client has come and caught up: versions may still be on their
+    way.
+    """
     behind: dict[str, None] = field(default_factory=dict)
-    """Of what is wanted: the objects of which it may not know the newest. Of all others it does."""
+    """The wanted objects whose newest version it may not know. It knows that of all others."""
     registered_since_start: list[str] = field(default_factory=list)
     agreed: int = 0
-    """`since` of its last wake: what was registered before it is acknowledged."""
+    """`since` of its last wake: earlier registrations are acknowledged."""
     ends: list[bool] = field(default_factory=list)
-    """Of each phase (from a start to its end): whether it ended by a power cut, with the latest not saved."""
+    """For each phase (from a start to its end): true if a power cut ended it and its latest state was not saved."""
     left: Event | None = None
     absences: list[tuple[Event, Event | None]] = field(default_factory=list)
-    """From leaving to the next connecting; None: to the end."""
+    """The times from leaving to the next connecting; None: until the end."""
 
     def knows(self, object_: str) -> Key | None:
-        """The highest version it was told since it is registered."""
+        """Returns the highest version that it was told since it registered."""
         knowledge = self.told.get(object_)
         return knowledge.known if knowledge else None
 
     def caused(self, publishes: Publishes, object_: str, key: Key, by: int, clock_skew_us: int) -> bool:
-        """Whether it may be the source of this version, or of a newer one begun until `by`, and so is not owed it.
+        """Returns true if it may be the source of this version, or of a newer one begun until `by`, and so is not owed
+        it.
 
-        What it published before it registered it is owed all the same. One that was wiped has to register anew.
+        It is owed what it published before it registered. A wiped client has to register again.
         """
         knowledge = self.told.get(object_)
         since = knowledge.registered - clock_skew_us if knowledge is not None else 0
@@ -114,7 +119,7 @@ class Clients:
         self._skew_us = clock_skew_us
         self._on_wire: dict[tuple[str, str], Key] = {}
         self._level: dict[str, dict[str, Client]] = {}
-        """By object, then by name: the clients that want it and know its newest."""
+        """By object, then by name: the clients that want it and know its newest version."""
         self._news = iter(publishes.news)
         self._next_news = next(self._news, None)
 
@@ -169,7 +174,7 @@ class Clients:
                 pass
 
     def lacking(self, client: Client, t: int) -> list[str]:
-        """The objects of which it may not know what is the newest at `t`, which is not before the last event."""
+        """Returns the objects whose newest version at `t` it may not know; `t` is not before the last event."""
         for object_ in list(client.behind):
             newest, known = self._publishes.newest(object_, t + 1), client.knows(object_)
             if newest is None or (known is not None and known >= newest.sure_key):
@@ -178,7 +183,9 @@ class Clients:
         return list(client.behind)
 
     def wanted(self, client: Client) -> Iterator[tuple[str, Register | Members]]:
-        """What it is to know the newest of, each perhaps twice, and why."""
+        """Yields the objects whose newest version it must know, some of them twice, each with the event that requires
+        it.
+        """
         yield from client.wanted.items()
         scope = client.name.rpartition("/")[0]
         for name, told in self._memberships.members(client.name):
@@ -371,21 +378,21 @@ class Clients:
         )
 
     def _begun(self, event: Told) -> int:
-        """When the first publish began that this can be."""
+        """Returns when the first publish began that this event can tell."""
         assert event.version is not None
         calls = self._publishes.with_version(event.object, event.version)
         return min((one.begun.t for one in calls if event.incarnation in (None, one.begun.incarnation)), default=0)
 
     def _may_overtake(self, event: Told) -> bool:
-        """Whether this can be a publish of high priority."""
+        """Returns true if this can be a publish of high priority."""
         assert event.version is not None
         calls = self._publishes.with_version(event.object, event.version)
         return any(one.begun.priority and event.incarnation in (None, one.begun.incarnation) for one in calls)
 
     def _was_under_way(self, event: Told) -> bool:
-        """Whether it was published only before the objects topic was lost, and told after that.
+        """Returns true if it was published only before the objects topic was lost, and told after that.
 
-        Nothing follows from it for what is told next: versions may have begun anew meanwhile.
+        Nothing follows from it for later versions, whose numbers may have begun again meanwhile.
         """
         assert event.version is not None
         now = self._publishes.period(event.t)
@@ -397,7 +404,7 @@ class Clients:
         return bool(calls) and all(self._publishes.period(call.begun.t) != now for call in calls if not call.failed)
 
     def _possible(self, event: Told) -> set[Key]:
-        """The keys that what is told can have; none is a violation, and has been noted."""
+        """Returns the keys that the told version can have; if there are none, it has noted a violation."""
         assert event.version is not None
         calls = [
             call
@@ -450,7 +457,7 @@ class Clients:
 
 
 def _says(call: Call, event: Told, told: bytes) -> bool:
-    """Whether the publish is what was told. A payload that expires may be left out."""
+    """Returns true if the event tells this publish. A payload that expires may be missing."""
     if call.begun.deleted != event.deleted:
         return False
     return fingerprint(call.begun.payload) == told or (call.begun.expires_at is not None and event.payload is None)

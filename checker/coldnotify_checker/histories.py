@@ -1,7 +1,7 @@
-"""Histories: what publishers, clients, a run and the topics say of themselves, as events, one JSON object a line.
+"""Histories: events of publishers, clients, a run and the topics, one JSON object a line.
 
-The format is docs/histories.md. `t` is Unix time in microseconds: of a call its begin, of an answer or a callback the
-moment it came. It is taken before the line is written; lines may stand in any order.
+docs/histories.md defines the format. `t` is Unix time in microseconds: when a call began, or when an answer or callback
+came. It is taken before the line is written; lines may have any order.
 """
 
 import json
@@ -17,15 +17,15 @@ from typing import Any, Literal, Self
 import msgspec
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
-"""Of one line: four times Kafka's own limit of a record, which a dump's line holds."""
+"""The longest line: four times Kafka's own limit of a record, because a line of a dump holds one."""
 
 
 class HistoryError(ValueError):
-    """A line that is no event of a history; the message names file, line and field."""
+    """A line is not an event of a history; the message names file, line and field."""
 
 
 class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """One line. `where` is "file:line" of what was read, "" of what was made in memory."""
+    """One line. `where` is "file:line" of an event that was read, "" of one made in memory."""
 
     t: int = 0
     where: str = ""
@@ -50,7 +50,7 @@ class Publish(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
     expires_at: int | None = None
     """Unix ms from which on the version is told without its payload."""
     priority: Literal["high"] | None = None
-    """high: it may be told before what was published earlier."""
+    """"high": it may be told before what was published earlier."""
     path: str = "kafka"
 
 
@@ -65,10 +65,10 @@ class Published(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
     refused: str | None = None
     """The limit of its tenant's agreement by which it was refused. Then its outcome is failed."""
     retry_after_s: float | None = None
-    """When to come back, as the refusal said."""
+    """The refusal's Retry-After."""
     version: int | None = None
     offset: int | None = None
-    """Of a message of a channel, if the publisher was told."""
+    """Offset of a channel's message, if the publisher was told it."""
 
 
 class Describe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="describe"):
@@ -78,9 +78,9 @@ class Describe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="
     id: int | str
     object: str
     description: dict[str, Any] | None
-    """None: there is no description any more."""
+    """None: the description was removed."""
     timestamp: int | None = None
-    """Of the record, in ms: its version. None: the publisher does not know it."""
+    """Timestamp of the record in ms, which is its version; None: the publisher does not know it."""
     path: str = "kafka"
 
 
@@ -96,13 +96,13 @@ class Send(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
     payload: Any = None
     to: list[str] = []
     expires_at: int | None = None
-    """Unix ms from which on it is told to nobody."""
+    """Unix ms from which on nobody is told it."""
     path: str = "kafka"
     """stray: into another partition than its own, which moves it."""
 
 
 class Agreement(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="agreement"):
-    """From now on this is agreed with a tenant; None: no limit."""
+    """The agreement with a tenant from now on; None: no limit."""
 
     tenant: str
     domains: list[str]
@@ -159,7 +159,7 @@ class TurnedAway(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field
 
 
 class CaughtUp(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="caught_up"):
-    """The library says that it is complete. `since`: the t of the connecting that it belongs to."""
+    """The library reports that it is complete. `since`: the t of the connecting that it belongs to."""
 
     client: str
     since: int
@@ -199,17 +199,17 @@ class Told(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
     deleted: bool = False
     payload: Any = None
     failed: bool = False
-    """The callback raised: the version is told again."""
+    """The callback raised, so the version is told again."""
     described: bool = False
-    """The application asks for descriptions, and was told `description` with it."""
+    """The application asks for descriptions, and got `description` with this version."""
     description: dict[str, Any] | None = None
 
 
 class Ledger(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="ledger"):
-    """The service was asked who has not applied a version of an object; it answered at `t`.
+    """The service was asked which clients have not applied a version of an object; it answered at `t`.
 
-    To be noted only where all clients of the group can say what their callbacks have taken: from the release after
-    0.1.0 on.
+    Record it only if all clients of the group can report what their callbacks have taken, which they can from the
+    release after 0.1.0 on.
     """
 
     asked: int
@@ -218,7 +218,7 @@ class Ledger(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
     version: int
     incarnation: int = 0
     lacking: list[str]
-    """domain/group/client of all that have not, as it said."""
+    """domain/group/client of all clients that have not applied it, as the service answered."""
 
 
 class RegisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="register_query"):
@@ -246,7 +246,7 @@ class QueryRefused(Event, kw_only=True, frozen=True, omit_defaults=True, tag_fie
 
 
 class Members(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="members"):
-    """The members callback is entered. In a process that has begun, its first call says all that there are."""
+    """The members callback is entered. Its first call in a process names all members."""
 
     client: str
     query: str
@@ -254,11 +254,11 @@ class Members(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
     """Names within the group."""
     removed: list[str] = []
     failed: bool = False
-    """The callback raised: the difference is told again."""
+    """The callback raised, so the difference is told again."""
 
 
 class Subscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="subscribe"):
-    """The application subscribes to a channel: every message, and what is missed."""
+    """The application subscribes to a channel: to every message, and to reports of missed ones."""
 
     client: str
     channel: str
@@ -281,16 +281,16 @@ class MessageTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_fiel
     channel: str
     offset: int
     previous: int | None = None
-    """What the library told before, by its own account."""
+    """The offset that the library told before, by its own account."""
     message: str | None = None
     """The message's id; None: it has none."""
     payload: Any = None
     failed: bool = False
-    """The callback raised: the message is told again."""
+    """The callback raised, so the message is told again."""
 
 
 class MissedTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="missed"):
-    """The callback for what is missed is entered: between these offsets messages may be missing."""
+    """The callback for missed messages is entered: messages between these offsets may be missing."""
 
     client: str
     channel: str
@@ -317,17 +317,17 @@ class Healed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
 
 
 class TopicLost(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic_lost"):
-    """A topic has been deleted. What was published until now may be lost."""
+    """A topic was deleted: what was published until now may be lost."""
 
     topic: str
     begun: int | None = None
-    """When that began, as `t`: what was sent since may be in the one or in the other. None: at `t`."""
+    """When the deletion began, as `t`: records sent since may be in either topic. None: at `t`."""
     domains: list[str] = []
-    """Of a topic of channels: whose channels are in it. None: it may be anybody's."""
+    """For a topic of channels: the domains whose channels it holds. None: any."""
 
 
 class LogTrimmed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="log_trimmed"):
-    """Retention, or somebody, has removed what is below `offset` of a partition, or is about to."""
+    """Retention, or somebody, has removed everything below `offset` of a partition, or is about to."""
 
     topic: str
     partition: int
@@ -370,7 +370,7 @@ class Wire(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
 
 
 class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="record"):
-    """A record that is in a topic. `timestamp` in ms; `value`: parsed JSON, or the text where it is none."""
+    """A record in a topic. `timestamp` in ms; `value`: parsed JSON, or the text if it is not JSON."""
 
     topic: str
     partition: int
@@ -379,19 +379,19 @@ class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
     key: str | None = None
     value: Any = None
     headers: dict[str, str] = {}
-    """Of a channel's record, as far as they are text."""
+    """Headers of a channel's record, as far as they are text."""
     removes: str = ""
-    """Of a null: the header by which an owner says what it removes."""
+    """For a null: the header in which an owner names what it removes."""
 
 
 class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic"):
-    """A topic of which all records have been dumped, as of `t`."""
+    """A topic all of whose records were dumped, as of `t`."""
 
     topic: str
     topic_id: str = ""
     partitions: int
     starts: list[int] = []
-    """By partition, the offset of the first record that may still be there: retention has removed what is below."""
+    """By partition, the offset of the first record that may still exist: retention has removed everything below."""
     ends: list[int] = []
 
 
@@ -449,7 +449,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def shown(event: Event) -> str:
-    """The event as evidence: where it stands, and what it says."""
+    """Returns the event as evidence: its place, and its text."""
     text = encode_event(event).decode()
     text = text if len(text) <= 300 else text[:297] + "..."
     return f"{event.where}: {text}" if event.where else text
@@ -479,7 +479,7 @@ def read_histories(paths: Iterable[str | Path]) -> list[Event]:
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """By time; what has the same time, or none (a dump), stays in its order."""
+    """Sorts events by time; those with the same time, or none (a dump), keep their order."""
     return sorted(events, key=lambda event: event.t)
 
 
@@ -502,7 +502,9 @@ class HistoryWriter:
         _remove_torn_line(self._file)
 
     def write(self, event: Event | Mapping[str, Any]) -> None:
-        """Appends the event; a mapping is one as JSON says it, and may say more. Raises HistoryError, OSError."""
+        """Appends an event, or a mapping in the form of its JSON, which may have further fields. Raises HistoryError,
+        OSError.
+        """
         if isinstance(event, Event):
             line = encode_event(event)
         else:
@@ -526,7 +528,7 @@ class HistoryWriter:
 
 
 def _remove_torn_line(file: FileIO) -> None:
-    """What a power cut left of a line would swallow the next one; it never was an event."""
+    """Removes the part of a line that a power cut left: it would swallow the next one, and was never an event."""
     end = file.seek(0, 2)
     file.seek(max(0, end - LINE_BYTES_MAX))
     tail = file.read()

@@ -1,16 +1,16 @@
-"""P10 of how many objects, clients and registrations there may be: who is refused was one too many, who is in stays in.
+"""Judges P10 for numbers of objects, clients and registrations: refuse only above a limit, and keep what is in.
 
-A history says what was agreed (`agreement`), which publishes were refused by `objects_max` (`published`), who was sent
-away by `clients_max` (`turned_away`) and which registrations were refused by `registrations_max` (`refused`). Counts
-are told between matchers and nodes within seconds, and who has gone may be counted for a while. So a refusal is wrong
-only if, at most, there could not be as many as were agreed:
+A history contains what was agreed (`agreement`), which publishes `objects_max` refused (`published`), which clients
+`clients_max` turned away (`turned_away`) and which registrations `registrations_max` refused (`refused`). Matchers and
+nodes exchange counts within seconds, and may count a client that is gone for a while. So a refusal is wrong only if
+there could not have been as many as agreed, by the highest possible count:
 
 - each object counts that anybody published, or may have;
-- each other client counts that connected and did not go more than GONE_US before; and the client itself, if it had
-  been there: by what is known of its last session, its partition's new matcher may count it for a moment;
+- each other client counts that connected and did not leave more than GONE_US before; and the client itself, if it had
+  been there: its partition's new matcher may count its last session for a moment;
 - each registration counts that any client has ever asked for.
 
-That too many are let in is judged nowhere: how far a limit may be exceeded depends on how many matchers there are.
+Excess is not judged: how far a limit may be exceeded depends on the number of matchers.
 """
 
 from collections import defaultdict
@@ -52,11 +52,11 @@ _OBJECTS, _CLIENTS, _REGISTRATIONS = "objects_max", "clients_max", "registration
 class _Tenant:
     agreements: list[Agreement] = field(default_factory=list)
     gone_at: dict[str, int | None] = field(default_factory=dict)
-    """By client that has connected, when it went; None: it has not."""
+    """By client that has connected, when it left; None: it has not."""
     came_again: set[str] = field(default_factory=set)
     """Clients that have connected more than once."""
     asked: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By client, what it ever registered for."""
+    """By client, the names it ever registered."""
 
     def lowest(self, limit: str, at_us: int) -> float | None:
         """The lowest that may count at this time; None: that is agreed in none of them."""
@@ -178,7 +178,9 @@ class _Judging:
                     self._add(words, call.begun, call.answer, tenant.agreements[-1])
 
     def _was_there(self, object_: str, call: Call, those: list[Call]) -> bool:
-        """Surely, before the call began: it was acknowledged, and neither deleted nor removed by anybody."""
+        """Returns true if the object surely existed before the call began: acknowledged, and neither deleted nor
+        removed.
+        """
         if self._lost or object_ in self._removed or any(one.begun.deleted for one in those):
             return False
         return any(
@@ -191,5 +193,5 @@ class _Judging:
 
 
 def _begun(calls: Iterable[Call]) -> int | None:
-    """When the first publish began that may have written it; None: all of them failed for certain."""
+    """Returns when the first publish began that may have written it; None if all failed for certain."""
     return min((call.begun.t for call in calls if not call.failed and not call.begun.deleted), default=None)

@@ -1,7 +1,7 @@
-"""Which of the calls that say something of one thing may be in force, at some moment between two times.
+"""Finds the calls about one thing that may be in force at some moment between two times.
 
-Of calls that were acknowledged in time the one with the highest order is. One that was not, or that nobody knows the
-end of, may be in force as well, unless it is outdone; and so may what was said before the topic was lost.
+Of calls acknowledged in time, the one with the highest order is in force. A call that was not acknowledged, or whose
+end is unknown, may be in force as well, unless it is outdone; and so may those from before the topic was lost.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,9 +17,9 @@ class Said(NamedTuple, Generic[T]):
     begun: int
     """Unix time in microseconds, as `answered`."""
     answered: int | None
-    """When it was acknowledged; None: that is not known."""
+    """When it was acknowledged; None if that is not known."""
     order: Any
-    """What outdoes what is lower; None: not known."""
+    """A call with a higher order outdoes this one; None: not known."""
     what: T
 
 
@@ -31,11 +31,11 @@ class InForce(Generic[T]):
         self._answered: list[Said[T]] = []
         """Those acknowledged before the topic was lost again, by the time of that."""
         self._periods: list[int] = []
-        """Of these: how often the topic had been lost."""
+        """For each call, how often the topic had been lost."""
         self._answered_at: list[int] = []
         self._unanswered: list[Said[T]] = []
         self._best: dict[int, tuple[list[int], list[Said[T]]]] = {}
-        """By period: acknowledged calls that outdid all before them, or said the same again."""
+        """By period: acknowledged calls that outdid all earlier ones, or repeated the highest."""
         self._longest_us = 0
 
     def add(self, said: Said[T]) -> None:

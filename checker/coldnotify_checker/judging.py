@@ -1,8 +1,9 @@
-"""Judges a history: events in, a verdict out; itself P1, P6, and what must hold at the end (P2, P5, P9). Pure.
+"""Judges a history: takes events, returns a verdict; itself judges P1, P6, and the promises at the end (P2, P5, P9).
+Pure.
 
-Two passes: the first takes in what was published and what the topics hold, the second follows the clients. After
-sorting, time is linear in the events: a wake looks at what was published or registered since the one before, and so
-does a fault, for each client. What is kept grows with objects, clients and published versions.
+The first pass takes in what was published and what the topics hold; the second follows the clients. After sorting, time
+is linear in the events: a wake checks what was published or registered since the previous one, and so does a fault, for
+each client. Memory grows with objects, clients and published versions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -49,7 +50,7 @@ _NAMED_MAX = 5
 
 
 def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool = False) -> Verdict:
-    """The verdict on a history. `clock_skew_s`: how far the clocks of those who wrote it may be apart.
+    """Returns the verdict on a history. `clock_skew_s`: the largest difference between the writers' clocks.
 
     `at_rest`: no line says `end`, but all was at rest when its dump began, or else at its last line.
     """
@@ -112,7 +113,7 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
 
 
 def _ended(history: list[Event]) -> list[Event]:
-    """With the `end` that nobody wrote: those are connected who began to connect, and did not leave until then."""
+    """Adds the missing `end`: it names the clients that began to connect and did not leave until then."""
     t = next((event.t for event in history if isinstance(event, Topic) and event.t), history[-1].t if history else 0)
     connected: dict[str, None] = {}
     for event in history:
@@ -155,8 +156,9 @@ def _judge_end(
     verdict: Verdict,
     skew_us: int,
 ) -> None:
-    """P2: who is connected at the end knows the newest of all it wants. P5: and is registered for just that. P9: and
-    holds as members what there are."""
+    """P2: a connected client knows the newest version of all it wants. P5: it is registered for just that. P9: it holds
+    the right members.
+    """
     for name in end.connected:
         client = clients.of(name)
         memberships.at_end(name, end)
@@ -181,7 +183,7 @@ def _judge_end(
 
 
 def _newest(call: Call | None, held: Held | None, end: End) -> Call | Held | None:
-    """The newer one of what was acknowledged and what the topic held when the history ended."""
+    """Returns the newer one of the acknowledged version and the one in the topic when the history ended."""
     if held is None or held.record.timestamp * 1000 > end.t:
         return call
     return held if call is None or held.key > call.sure_key else call
@@ -229,9 +231,9 @@ def _judge_kept(client: Client, memberships: Memberships, topics: Topics, lost_a
 
 
 def _judge_offline(client: Client, topics: Topics, verdict: Verdict) -> None:
-    """P6: between leaving and coming back a client costs a few state records.
+    """P6: from leaving to coming back, a client costs a few state records.
 
-    What it asked for last may be written when it has left: each bucket of its registrations once.
+    Its last requests may be written after it left: each bucket of its registrations once.
     """
     records = topics.written_for.get(client.name, [])
     times_us = [record.timestamp * 1000 for record in records]

@@ -1,4 +1,4 @@
-"""P2, the ledger's side: nobody is said to have applied a version whose callback has not returned, or has raised."""
+"""P2 for the ledger: no client is reported to have applied a version whose callback has not returned, or has raised."""
 
 from dataclasses import dataclass, field
 
@@ -30,24 +30,24 @@ class _Place:
     """One client and one object."""
 
     registered: int | None = None
-    """When it was registered last; None: it is not."""
+    """The time of its last registration; None: it is not registered."""
     told_since: int | None = None
-    """When it was told something of it first since then: so the service knows the registration."""
+    """When it was first told the object since then, which shows that the service knows the registration."""
     by_query: bool = False
-    """It was told something of it that it was not registered for: what it is told shows no registration."""
+    """True if it was told the object without a registration: what it is told then does not prove one."""
     taken: Version = (-1, -1)
     """The highest that a callback has taken, in all its lives."""
     last: Told | None = None
 
     def hear(self, told: Told) -> None:
-        """The application is told something of the object."""
+        """Notes that the application is told something of the object."""
         self.last = told
         self.by_query |= self.registered is None
 
 
 @dataclass(slots=True)
 class LedgerLooks:
-    """Follows the events, in their order, and judges what the ledger said."""
+    """Follows the events, in their order, and judges the ledger's answers."""
 
     verdict: Verdict
     clock_skew_us: int
@@ -57,10 +57,11 @@ class LedgerLooks:
     """By object, the clients that have published it themselves: they are not told what they published."""
     _lives: dict[str, int] = field(default_factory=dict)
     _forgotten: set[str] = field(default_factory=set)
-    """Clients that an operator has had forgotten, and that have not come again: what they are told until then, the
-    service may have sent before it heard so."""
+    """Clients that an operator has had forgotten, and that have not returned: until then the service may have sent them
+    what they are told before it heard of the order.
+    """
     _looks: list[Ledger] = field(default_factory=list)
-    """To be judged once what their clocks may have for earlier is in."""
+    """Answers to judge once all events are in that their clocks may date earlier."""
 
     def on_event(self, event: Event) -> None:
         """The next one."""
@@ -92,20 +93,22 @@ class LedgerLooks:
                 self._looks.append(event)
 
     def finish(self) -> None:
-        """There are no more events."""
+        """Judges what is left, after the last event."""
         for look in self._looks:
             self._judge(look)
         self._looks.clear()
 
     def _doubt(self, client: str | None) -> None:
-        """The service may not know any more that it is registered, until it is told something. None: of all clients."""
+        """The service may have forgotten this registration, until the client is told something. None: those of all
+        clients.
+        """
         for places in self._places.values():
             for name, place in places.items():
                 if client is None or name == client:
                     place.told_since = None
 
     def _begin_life(self, client: str) -> None:
-        """It has lost its state, and what it wanted with it; its next Hello tells the service so."""
+        """The client has lost its state, and with it what it wanted; its next Hello tells the service."""
         for places in self._places.values():
             if client in places:
                 places[client].registered = None

@@ -1,14 +1,14 @@
-"""P10: who was refused because of an agreement, what he was told, and whether what was refused is there all the same.
+"""Judges P10 for rates: who was refused because of an agreement, how, and whether refused records exist nevertheless.
 
-A run says in its history what was agreed (`agreement`), and publishers say which of their calls were refused by which
-limit (`published` with `refused`). From that follows, without knowing how limits are kept:
+A run's history contains what was agreed (`agreement`), and publishers record which limit refused which of their calls
+(`published` with `refused`). From that follows, without knowledge of how limits are enforced:
 
 - a refusal names a limit that was agreed with the tenant of the domain, and says when to come back;
-- who has asked for at most half of what was agreed, in every span of time that could matter, is not refused. Half,
+- a tenant that used at most half of its agreement, in every span of time that could matter, is not refused. Half,
   because several nodes share an agreement, and learn within seconds how it is divided;
-- what was refused in all calls that published it is not in the topic, and was told to nobody.
+- a version that was refused in all calls that published it is not in the topic, and nobody was told it.
 
-That what was acknowledged is there, whoever published it, is P1. That its clients learn it is P2.
+P1 judges that acknowledged records exist, whoever published them, and P2 that their clients learn them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -26,20 +26,20 @@ from coldnotify_checker.verdict import Verdict
 TOPICS = TopicNames()
 
 WITHIN = 0.5
-"""Who asked for at most this part of an agreement is within it, whatever its division between nodes."""
+"""A tenant that used at most this part of its agreement is within it, however it is divided between nodes."""
 SPANS_S = (10.0, 60.0)
 """Looked at besides the agreement's own burst_s."""
 NEWS_US = 5_000_000
 """So long before it counts surely, an agreement may count already or not yet: nodes read it, and buckets fill."""
 _RATES = ("in_per_s", "out_per_s")
-"""Limits by which a refusal can be compared with what was asked for: publishes. Bytes are not known here."""
+"""Limits whose refusals can be judged by counting publishes. The history does not contain bytes."""
 
 
 @dataclass(slots=True)
 class _Tenant:
     agreements: list[Agreement] = field(default_factory=list)
     calls_us: list[int] = field(default_factory=list)
-    """When its publishers began to publish."""
+    """The beginnings of its publishers' calls."""
 
 
 def judge_agreements(history: Iterable[Event], publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
@@ -109,7 +109,7 @@ class _Judging:
                 self._add(words, call, answer, standing[-1])
 
     def judge_written(self, object_: str, calls: list[Call], topics: Topics) -> None:
-        """What all calls that published one version were refused must be nowhere."""
+        """Judges that a version that was refused in all calls is in no topic."""
         by_key: dict[tuple[int, int], list[Call]] = defaultdict(list)
         for call in calls:
             if call.key is not None:

@@ -1,4 +1,4 @@
-"""The periods of a channel's log: each loss of its topic begins a new one, in which offsets begin anew."""
+"""The periods of a channel's log: each loss of its topic begins a new one, whose offsets start again."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ TOPICS = TopicNames()
 
 
 class LogPeriods:
-    """Of all channels, by their domains: a domain's channels are in one topic."""
+    """The periods of all channels, by domain: a domain's channels are in one topic."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._lost = [event for event in events if isinstance(event, TopicLost) and event.topic in TOPICS.channels]
@@ -38,19 +38,19 @@ class LogPeriods:
         return len(self._of(channel)[0])
 
     def begun(self, channel: str, period: int) -> int:
-        """When it had begun for sure; 0: it is the first one."""
+        """Returns when the period had surely begun; 0 for the first one."""
         return self._of(channel)[0][period - 1] if period else 0
 
     def ends(self, channel: str, period: int) -> int | None:
-        """When its loss began; None: it is the last one."""
+        """Returns when its loss began; None for the last one."""
         begun = self._of(channel)[1]
         return begun[period] if period < len(begun) else None
 
     def within(self, channel: str, period: int, since: int, until: int) -> bool:
-        """Whether all of this time is surely of this period."""
+        """Returns true if all of this time surely belongs to this period."""
         ends = self.ends(channel, period)
         return since >= self.begun(channel, period) and (ends is None or until < ends)
 
     def any_before(self, channel: str, t: int) -> bool:
-        """Whether there is a loss that had begun by then."""
+        """Returns true if a loss had begun by then."""
         return any(begun <= t for begun in self._of(channel)[1])

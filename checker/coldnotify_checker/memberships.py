@@ -1,8 +1,8 @@
-"""P9: which objects clients with queries were told to be members, against what was said of these objects.
+"""Judges P9: compares the members that clients with queries were told with what was published about these objects.
 
-What an object is follows from its descriptions and its publishes, as their publishers were answered. At a moment when
-some calls are under way it may be one of several things; a client may hold it as what any of them makes of it. Once a
-client has said that it is caught up, it holds nothing else. At the end the objects topic itself says what each is.
+An object's properties follow from its descriptions and its publishes, and from the answers to these calls. While calls
+are in progress several states are possible; a client may hold what follows from any of them. Once a client has reported
+that it is caught up, it holds nothing else. At the end the objects topic itself shows each object's state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,25 +37,25 @@ _NAMED_MAX = 5
 
 @dataclass(slots=True)
 class Held:
-    """One query of one client: what its application was told."""
+    """One query of one client, with what its application was told."""
 
     register: RegisterQuery
     matches: Matches | None
-    """None: it is not understood here, and not judged."""
+    """None: the checker does not understand the query, and does not judge it."""
     members: dict[str, Members] = field(default_factory=dict)
     """By name: the call that told it."""
     perhaps: set[str] = field(default_factory=set)
-    """Of a call that failed: it may have heard of these."""
+    """Names in calls that failed: the application may know these."""
     failed: bool = False
     """The last call did. What fails too often waits for another contact, and versions do not wait for it."""
     ahead: set[str] = field(default_factory=set)
-    """Of these versions were told meanwhile."""
+    """Names whose versions were told meanwhile."""
     open: dict[str, None] = field(default_factory=dict)
-    """Of which something was said since it was last found to be right."""
+    """Names with news since they were last found to be right."""
 
 
 class Objects:
-    """What was said of each object: it is described so, published, deleted."""
+    """All calls about each object: descriptions, publishes, deletions."""
 
     def __init__(self, events: Iterable[Event], publishes: Publishes) -> None:
         self._publishes = publishes
@@ -63,11 +63,11 @@ class Objects:
         self.published: dict[str, InForce[bool]] = {}
         """True: it is there."""
         self.calls: dict[str, list[Describe | Call]] = {}
-        """By object: all of them, for evidence."""
+        """All calls by object, for evidence."""
         self.names: dict[str, dict[str, None]] = {}
-        """By domain/group: its objects."""
+        """The objects of each domain/group."""
         self.news: list[tuple[int, str]] = []
-        """When something that may concern queries was begun or answered, and of which object; by time."""
+        """By time: when a call that may concern queries began or was answered, and its object."""
         answers: dict[tuple[str, int | str], Published] = {}
         begun: list[Describe] = []
         for event in events:
@@ -103,7 +103,7 @@ class Objects:
             self.news.append((answer.t, object_))
 
     def fits(self, matches: Matches, object_: str, since: int, until: int) -> set[bool]:
-        """Whether it may have fitted at some moment from `since` to `until`, and whether it may have not."""
+        """Returns whether it may have matched at some moment from `since` to `until`, and whether it may have not."""
         period, name = self._publishes.period_of(object_, until), _split(object_)[1]
         of_description = self._publishes.period_of(object_, until, described=True)
         published, described = self.published.get(object_), self.described.get(object_)
@@ -124,7 +124,9 @@ class Objects:
         return found
 
     def descriptions(self, object_: str, since: int, until: int) -> list[dict[str, Any] | None]:
-        """What may have been in force at some moment from `since` to `until`; None: it had none."""
+        """Returns the descriptions that may have been in force at some moment from `since` to `until`; None: it had
+        none.
+        """
         period = self._publishes.period_of(object_, until, described=True)
         found: list[dict[str, Any] | None] = []
         for said in _between(self.described.get(object_), since, until, period):
@@ -146,20 +148,21 @@ class Memberships:
         self._skew_us = clock_skew_us
         self._objects = Objects(events, publishes)
         self.held: dict[str, dict[str, Held]] = {}
-        """By client and text."""
+        """By client and text of the query."""
         self._in_group: dict[str, list[Held]] = {}
         self._news = iter(self._objects.news)
         self._next_news = next(self._news, None)
         self._late: dict[str, set[str]] = {}
-        """By client: names of a query that it has unregistered, whose callback may be on its way."""
+        """By client: queries that it has unregistered, by name; their callbacks may be on their way."""
         self._descriptions: dict[tuple[str, str], Told] = {}
-        """By client and object: what said last how it is described."""
+        """By client and object: the last event with its description."""
         self._forgot: set[str] = set()
-        """Clients that have unregistered a query since they last said that they are caught up: what came by it may
-        still be told."""
+        """Clients that have unregistered a query since they last reported to be caught up: its results may still be
+        told.
+        """
 
     def on_time(self, t: int) -> None:
-        """All that was said of objects until then."""
+        """Takes in all calls about objects up to this time."""
         while self._next_news is not None and self._next_news[0] <= t:
             group, name = _split(self._next_news[1])
             for held in self._in_group.get(group, ()):
@@ -221,21 +224,21 @@ class Memberships:
             held.members.pop(name, None)
 
     def members(self, client: str) -> Iterator[tuple[str, Members]]:
-        """Names, and the call that told each."""
+        """Yields the members' names, each with the call that told it."""
         for held in self.held.get(client, {}).values():
             yield from held.members.items()
 
     def has(self, client: str, name: str) -> bool:
-        """Whether its application was told, perhaps, that the object is a member of one of its queries."""
+        """Returns true if its application may have been told that the object is a member of one of its queries."""
         of = self.held.get(client, {}).values()
         return any(name in held.members or name in held.perhaps or name in held.ahead for held in of)
 
     # P9
 
     def on_told(self, event: Told, since: int, *, overtakes: bool) -> None:
-        """A version, to a client that has the object by queries only. `since`: when it can have been published.
+        """A version is told to a client that has the object by queries only. `since`: when it can have been published.
 
-        `overtakes`: it is of high priority, so that it may come before the client is told that the object has left.
+        `overtakes`: it is of high priority, so it may come before the client is told that the object has left.
         """
         name = _split(event.object)[1]
         queries = self.held.get(event.client, {})
@@ -277,13 +280,14 @@ class Memberships:
             )
 
     def on_told_description(self, event: Told) -> None:
-        """A version, which says how its object is described."""
+        """A version is told together with its object's description."""
         if event.described and not event.failed:
             self._descriptions[event.client, event.object] = event
 
     def may_have_come_back(self, event: Told, since: int) -> bool:
-        """Whether the object, which is told again, may have been none and then a member of one of the client's queries
-        since then: what was told to others meanwhile is told for that query's sake now."""
+        """Returns true if the object, told again, may have left one of the client's queries and entered it again since:
+        what was told to others meanwhile is then told because of that query.
+        """
         return any(
             held.matches is not None
             and len(self._objects.fits(held.matches, event.object, since - self._skew_us, event.t + self._skew_us)) == 2
@@ -291,7 +295,7 @@ class Memberships:
         )
 
     def on_caught_up(self, event: CaughtUp) -> None:
-        """What it holds is what the queries said at some moment of the wake."""
+        """Judges that the client holds the queries' result at some moment of the wake."""
         self._forgot.discard(event.client)
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
@@ -312,7 +316,7 @@ class Memberships:
                     del held.open[name]
 
     def _judge_description(self, held: Held, object_: str, event: CaughtUp) -> bool:
-        """P9: the client was told one that was in force during the wake. Whether there was only one."""
+        """P9: the description that the client was told was in force during the wake. Returns true if only one was."""
         possible = self._objects.descriptions(object_, event.since - self._skew_us, event.t + self._skew_us)
         told = self._descriptions.get((event.client, object_))
         self._verdict.statistics.descriptions += 1
@@ -327,7 +331,7 @@ class Memberships:
         return len(possible) == 1
 
     def at_end(self, client: str, end: Event) -> None:
-        """What it holds is what the queries say of what the objects topic holds."""
+        """Judges that the client holds the queries' result for the contents of the objects topic."""
         group = _group(client)
         dumped = TOPICS.objects in self._topics.dumped
         contents = self._topics.group(group) if dumped else {}
@@ -382,7 +386,9 @@ def _between(kept: InForce[T] | None, since: int, until: int, period: int) -> It
 
 
 def _in_place(path: str, answer: Published | None) -> int | None:
-    """When it surely was where it belongs. What a plain producer wrote may be elsewhere, until its owner moves it."""
+    """Returns when it surely was in its own partition. A plain producer's record may be elsewhere until the owner moves
+    it.
+    """
     return answer.t if answer is not None and answer.outcome == "acknowledged" and path != "raw" else None
 
 

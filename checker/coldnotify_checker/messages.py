@@ -1,12 +1,12 @@
-"""P8: what subscribers of channels were told, against what was sent.
+"""Judges P8: compares the messages that subscribers of channels were told with those that were sent.
 
-A channel's messages have an order, that of their offsets in the log. Publishers learn the offsets of what they sent by
-the acknowledgements; what the topics hold at the end, and what clients were told, says more of them. A message is
-*owed* to a subscription if it was acknowledged, lies behind where the subscription began, and is for it. What is owed
-is told before any later message of its channel, or it is missed: told to be missing, for a reason that holds.
+A channel's messages are ordered by their offsets in the log. Publishers learn the offsets of their messages from the
+acknowledgements; what the topics hold at the end, and what clients were told, reveals more of them. A message is *owed*
+to a subscription if it was acknowledged, comes after the subscription's beginning, and is addressed to it. An owed
+message is told before any later one of its channel, or it is missed: reported as missing, for a reason that holds.
 
-Where a topic was lost, what it had is not owed any more, and offsets begin anew: another *period* of its channels. A
-client is in the period before until it is told of the loss, since what was read earlier may be told for a while.
+If a topic was lost, its messages are no longer owed, and offsets begin again: another *period* of its channels. A
+client is in the previous period until it is told of the loss, since it may be told earlier messages for a while.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -42,7 +42,9 @@ UNNOTICED_US = 30_000_000
 """So long the loss of a topic may go unnoticed: who subscribes meanwhile may begin in the old one. A matcher looks
 every 5 s; it may be stopped meanwhile, or without Kafka."""
 REPEATED_AFTER_A_KILL_US = 10_000_000
-"""What was told so shortly before a power loss may be told again: its place may not have been in the state file yet."""
+"""A message told so shortly before a power loss may be told again: its offset may not have been in
+the state file yet.
+"""
 _NEVER = 1 << 63
 _NAMED_MAX = 5
 """Messages that a violation names."""
@@ -58,13 +60,13 @@ class Sent:
     acknowledged: Published | None = None
     """The first answer that it is in Kafka."""
     unanswered: bool = False
-    """Of some call nobody knows whether its record is there."""
+    """True if the record of some call may or may not exist."""
     written_until: int = 0
     """When the last call was answered: its record may have been written until then."""
     placed: Published | None = None
     """The first answer that it is where it belongs. When a stray was moved there nobody knows."""
     offset: int | None = None
-    """Where it is told, if that is known: the lowest."""
+    """The lowest known offset, at which it is told."""
 
     @property
     def begun(self) -> Send:
@@ -72,13 +74,13 @@ class Sent:
         return self.calls[0]
 
     def is_for(self, attributes: Iterable[str]) -> bool:
-        """Whether a subscription with these attributes is told it."""
+        """Returns true if a subscription with these attributes is told it."""
         to = self.begun.to
         return not to or not set(to).isdisjoint(attributes)
 
     @property
     def strayed(self) -> bool:
-        """Whether it may be a repeat of a stray: nobody knows where that was moved to."""
+        """Returns true if it may be the repeat of a stray, whose new place is unknown."""
         return len(self.calls) > 1 and any(call.path == "stray" for call in self.calls)
 
 
@@ -88,27 +90,27 @@ class Subscription:
 
     begun: Subscribe
     period: int = 0
-    """Which log of its channel it is told of."""
+    """The period of its channel's log in which it is."""
     began_anew: bool = False
-    """It was told that the log before was lost: of this one it is owed all."""
+    """True if it was told that the previous log was lost: it is owed all of this one."""
     position: int | None = None
-    """Told up to here, or missed; None: nothing yet."""
+    """The offset up to which messages were told or missed; None: nothing yet."""
     last: MessageTold | MissedTold | None = None
     told: dict[int, MessageTold] = field(default_factory=dict)
-    """By offset, of this period."""
+    """By offset, in this period."""
     ids: dict[str, int] = field(default_factory=dict)
-    """By a message's id, where it was told."""
+    """The offset at which each message was told, by the message's id."""
     missed: list[tuple[int, int]] = field(default_factory=list)
     """(after, before)."""
     resolved: int | None = None
-    """When it was told or confirmed first: by then the service had said where it begins."""
+    """When it was first told or confirmed something: by then the service had decided where it begins."""
     confirmed: int | None = None
-    """When its client said first that it is caught up after it had subscribed."""
+    """When its client first reported to be caught up after it had subscribed."""
     killed: int | None = None
-    """When its process was killed last."""
+    """When its process was last killed."""
 
     def covers(self, offset: int) -> bool:
-        """Whether the message there was told, or is said to be missed."""
+        """Returns true if the message at this offset was told, or reported as missed."""
         return offset in self.told or any(after < offset < before for after, before in self.missed)
 
 
@@ -143,9 +145,9 @@ class Messages:
         events = list(events)
         self._periods = LogPeriods(events)
         self._told_in: dict[int, int] = {}
-        """By the identity of a `message` or `missed`, the period that it is of."""
+        """The period of a `message` or `missed` event, by the event's identity."""
         self._trimmed: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        """By topic and partition, (when, what is removed that lies below)."""
+        """By topic and partition, (time, offset below which all was removed)."""
         self._partitions = next(
             (e.partitions for e in events if isinstance(e, Topic) and e.topic in TOPICS.channels), None
         )
@@ -161,7 +163,7 @@ class Messages:
 
     @property
     def any(self) -> bool:
-        """Whether the history has channels."""
+        """Returns true if the history has channels."""
         return bool(self._logs or self._of_client)
 
     def _take_in(self, events: Iterable[Event]) -> None:
@@ -215,7 +217,7 @@ class Messages:
                 in_log.place(found, event.offset)
 
     def _take_in_starts(self, events: Iterable[Event]) -> None:
-        """Where no line says when a log was trimmed, but its dump begins later: that may have been at any time."""
+        """Takes in logs that were trimmed without a line, as their dumps show: that may have been at any time."""
         for event in events:
             if isinstance(event, Topic) and event.topic in TOPICS.channels:
                 for partition, start in enumerate(event.starts):
@@ -226,10 +228,10 @@ class Messages:
         return self._logs.setdefault((channel, period), Log())
 
     def _tell_periods(self, events: Iterable[Event]) -> None:
-        """Which log each of the messages is of that clients are told."""
+        """Finds the log to which each message belongs that clients are told."""
         periods: dict[tuple[str, str], int] = {}
         fresh: set[tuple[str, str]] = set()
-        """Told no message yet: the first one says which log it is."""
+        """Subscriptions without a message so far: the first message tells which log it is."""
         lives: dict[str, int] = {}
         for event in events:
             if isinstance(event, Started):
@@ -253,14 +255,14 @@ class Messages:
                 periods[key] = self._told_in[id(event)] = period
 
     def _comes_later(self, event: MessageTold, period: int) -> bool:
-        """Whether a message that was sent in this period may be in the next one's log, or was sent there once more."""
+        """Returns true if a message sent in this period may be in the next one's log, or was sent there again."""
         log, later = self._logs.get((event.channel, period)), self._logs.get((event.channel, period + 1))
         if log is None or event.message not in log.by_id:
             return False
         return self._may_be_in(event, log, period + 1) or (later is not None and event.message in later.by_id)
 
     def _period_of(self, event: MessageTold, period: int, now: int) -> int:
-        """Of the log that has this message: the one that its client is in, or a later one, or else the one before."""
+        """Returns the period of the log with this message: its client's, or a later one, or else the previous one."""
         if event.message is None:
             return period
         before = [period - 1] if event.t - self._periods.begun(event.channel, period) < UNNOTICED_US and period else []
@@ -271,7 +273,9 @@ class Messages:
         return period
 
     def _may_be_in(self, event: MessageTold, log: Log, period: int) -> bool:
-        """Whether a message that was sent before a period began may be in the log of that period all the same."""
+        """Returns true if a message that was sent before a period began may nevertheless be in the
+        log of that period.
+        """
         assert event.message is not None
         sent, ends = log.by_id[event.message], self._periods.ends(event.channel, period - 1)
         return ends is not None and sent.written_until >= ends
@@ -349,7 +353,7 @@ class Messages:
             subscription.last = event
 
     def _enter(self, subscription: Subscription, event: MessageTold) -> None:
-        """What it is told may be of another log than what it was told before."""
+        """Enters another period, if the client is told something of another log than before."""
         period = self._told_in[id(event)]
         if period == subscription.period:
             return
@@ -362,7 +366,7 @@ class Messages:
         subscription.period = period
 
     def _knew_before(self, subscription: Subscription, period: int) -> bool:
-        """Whether the service had confirmed it before that log began."""
+        """Returns true if the service had confirmed it before that log began."""
         confirmed = subscription.confirmed
         return confirmed is not None and confirmed < self._periods.begun(subscription.begun.channel, period)
 
@@ -417,7 +421,7 @@ class Messages:
         subscription.last = event
 
     def _unreason(self, event: MissedTold, sent: Sent, period: int) -> str | None:
-        """Why the reason for missing it does not hold; None: it does, or nobody can say."""
+        """Returns why the reason for missing it does not hold; None if it does, or if that is unknown."""
         if event.reason == _EXPIRED:
             expires_at = sent.begun.expires_at
             held = expires_at is not None and expires_at * 1000 <= event.t
@@ -445,7 +449,7 @@ class Messages:
                 yield sent
 
     def _lies_behind(self, subscription: Subscription, sent: Sent, until: int) -> bool:
-        """Whether it surely lies behind where the subscription began."""
+        """Returns true if it surely comes after the subscription's beginning."""
         since = subscription.begun.since
         offset = sent.offset
         if offset is None:
@@ -462,13 +466,14 @@ class Messages:
         return subscription.confirmed is not None and sent.begun.t > subscription.confirmed
 
     def _may_repeat_what_is_gone(self, sent: Sent, until: int) -> bool:
-        """Whether there may have been a record of it that nobody knows of, or knows the place of, and that was removed:
-        then the one that is known may be its repeat, which is told to nobody."""
+        """Returns true if an unknown record of it, or one at an unknown place, may have been removed: then the known
+        one may be its repeat, which nobody is told.
+        """
         return (sent.unanswered or sent.strayed) and self._was_trimmed(sent.begun.channel, 0, until)
 
     @staticmethod
     def _may_repeat_what_came_before(subscription: Subscription, sent: Sent) -> bool:
-        """Whether a stray of it may have been moved to before where the subscription began."""
+        """Returns true if a stray of it may have been moved to before the subscription's beginning."""
         if subscription.began_anew or subscription.begun.since == "oldest":
             return False
         confirmed = subscription.confirmed
@@ -490,7 +495,7 @@ class Messages:
         )
 
     def _owed_before(self, subscription: Subscription, offset: int, event: Event) -> None:
-        """Whatever lies before this offset has been told by now, or is missed."""
+        """Judges that all owed messages below this offset have been told or missed by now."""
         position = -1 if subscription.position is None else subscription.position
         lacking = [
             sent
@@ -500,7 +505,7 @@ class Messages:
         self._lacks(subscription, lacking, event, f"before the one at {offset}")
 
     def _owed_by(self, subscription: Subscription, until: int, event: Event) -> None:
-        """Whatever was acknowledged by then has been told by now, or is missed."""
+        """Judges that all owed messages acknowledged by then have been told or missed by now."""
         if self._missed_a_loss(subscription, until, event):
             return
         position = -1 if subscription.position is None else subscription.position
@@ -514,8 +519,9 @@ class Messages:
         self._lacks(subscription, lacking, event, "when it was complete")
 
     def _missed_a_loss(self, subscription: Subscription, until: int, event: Event) -> bool:
-        """Whether its client has not heard that its log was lost. At the end that is wrong, if there is a message that
-        it would have been told after it."""
+        """Returns true if its client has not heard that its log was lost. At the end that is wrong, if it would have
+        been told a later message.
+        """
         channel, now = subscription.begun.channel, self._periods.at(subscription.begun.channel, until)
         if subscription.period == now:
             return False

@@ -1,8 +1,8 @@
-"""P8, the logs' side: what was acknowledged to who sent it is in the dump, or retention may have removed it.
+"""Judges P8 for the logs: acknowledged messages are in the dump, or retention may have removed them.
 
-A message is known again by its channel and id, wherever its record lies: a stray was moved, and one that was sent twice
-has two records. Which of the three logs a channel is in the history does not say. So one is lost if none of them holds
-it, and all of them reach back as far as the offset at which it was acknowledged.
+A message is recognised by its channel and id, wherever its record is: a stray was moved, and a repeated one has two
+records. The history does not say which of the three logs a channel is in. So a message is lost if none of them holds
+it, and all of them reach back to the offset at which it was acknowledged.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,9 @@ NEEDS_A_DUMP = "what subscribers were told; that the logs hold it needs a dump o
 
 
 def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
-    """Adds a violation for each message that is lost; says so if the history has sends and no dump of all logs."""
+    """Adds a violation for each lost message; notes a partial judgement if the history has sends and no dump of all
+    logs.
+    """
     events = list(events)
     dumped = {event.topic: event for event in events if isinstance(event, Topic) and event.topic in TOPICS.channels}
     sends = [event for event in events if isinstance(event, Send)]
@@ -52,7 +54,7 @@ def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
 
 
 def _begins(events: Iterable[Event], dumped: Iterable[Topic]) -> dict[int, int]:
-    """By partition, the highest offset below which any of the logs may have lost something to retention."""
+    """Returns, by partition, the highest offset below which retention may have removed records of any of the logs."""
     begins: dict[int, int] = {}
     for topic in dumped:
         for partition, start in enumerate(topic.starts):
@@ -64,7 +66,7 @@ def _begins(events: Iterable[Event], dumped: Iterable[Topic]) -> dict[int, int]:
 
 
 def _begin(send: Send, dumped: Topic, begins: dict[int, int]) -> int:
-    """That of its own partition; of a stray nobody knows in which one it was acknowledged."""
+    """Returns the beginning for the message's own partition; a stray may have been acknowledged in any partition."""
     if send.path == "stray":
         return max(begins.values(), default=0)
     domain, group, _ = send.channel.split("/", 2)

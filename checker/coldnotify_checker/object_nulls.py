@@ -1,4 +1,4 @@
-"""What nulls in a dump of the objects topic remove, by the checker's own reading of them."""
+"""Decides what nulls in a dump of the objects topic remove, by a reading of its own."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _SAID = re.compile(r"(\d{1,10})/(\d{1,19})(?:@[0-9a-f]{8}/(\d{1,19}))?", re.ASCI
 
 @dataclass(slots=True)
 class Known:
-    """What stands in the topic of one object, up to some place in it."""
+    """The records of one object in the topic, up to some offset."""
 
     last: int = -1
     """The offset of the last record under its key, since it has a version."""
@@ -27,10 +27,10 @@ def removes(
     described: int | None,
     describes: bool,
 ) -> bool:
-    """Whether a null removes its object's newest version, or with `describes` its description.
+    """Returns true if a null removes its object's newest version or, with `describes`, its description.
 
-    It does not remove what is newer than it names, nor anything if something was said of the object since its owner
-    had read. And a description stays as long as its object is there. `described`: the timestamp of the description.
+    It does not remove what is newer than it names, and removes nothing if the object has records that its owner had not
+    read. A description stays as long as its object exists. `described`: the timestamp of the description.
     """
     said = _SAID.fullmatch(record.removes) if record.value is None else None
     if said is None:

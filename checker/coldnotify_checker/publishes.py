@@ -1,4 +1,4 @@
-"""What was published: of each object the versions that may be told, and what was acknowledged when."""
+"""The published versions of each object that may be told, and when each was acknowledged."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ class Call:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether Kafka has it for certain."""
+        """Returns true if Kafka surely has it."""
         return self.answer is not None and self.answer.outcome == "acknowledged"
 
     @property
     def failed(self) -> bool:
-        """Whether it was not written for certain."""
+        """Returns true if it surely was not written."""
         return self.answer is not None and self.answer.outcome == "failed"
 
     @property
@@ -45,7 +45,7 @@ class Call:
 
     @property
     def sure_key(self) -> Key:
-        """Of a call whose version is known."""
+        """The key of a call whose version is known."""
         assert self.version is not None
         return (self.begun.incarnation, self.version)
 
@@ -80,24 +80,25 @@ class PublishedObject:
 class Publishes:
     """All publishes of a history.
 
-    A topic that is lost takes with it what was begun before, and so does the removal of an object. A repeat that the
-    publisher skipped counts only where nothing was lost: what it repeats may be gone.
+    A lost topic loses everything begun before, and so does the removal of an object. A repeat that the publisher
+    skipped counts only if nothing was lost, because its first record may be gone.
     """
 
     def __init__(
         self, events: Iterable[Event], statistics: Statistics, removed: Iterable[tuple[int, str, bool]] = ()
     ) -> None:
-        """`removed`: what a dump says of removals, as `topic_contents.Topics` has it."""
+        """`removed`: the removals in a dump, as `topic_contents.Topics` has them."""
         self.objects: dict[str, PublishedObject] = {}
         self.objects_lost_at: list[int] = []
         """Times at which the objects topic was lost, rising."""
         self._removed_at: dict[tuple[str, bool], list[int]] = {}
-        """By object, and whether it is its description: times at which it was removed, rising."""
+        """Times of removal, rising, by object and whether its description was removed."""
         self.news: list[tuple[int, str]] = []
-        """When which object's newest acknowledged version became another one, by time."""
+        """When an object's newest acknowledged version changed, and of which object, by time."""
         self._caused: dict[tuple[str, str], dict[int, list[Call]]] = {}
         """By object and source, then by the number of losses of the object: the calls whose version was the newest of
-        that source since the last loss, if it was written."""
+        that source since the last loss, if it was written.
+        """
         begun: dict[tuple[str, int | str], Publish] = {}
         answers: dict[tuple[str, int | str], Published] = {}
         for event in events:
@@ -138,21 +139,23 @@ class Publishes:
         return self.objects.setdefault(call.begun.object, PublishedObject())
 
     def period(self, t: int) -> int:
-        """How often the objects topic had been lost before `t`."""
+        """Returns how often the objects topic had been lost before `t`."""
         return bisect_left(self.objects_lost_at, t)
 
     def period_of(self, object_: str, t: int, *, described: bool = False) -> int:
-        """How often what is known of the object had been lost before `t`; `described`: of its description."""
+        """Returns how often the object's state, or with `described` its description, had been lost before `t`."""
         removed_at = self._removed_at.get((object_, described))
         return self.period(t) + (bisect_left(removed_at, t) if removed_at else 0)
 
     def was_removed(self, object_: str, before: int) -> bool:
-        """Whether the object was, ever: then neither its service nor a client that was told need know a version."""
+        """Returns true if the object was ever removed: then neither the service nor a client that was told need know a
+        version.
+        """
         removed_at = self._removed_at.get((object_, False))
         return removed_at is not None and removed_at[0] <= before
 
     def newest(self, object_: str, before: int | None = None, *, in_place: bool = False) -> Call | None:
-        """The newest of an object that was acknowledged before `before`, or at all, and not lost again by then.
+        """Returns the newest version of an object that was acknowledged before `before`, or ever, and not lost by then.
 
         `in_place`: only what was surely written to the object's own partition.
         """
@@ -167,9 +170,10 @@ class Publishes:
         return rising.calls[index - 1] if index else None
 
     def caused(self, object_: str, source: str, key: Key, by: int, *, since: int) -> bool:
-        """Whether a client may itself be the source of this version, or of a newer one begun until the time `by`.
+        """Returns true if a client may itself be the source of this version, or of a newer one begun until the time
+        `by`.
 
-        Then it is not owed it, but for what was acknowledged before `since`, when it registered: that is the answer.
+        Then it is not owed it, except what was acknowledged before it registered, at `since`: that is the answer.
         """
         periods = self._caused.get((object_, source), {}).values()
         return any(self._caused_by(own, key, by, since) for own in periods)
@@ -208,7 +212,7 @@ def _answered_at(call: Call) -> int:
 
 
 def fingerprint(payload: Any) -> bytes:
-    """16 bytes that stand for a payload; b"" for none."""
+    """Returns 16 bytes that identify a payload; b"" if there is none."""
     if payload is None:
         return b""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))

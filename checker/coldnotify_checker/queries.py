@@ -1,7 +1,7 @@
-"""A naive reading of a query: what its text says of an object, word for word. It shares nothing with the service's own.
+"""Evaluates a query naively, word for word, without the service's code.
 
-Where a text is no query at all the service says so, and nothing is registered; here it is only not understood. Regular
-expressions are Python's, of which those that RE2 knows are nearly all a part.
+If a text is not a query, the service refuses it, and nothing is registered; here it is only not understood. Regular
+expressions are Python's, which include nearly all of RE2's.
 """
 
 import math
@@ -13,7 +13,7 @@ from functools import lru_cache
 Value = str | float | bool
 Description = Mapping[str, Value]
 Matches = Callable[[str, Description], bool]
-"""Whether an object fits, by its name and its description."""
+"""Returns true if an object matches, by its name and its description."""
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<key>`[^`]*`)|(?P<sign><=|>=|!=|[<>=(),])
@@ -26,12 +26,12 @@ _WORDS = frozenset(("AND", "OR", "NOT", "HAS", "LIKE", "IN", "NAME", "STARTS", "
 
 
 class NotUnderstood(ValueError):
-    """A text that is no query, as far as can be told here."""
+    """The text is not a query, as far as this reading can tell."""
 
 
 @lru_cache(maxsize=4096)
 def read_query(text: str) -> Matches:
-    """What the text says of an object. Raises NotUnderstood."""
+    """Returns a function that tells if an object matches. Raises NotUnderstood."""
     reader = _Reader(text)
     matches = reader.any_of()
     reader.want("end")
@@ -39,11 +39,11 @@ def read_query(text: str) -> Matches:
 
 
 class _Reader:
-    """Recursive descent: a method for each rule, which returns what the rule says of an object."""
+    """Recursive descent: each rule has a method, which returns the rule's function of an object."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
-        """(what it is, what it says): a keyword is its own kind."""
+        """(kind, text): a keyword is its own kind."""
         at, text = 0, text.rstrip()
         while at < len(text):
             found = _TOKEN.match(text, at)
@@ -60,11 +60,11 @@ class _Reader:
         self._tokens.reverse()
 
     def takes(self, *kinds: str) -> str | None:
-        """What the next token says, if it is of one of these kinds: then it is behind us."""
+        """Consumes the next token and returns its text, if it has one of these kinds."""
         return self._tokens.pop()[1] if self._tokens[-1][0] in kinds else None
 
     def want(self, *kinds: str) -> str:
-        """The same, where nothing else can stand."""
+        """The same, but raises NotUnderstood if it has another kind."""
         said = self.takes(*kinds)
         if said is None:
             raise NotUnderstood(f"query: {self._tokens[-1][1]!r} where {' or '.join(kinds)} is expected")

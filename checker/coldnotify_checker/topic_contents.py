@@ -1,4 +1,4 @@
-"""What the topics hold at the end, merged by this module's own reading of how records merge."""
+"""The contents of the topics at the end, merged by rules of this module's own."""
 
 import json
 from collections.abc import Iterable
@@ -39,10 +39,9 @@ class Topics:
     versions: dict[str, list[Held]] = field(default_factory=dict)
     """All that are still there."""
     described: dict[str, Record] = field(default_factory=dict)
-    """By domain/group/object: the record of a description with the highest timestamp, and of equal ones the last."""
+    """By domain/group/object: the description's record with the highest timestamp, the last of equal ones."""
     removed: list[tuple[int, str, bool]] = field(default_factory=list)
-    """What nulls that are still there have removed: (Unix time in microseconds, domain/group/object, whether its
-    description)."""
+    """Removals by nulls that still exist: (Unix time in microseconds, domain/group/object, true if its description)."""
     known: dict[str, Known] = field(default_factory=dict)
     """By domain/group/object."""
     registered: dict[str, set[str]] = field(default_factory=dict)
@@ -52,12 +51,14 @@ class Topics:
     channels: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: the names of its channels."""
     buckets: dict[str, list[Record]] = field(default_factory=dict)
-    """By client: the records that `registered` is made of."""
+    """By client: the records that `registered` was made from."""
     written_for: dict[str, list[Record]] = field(default_factory=dict)
     """By client: all its records of registrations and sessions, by time."""
 
     def group(self, group: str) -> dict[str, Description]:
-        """The objects of a domain/group that are published or described, and not deleted, and what they are."""
+        """Returns the objects of a domain/group that are published or described, and not deleted, with their
+        descriptions.
+        """
         found: dict[str, Description] = {}
         for object_, record in self.described.items():
             if object_.startswith(f"{group}/") and record.value["description"] is not None:
@@ -94,7 +95,7 @@ def merge(events: Iterable[Event]) -> Topics:
 
 
 def _merge_objects(topics: Topics, records: list[Record]) -> None:
-    """By the highest (incarnation, version). Without an incarnation a record is of the one in force at its offset."""
+    """Merges by the highest (incarnation, version). A record without incarnation has the one in force at its offset."""
     dumped = topics.dumped.get(TOPICS.objects)
     partitions = dumped.partitions if dumped else 0
     # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
@@ -159,7 +160,7 @@ def _is_stray(record: Record, partitions: int) -> bool:
 
 
 def _version(record: Record) -> int | None:
-    """None: no public record, so it says nothing of its object (the matcher rejects it)."""
+    """Returns the record's version; None if it is not a public record (the matcher rejects it)."""
     value: Any = record.value
     if not isinstance(value, dict) or not value.keys() <= _LIMITS.keys() | {"source", "payload", "deleted"}:
         return None
@@ -176,13 +177,13 @@ def _version(record: Record) -> int | None:
 
 
 def _number(value: dict[str, Any], field: str) -> int:
-    """What a record says of a field; 0 where it says no whole number."""
+    """Returns a field's whole number; 0 if it has another value."""
     said = value.get(field)
     return said if type(said) is int else 0
 
 
 def _is_bucket(value: Any) -> bool:
-    """Whether it is a record of registrations, as far as it counts here: strangers write what is none."""
+    """Returns true if this is a record of registrations, because foreign writers also write other values."""
     if not isinstance(value, dict) or not isinstance(value.get("objects"), list):
         return False
     queries, channels = value.get("queries", []), value.get("channels", [])
@@ -196,7 +197,7 @@ def _is_bucket(value: Any) -> bool:
 
 
 def _merge_registrations(topics: Topics, records: list[Record]) -> None:
-    """By the highest (generation, applied); a record without value takes away what stands before it."""
+    """Merges by the highest (generation, applied); a record without value removes what precedes it."""
     newest: dict[str, tuple[tuple[int, int], Record]] = {}
     for record in records:
         client, _, bucket = (record.key or "").rpartition("/")

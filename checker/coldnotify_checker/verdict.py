@@ -37,7 +37,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Statistics:
-    """What the history holds."""
+    """Counts of what the history contains."""
 
     publishes: int = 0
     acknowledged: int = 0
@@ -49,14 +49,14 @@ class Statistics:
     told: int = 0
     clients: int = 0
     wakes: int = 0
-    """Times a client said that it is caught up."""
+    """Times that a client reported to be caught up."""
     entered: int = 0
     """Members that applications were told to have entered a query."""
     left: int = 0
     sets: int = 0
-    """Queries whose members were judged when their client said that it is caught up."""
+    """Queries whose members were judged when their client reported to be caught up."""
     descriptions: int = 0
-    """Members of these of which it was judged then how their application was told that they are described."""
+    """Members of these whose description, as told to the application, was judged then."""
     ledger_looks: int = 0
     """Answers of the ledger that were judged."""
     sent: int = 0
@@ -68,17 +68,19 @@ class Statistics:
     wire: int = 0
     """Notification frames that a proxy saw."""
     wire_duplicates: int = 0
-    """Of these, the ones whose version had been sent to that client before."""
+    """Those of them whose version had been sent to that client before."""
     faults: int = 0
     catch_up_s_max: float = 0.0
-    """The longest time from a fault, or its end, until all clients that were awake had what was newest then, in s."""
+    """The longest time from a fault, or its end, until all awake clients had the newest versions of
+    that moment, in s.
+    """
     catch_ups_unfinished: int = 0
-    """Versions of which a client that was awake was never told after that, nor of a newer one."""
+    """Versions after which an awake client was told neither the version nor a newer one."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What `judge` found."""
+    """The result of `judge`."""
 
     violations: list[Violation] = field(default_factory=list)
     counts: dict[Promise, int] = field(default_factory=lambda: dict.fromkeys(PROMISES, 0))
@@ -86,12 +88,12 @@ class Verdict:
     not_judged: dict[Promise, str] = field(default_factory=dict)
     """Why a promise could not be judged: what the history lacks, and how to get it."""
     judged_in_part: dict[Promise, str] = field(default_factory=dict)
-    """Which part of a promise was judged, and what the rest needs."""
+    """By promise: the part that was judged, and what the rest needs."""
     statistics: Statistics = field(default_factory=Statistics)
 
     @property
     def clean(self) -> bool:
-        """Whether no promise was broken, as far as the history tells."""
+        """Returns true if the history shows no broken promise."""
         return not any(self.counts.values())
 
     def of(self, promise: Promise) -> list[Violation]:
@@ -105,5 +107,5 @@ class Verdict:
             self.violations.append(Violation(promise, what, tuple(shown(event) for event in evidence if event)))
 
     def __str__(self) -> str:
-        """All violations, or that there are none."""
+        """Lists all violations, or says that there are none."""
         return "\n".join(map(str, self.violations)) if self.violations else "no violation"

@@ -21,7 +21,7 @@ from coldnotify_checker.histories import (
 OBJECT = "animal.observer/region-1/camera"
 
 
-def test_what_is_written_is_read_back_with_where_it_stands(tmp_path: Path) -> None:
+def test_a_written_event_is_read_back_with_its_place(tmp_path: Path) -> None:
     events = [
         Publish(t=1, publisher="p", id=1, object=OBJECT, version=4, payload={"fps": [5, None]}, deleted=True),
         Published(t=2, publisher="p", id=1, outcome="acknowledged"),
@@ -70,7 +70,7 @@ def test_unknown_events_and_fields_are_ignored(tmp_path: Path) -> None:
         ("x" * (LINE_BYTES_MAX + 1), "has more than"),
     ],
 )
-def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str | bytes, words: str) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path, line: str | bytes, words: str) -> None:
     path = tmp_path / "history.jsonl"
     data = line if isinstance(line, bytes) else line.encode()
     path.write_bytes(b'{"t":1,"event":"calm"}\n' + data + b"\n")
@@ -79,7 +79,7 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path, line: str | bytes, wor
     assert words in str(raised.value)
 
 
-def test_a_line_that_was_cut_short_by_a_power_cut_is_no_event_and_swallows_none(tmp_path: Path) -> None:
+def test_a_line_torn_by_a_power_cut_is_ignored_and_swallows_no_other(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text('{"t":1,"event":"calm"}\n{"t":2,"eve')
     assert [event.t for event in read_histories([path])] == [1]
@@ -111,13 +111,13 @@ def test_threads_do_not_mix_their_lines(tmp_path: Path) -> None:
     assert len(read_histories([path])) == 400
 
 
-def test_what_was_made_in_memory_is_shown_without_a_place() -> None:
+def test_an_event_made_in_memory_is_shown_without_a_place() -> None:
     event = parse_event(b'{"t":1,"event":"fault","kind":"kill","target":"matcher-0"}')
     assert event is not None
     assert shown(event) == '{"t":1,"event":"fault","kind":"kill","target":"matcher-0"}'
 
 
-def test_it_is_written_through_no_link(tmp_path: Path) -> None:
+def test_a_history_is_not_written_through_a_link(tmp_path: Path) -> None:
     others = tmp_path / "others"
     others.write_text("theirs")
     (tmp_path / "history").symlink_to(others)

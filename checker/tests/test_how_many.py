@@ -85,7 +85,7 @@ def test_one_more_than_agreed_is_refused_and_counted() -> None:
         ("registrations_max", "at most 5 others were there"),
     ],
 )
-def test_who_fits_and_is_refused_is_wronged(limit: str, words: str) -> None:
+def test_refusing_a_client_below_the_limit_is_a_violation(limit: str, words: str) -> None:
     most = {"clients_max": CLIENTS, "objects_max": OBJECTS, "registrations_max": REGISTRATIONS}[limit]
     (found,) = wrong([agreed(0, **{limit: most + 1}), *full()[1:]])
     assert limit in found
@@ -94,21 +94,21 @@ def test_who_fits_and_is_refused_is_wronged(limit: str, words: str) -> None:
     assert "nobody had agreed to" in found
 
 
-def test_a_limit_that_was_lower_until_just_now_may_count_still() -> None:
+def test_a_raised_limit_may_not_count_yet() -> None:
     raised = agreed(59 * SECOND_US, clients_max=9, objects_max=9, registrations_max=9)
     assert wrong([*full(), raised]) == []
     raised = agreed(20 * SECOND_US, clients_max=9, objects_max=9, registrations_max=9)
     assert len(wrong([*full(), raised])) == 3
 
 
-def test_who_was_in_is_not_sent_away() -> None:
+def test_a_client_that_is_in_must_not_be_turned_away() -> None:
     events = full()
     assert wrong([*events, TurnedAway(t=70 * SECOND_US, client=name(1), welcomed=True)]) == [
         f"{name(1)} was in, and was sent away as one too many"
     ]
 
 
-def test_who_went_a_moment_ago_may_be_counted_and_who_went_long_ago_not() -> None:
+def test_a_client_may_count_for_a_moment_after_it_left() -> None:
     events = full()
     assert wrong([*events, Stopped(t=59 * SECOND_US, client=name(1))]) == []
     again = [
@@ -123,12 +123,12 @@ def test_who_went_a_moment_ago_may_be_counted_and_who_went_long_ago_not() -> Non
     assert "at most 2 others were there" in found
 
 
-def test_what_is_there_is_not_refused() -> None:
+def test_a_publish_to_an_existing_object_must_not_be_refused() -> None:
     events = [*full(), *published(0, 90 * SECOND_US, refused=True, id_=77)]
     assert wrong(events) == [f"a publish of {DOMAIN}/g/o0 was refused by objects_max, and it was there"]
 
 
-def test_what_may_be_there_no_more_may_be_refused() -> None:
+def test_a_publish_to_an_object_that_may_be_gone_may_be_refused() -> None:
     refused = published(0, 90 * SECOND_US, refused=True, id_=77)
     deleted = published(0, 80 * SECOND_US, deleted=True, id_=78)
     events = [*full(), *published(9, 3 * SECOND_US), *refused]

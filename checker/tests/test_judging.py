@@ -36,7 +36,7 @@ def test_a_service_without_a_bug_is_clean(incarnations_told: bool) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_is_seen_by_its_promise(bug: str) -> None:
+def test_each_planted_bug_violates_its_promise(bug: str) -> None:
     planted = 0
     for seed in range(40):
         double = Double(seed, bug)
@@ -51,7 +51,7 @@ def test_a_planted_bug_is_seen_by_its_promise(bug: str) -> None:
 
 
 @pytest.mark.parametrize("asleep", [False, True])
-def test_catching_up_counts_for_who_is_awake_when_a_fault_ends(asleep: bool) -> None:
+def test_catching_up_is_measured_for_clients_awake_at_the_end_of_a_fault(asleep: bool) -> None:
     client, object_ = "d/g/c", "d/g/o"
 
     def at(second: int) -> int:
@@ -92,7 +92,7 @@ def wakes(objects: int, count: int) -> list[Event]:
     return history
 
 
-def test_a_wake_looks_only_at_what_was_published_since_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wake_checks_only_what_was_published_since_the_previous_one(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     newest = Publishes.newest
 
@@ -112,7 +112,7 @@ def test_a_version_missed_long_before_is_missed_at_every_wake() -> None:
     assert judge(history).counts["P2"] == 3  # until the object's next version is told
 
 
-def test_who_is_connected_at_rest_is_judged_as_at_the_end() -> None:
+def test_clients_connected_at_rest_are_judged_as_at_the_end() -> None:
     object_ = "d/g/o"
     history: list[Event] = [
         *(Started(t=1, client=f"d/g/{name}", life=1) for name in ("there", "gone")),
@@ -135,7 +135,7 @@ def test_who_is_connected_at_rest_is_judged_as_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("forgotten_s", [None, 1, 50, 90])
-def test_who_an_operator_has_had_forgotten_is_registered_for_nothing_until_it_comes_again(
+def test_a_forgotten_client_has_no_registrations_until_it_returns(
     forgotten_s: int | None,
 ) -> None:
     client, object_ = "d/g/c", "d/g/o"

@@ -68,15 +68,15 @@ def violations(*events: Event, skew_s: float = 0.0) -> int:
         ([Publish(t=at(2), publisher="p", id=1, object=OBJECT, version=2, source="c"), look(3, 4, 2)], 0),
     ],
 )
-def test_who_is_not_named_has_taken_it(events: list[Event], found: int) -> None:
+def test_a_client_that_the_ledger_does_not_name_has_applied_the_version(events: list[Event], found: int) -> None:
     assert violations(*events) == found
 
 
-def test_a_registration_that_the_service_may_not_know_yet_is_not_judged() -> None:
+def test_a_registration_the_service_may_not_know_yet_is_not_judged() -> None:
     assert violations(look(0.5, 2, 2)) == 0
 
 
-def test_what_is_told_for_a_querys_sake_shows_no_registration() -> None:
+def test_a_version_told_because_of_a_query_proves_no_registration() -> None:
     events = [told(1, 1), Register(t=at(2), client=CLIENT, object=OBJECT), told(3, 1), look(4, 5, 2)]
     verdict = Verdict()
     looks = LedgerLooks(verdict, 0)
@@ -86,6 +86,6 @@ def test_what_is_told_for_a_querys_sake_shows_no_registration() -> None:
     assert verdict.counts["P2"] == 0
 
 
-def test_clocks_may_be_apart() -> None:
+def test_clocks_of_writers_may_differ() -> None:
     late = [told(4.5, 2), look(3, 4, 2)]
     assert (violations(*late), violations(*late, skew_s=1.0)) == (1, 0)

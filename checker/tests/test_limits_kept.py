@@ -122,7 +122,7 @@ def test_without_an_agreement_line_refusals_cannot_be_judged() -> None:
     assert "P10" in verdict.not_judged
 
 
-def test_an_agreement_that_was_just_lowered_may_count_already() -> None:
+def test_a_lowered_agreement_may_count_at_once() -> None:
     events = [event for event in play() if not isinstance(event, Agreement)]
     refused_at = min(event.t for event in events if isinstance(event, Published) and event.refused)
     high = Agreement(t=1, tenant="loud", domains=[LOUD], in_per_s=1000, burst_s=BURST_S)
@@ -132,7 +132,7 @@ def test_an_agreement_that_was_just_lowered_may_count_already() -> None:
     assert of_p10(judge([high, soon, *events])) == []
 
 
-def test_what_somebody_else_published_as_the_same_version_is_there() -> None:
+def test_a_refused_version_may_exist_if_somebody_else_published_it() -> None:
     events = play("refuses what it has written")
     again = Publish(t=9_000_000, publisher="other", id=1, object=f"{LOUD}/g/o", version=10**6)
     answered = Published(t=9_000_001, publisher="other", id=1, outcome="unknown")

@@ -35,12 +35,12 @@ def history(published_us: int) -> list[Event]:
     ]
 
 
-def test_versions_may_begin_anew_behind_what_was_under_way() -> None:
+def test_versions_may_restart_after_one_that_was_in_flight_at_the_loss() -> None:
     assert judge(history(published_us=1_000_000)).clean
     assert judge(history(published_us=6_000_000)).counts["P3"] == 1
 
 
-def test_a_number_that_is_used_again_later_does_not_make_it_one_of_the_new_topic() -> None:
+def test_a_reused_version_number_does_not_date_an_event_after_the_loss() -> None:
     again = [
         Publish(t=11_000_000, publisher="p", id=3, object=OBJECT, version=3),
         Published(t=11_000_001, publisher="p", id=3, outcome="acknowledged"),
@@ -53,7 +53,7 @@ def test_a_number_that_is_used_again_later_does_not_make_it_one_of_the_new_topic
     [TopicLost(t=4_000_000, topic="coldnotify.objects"), Removed(t=4_000_000, object=OBJECT)],
     ids=["the topic is lost", "retention removes the object"],
 )
-def test_a_client_is_not_owed_what_it_published_after_a_loss_though_it_had_come_further_before(loss: Event) -> None:
+def test_a_client_is_not_owed_a_lower_version_that_it_published_after_a_loss(loss: Event) -> None:
     own: dict[str, Any] = {"publisher": "p", "object": OBJECT, "source": "c"}
     before = [
         Started(t=1, client=CLIENT),

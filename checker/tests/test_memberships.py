@@ -217,7 +217,7 @@ def test_a_new_process_may_be_told_the_same_description_again(ends: type[Event])
 
 
 @pytest.mark.parametrize("failed", [True, False])
-def test_a_change_of_a_description_that_is_not_told_is_seen(failed: bool) -> None:
+def test_a_change_of_a_description_that_is_not_told_is_a_violation(failed: bool) -> None:
     history = described()
     history.note(Sleep, client=CLIENT)
     history.describe("b", {"Room": 1, "on": True})
@@ -228,7 +228,7 @@ def test_a_change_of_a_description_that_is_not_told_is_seen(failed: bool) -> Non
     assert history.counts() == {"P9": 1}
 
 
-def test_what_is_said_of_an_object_during_a_wake_may_be_told_or_not() -> None:
+def test_a_change_of_an_object_during_a_wake_may_be_told_or_not() -> None:
     history = described()
     history.note(Sleep, client=CLIENT)
     history.connect()
@@ -242,11 +242,11 @@ def test_what_is_said_of_an_object_during_a_wake_may_be_told_or_not() -> None:
 
 
 @pytest.mark.parametrize(("bug", "promise", "history"), list(bugs()), ids=[bug for bug, _, _ in bugs()])
-def test_a_planted_bug_is_seen_by_its_promise(bug: str, promise: str, history: History) -> None:
+def test_each_planted_bug_violates_its_promise(bug: str, promise: str, history: History) -> None:
     assert history.counts().keys() >= {promise}, bug
 
 
-def test_what_is_under_way_may_be_held_or_not() -> None:
+def test_a_call_in_progress_may_count_or_not() -> None:
     for held in (True, False):
         history = History()
         history.describe("a", {"Room": 1}, outcome="")
@@ -279,7 +279,7 @@ def test_a_deleted_object_is_no_member_until_it_is_published_again() -> None:
     assert history.counts() == {}
 
 
-def test_what_a_members_callback_that_failed_was_told_it_may_have_heard() -> None:
+def test_members_told_to_a_callback_that_failed_may_be_known() -> None:
     history = History()
     history.describe("a", {"Room": 1})
     history.publish("a", 1)
@@ -291,7 +291,7 @@ def test_what_a_members_callback_that_failed_was_told_it_may_have_heard() -> Non
     assert history.counts() == {}
 
 
-def test_what_is_told_is_remembered_across_power_cuts_and_forgotten_with_the_query() -> None:
+def test_told_members_survive_power_cuts_and_end_with_the_query() -> None:
     history = wake()
     history.note(Killed, client=CLIENT)
     history.note(Started, client=CLIENT, life=1)
@@ -307,7 +307,7 @@ def test_what_is_told_is_remembered_across_power_cuts_and_forgotten_with_the_que
     assert history.counts() == {"P9": 2}
 
 
-def test_what_a_members_callback_that_failed_was_told_is_not_owed_before_it_is_told() -> None:
+def test_members_of_a_failed_callback_are_not_owed_before_they_are_told_again() -> None:
     history = History()
     history.describe("a", {"Room": 1}, outcome="")
     history.publish("a", 1)
@@ -317,7 +317,7 @@ def test_what_a_members_callback_that_failed_was_told_is_not_owed_before_it_is_t
     assert history.counts() == {}
 
 
-def test_a_client_is_not_owed_what_it_published_for_a_registration_that_is_undone() -> None:
+def test_a_registration_that_is_undone_makes_no_own_version_owed() -> None:
     history = wake()
     history.publish("a", 2, source="c")
     history.note(Register, client=CLIENT, object="d/g/a")
@@ -331,7 +331,9 @@ def test_a_client_is_not_owed_what_it_published_for_a_registration_that_is_undon
 
 
 @pytest.mark.parametrize(("comes_back", "found"), [(True, {}), (False, {"P4": 1})])
-def test_what_comes_back_before_its_leaving_was_told_may_be_told_again(comes_back: bool, found: dict[str, int]) -> None:
+def test_an_object_that_returns_before_its_leaving_was_told_may_be_told_again(
+    comes_back: bool, found: dict[str, int]
+) -> None:
     history = wake()
     history.note(Register, client=CLIENT, object="d/g/a")
     history.told("a", 1)
@@ -346,7 +348,7 @@ def test_what_comes_back_before_its_leaving_was_told_may_be_told_again(comes_bac
 
 
 @pytest.mark.parametrize(("writes", "found"), [(1, {}), (2, {"P6": 1})])
-def test_what_a_client_asked_for_last_may_be_written_once_it_is_away(writes: int, found: dict[str, int]) -> None:
+def test_a_clients_last_request_may_be_written_after_it_left(writes: int, found: dict[str, int]) -> None:
     history = wake()
     history.note(Killed, client=CLIENT)
     for offset in range(20 * writes):
@@ -362,7 +364,7 @@ def test_what_a_client_asked_for_last_may_be_written_once_it_is_away(writes: int
     assert {promise: count for promise, count in history.counts().items() if promise == "P6"} == found
 
 
-def test_where_the_topic_was_lost_what_was_there_before_may_be_there_still() -> None:
+def test_objects_from_before_a_loss_may_still_be_members() -> None:
     history = wake()
     history.note(TopicLost, topic="coldnotify.objects")
     history.note(Sleep, client=CLIENT)
@@ -379,7 +381,7 @@ def test_a_query_that_is_not_understood_is_not_judged() -> None:
     assert history.counts() == {}
 
 
-def test_what_is_of_high_priority_may_come_before_its_object_is_told_to_have_left() -> None:
+def test_a_version_of_high_priority_may_precede_the_news_that_its_object_left() -> None:
     """It overtakes that, and is told for the sake of another query, which says later that the object has entered."""
     history = wake()
     history.describe("a", {"Room": 2})
@@ -390,7 +392,7 @@ def test_what_is_of_high_priority_may_come_before_its_object_is_told_to_have_lef
     assert history.counts() == {}
 
 
-def test_what_is_of_high_priority_does_not_come_before_its_object_is_told_to_be_a_member() -> None:
+def test_a_version_of_high_priority_must_not_precede_the_news_of_its_member() -> None:
     history = wake()
     history.describe("c", {"Room": 1})
     history.publish("c", 1, priority="high")

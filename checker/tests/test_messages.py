@@ -75,18 +75,18 @@ class Story:
         return [violation.what for violation in judge(self.events).of("P8")]
 
 
-def test_all_in_order_is_clean() -> None:
+def test_a_history_in_order_is_clean() -> None:
     assert Story().sent(0).sent(1).told(0, 1).sent(5).told(5).end() == []
 
 
-def test_statistics_say_what_came_to_pass() -> None:
+def test_statistics_count_the_events() -> None:
     story = Story().sent(0).sent(1).told(1).missed(0, 1, "retention")
     story.say(End(connected=[CLIENT]))
     statistics = judge(story.events).statistics
     assert (statistics.sent, statistics.messages, statistics.missed) == (2, 1, {"retention": 1})
 
 
-def test_one_that_is_skipped_is_found_by_the_next_one_and_at_the_end() -> None:
+def test_a_skipped_message_is_found_at_the_next_one_and_at_the_end() -> None:
     (words,) = Story().sent(0).sent(1).sent(2).told(0, 2).end()
     assert "not told 1 messages" in words
     assert "m1 at 1" in words
@@ -94,7 +94,7 @@ def test_one_that_is_skipped_is_found_by_the_next_one_and_at_the_end() -> None:
     assert "when it was complete: m1 at 1" in words
 
 
-def test_a_wake_ends_with_all_that_was_sent_before_it() -> None:
+def test_a_wake_includes_every_message_sent_before_it() -> None:
     story = Story().sent(0).told(0).wake().sent(1)
     connecting = story.t + S
     story.say(Connecting(client=CLIENT))
@@ -104,19 +104,19 @@ def test_a_wake_ends_with_all_that_was_sent_before_it() -> None:
     assert "when it was complete" in words
 
 
-def test_what_is_missed_is_not_owed() -> None:
+def test_a_missed_message_is_not_owed() -> None:
     story = Story().sent(0).sent(1).sent(2).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=2))
     assert story.missed(None, 2, "retention").told(2).end() == []
 
 
 @pytest.mark.parametrize(("offset", "what"), [(1, "twice"), (0, "behind what lies at 1")])
-def test_none_is_told_twice_or_too_late(offset: int, what: str) -> None:
+def test_no_message_is_told_twice_or_too_late(offset: int, what: str) -> None:
     story = Story(since="now").sent(0).sent(1).told(1)
     (words,) = story.told(offset).end()
     assert what in words
 
 
-def test_after_a_kill_the_last_ones_may_come_again_but_not_old_ones() -> None:
+def test_after_a_kill_the_last_messages_may_repeat_but_no_older_ones() -> None:
     story = Story().sent(0).sent(1).told(0, 1).say(Killed(client=CLIENT)).say(Started(client=CLIENT))
     assert story.told(0, 1).end() == []
     story = Story().sent(0).sent(1).told(0, 1)
@@ -126,32 +126,32 @@ def test_after_a_kill_the_last_ones_may_come_again_but_not_old_ones() -> None:
     assert "twice" in words
 
 
-def test_who_lost_its_state_begins_anew() -> None:
+def test_a_client_that_lost_its_state_starts_over() -> None:
     story = Story().sent(0).told(0).say(Killed(client=CLIENT)).say(Started(client=CLIENT, life=1))
     story.say(Subscribe(client=CLIENT, channel=CHANNEL, since="oldest"))
     assert story.told(0).end() == []
 
 
-def test_a_repeat_is_told_to_nobody() -> None:
+def test_a_repeat_must_not_be_told() -> None:
     story = Story().sent(0, "m").sent(7, "m")
     (words,) = story.told(0, 7, message="m", payload="m").end()
     assert "once more" in words
     assert Story().sent(0, "m").sent(7, "m").told(0, message="m", payload="m").end() == []
 
 
-def test_a_repeat_of_what_retention_has_removed_is_a_message() -> None:
+def test_a_repeat_of_a_removed_message_counts_as_a_message() -> None:
     for offset, words in ((1, 0), (0, 1)):
         story = Story().sent(0, "m").told(0, message="m", payload="m")
         story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=offset)).sent(7, "m")
         assert len(story.told(7, message="m", payload="m").end()) == words
 
 
-def test_a_repeat_is_acknowledged_where_it_is_told_to_nobody() -> None:
+def test_a_repeat_may_be_acknowledged_at_an_offset_that_is_never_told() -> None:
     """Its sender had no answer the first time; that one is told."""
     assert Story().sent(None, "m", outcome="unknown").sent(7, "m").told(3, message="m", payload="m").end() == []
 
 
-def test_what_nobody_sent_and_what_is_for_others_is_found() -> None:
+def test_unsent_messages_and_messages_for_others_are_violations() -> None:
     (words,) = Story().told(3).end()
     assert "nobody sent" in words
     (words,) = Story().sent(3).told(3, payload="other").end()
@@ -161,7 +161,7 @@ def test_what_nobody_sent_and_what_is_for_others_is_found() -> None:
     assert Story(attributes=("solar",)).sent(3, to=["camera"]).sent(4, to=["solar"]).told(4).end() == []
 
 
-def test_where_it_begins_says_what_is_owed() -> None:
+def test_the_beginning_of_a_subscription_decides_what_is_owed() -> None:
     assert Story(since="now").sent(0).end() == []
     assert Story(since="now").wake().sent(0).end() != []
     assert Story(since=3).sent(3).sent(4).told(4).end() == []
@@ -169,13 +169,13 @@ def test_where_it_begins_says_what_is_owed() -> None:
     assert Story(since="newest").sent(0).sent(1).told(1).end() == []
 
 
-def test_a_previous_that_is_not_is_found() -> None:
+def test_a_wrong_previous_offset_is_a_violation() -> None:
     (words,) = Story().sent(0).sent(4).told(0).told(4, previous=2).end()
     assert "came before" in words
     assert Story().sent(0).sent(4).told(0).told(4, previous=0).end() == []
 
 
-def test_reasons_must_hold() -> None:
+def test_reasons_for_missing_messages_must_hold() -> None:
     (words,) = Story().sent(0, expires_at=10**15).missed(None, 1, "expired").end()
     assert "had not expired" in words
     assert Story().sent(0, expires_at=1).missed(None, 1, "expired").end() == []
@@ -189,12 +189,12 @@ def test_reasons_must_hold() -> None:
     assert "still there" in words
 
 
-def test_what_is_missed_says_nothing_of_what_is_for_others() -> None:
+def test_a_missed_report_does_not_cover_messages_for_others() -> None:
     story = Story(attributes=("solar",)).sent(0, to=["camera"]).sent(1, expires_at=1)
     assert story.missed(None, 2, "expired").end() == []
 
 
-def test_what_was_removed_may_be_there_again_once_its_broker_was_killed() -> None:
+def test_a_removed_message_may_reappear_after_its_broker_was_killed() -> None:
     there = Record(topic=TOPICS.channels_1d, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"})
     story = (
         Story().sent(0).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).missed(None, 1, "retention")
@@ -202,7 +202,7 @@ def test_what_was_removed_may_be_there_again_once_its_broker_was_killed() -> Non
     assert story.say(there).end() == []
 
 
-def test_what_retention_takes_elsewhere_is_no_reason() -> None:
+def test_retention_in_another_partition_is_not_a_reason() -> None:
     there = Record(topic=TOPICS.channels_1d, partition=0, offset=0, key=CHANNEL, headers={"id": "m0"})
     for topic, partition, words in ((TOPICS.channels_1d, 1, 1), (TOPICS.channels_1h, 0, 1), (TOPICS.channels_1d, 0, 0)):
         story = Story().sent(0).say(LogTrimmed(topic=topic, partition=partition, offset=9)).missed(None, 1, "retention")
@@ -212,7 +212,7 @@ def test_what_retention_takes_elsewhere_is_no_reason() -> None:
         assert len(story.end()) == words, (topic, partition)
 
 
-def test_another_log_begins_anew() -> None:
+def test_a_new_log_starts_over() -> None:
     story = Story().sent(0).sent(1).told(0).say(TopicLost(topic=TOPICS.channels_1d)).sent(0, "n0")
     assert story.missed(None, 0, "lost").told(0, message="n0", payload="n0").end() == []
     story = Story().sent(0).told(0).say(TopicLost(topic=TOPICS.channels_1d)).sent(0, "n0").missed(None, 0, "lost")
@@ -223,7 +223,7 @@ def lost(domains: tuple[str, ...] = (), begun: int | None = None) -> TopicLost:
     return TopicLost(topic=TOPICS.channels_1d, domains=list(domains), begun=begun)
 
 
-def test_the_loss_of_a_topic_that_others_are_in_is_none() -> None:
+def test_the_loss_of_another_domains_topic_does_not_count() -> None:
     story = Story().sent(0).told(0).say(lost(("other",))).sent(1).told(1)
     assert story.end() == []
     (words,) = Story().sent(0).say(lost(("other",))).sent(1).told(1).end()
@@ -232,12 +232,12 @@ def test_the_loss_of_a_topic_that_others_are_in_is_none() -> None:
     assert "no topic was" in words
 
 
-def test_what_was_read_before_a_loss_may_be_told_for_a_while() -> None:
+def test_messages_read_before_a_loss_may_be_told_for_a_while() -> None:
     story = Story().sent(0).sent(1).told(0).say(lost()).told(1).sent(0, "n0")
     assert story.missed(None, 0, "lost").told(0, message="n0", payload="n0").end() == []
 
 
-def test_what_is_sent_during_a_loss_may_be_in_either_log() -> None:
+def test_a_message_sent_during_a_loss_may_be_in_either_log() -> None:
     for outcome in ("acknowledged", "unknown"):
         story = Story().sent(0).told(0).sent(1, "m", outcome=outcome)
         story.say(lost(begun=story.t)).missed(None, 0, "lost")
@@ -246,13 +246,13 @@ def test_what_is_sent_during_a_loss_may_be_in_either_log() -> None:
         assert story.say(lost(begun=story.t)).missed(None, 0, "lost").end() == []
 
 
-def test_what_was_in_the_lost_log_is_not_in_the_next_one() -> None:
+def test_messages_of_the_lost_log_are_not_in_the_next_one() -> None:
     story = Story().sent(0).told(0).say(lost()).missed(None, 0, "lost")
     (words,) = story.told(0).end()
     assert "of another log" in words
 
 
-def test_who_does_not_hear_of_a_loss_is_found() -> None:
+def test_a_client_that_is_not_told_of_a_loss_is_a_violation() -> None:
     (words,) = Story().sent(0).told(0).say(lost()).sent(0, "n0").end()
     assert "not told that a log" in words
     (words,) = Story().sent(0).told(0).say(lost()).sent(0, "n0").told(0, message="n0", payload="n0").end()
@@ -260,7 +260,7 @@ def test_who_does_not_hear_of_a_loss_is_found() -> None:
     assert Story().sent(0).told(0).say(lost()).end() == [], "there is nothing to tell it with"
 
 
-def test_who_subscribed_before_a_loss_may_begin_in_the_next_log() -> None:
+def test_a_subscription_made_before_a_loss_may_begin_in_the_next_log() -> None:
     """The service had not heard of it before: there is nothing that it could have lost."""
     story = (
         Story(since="now")
@@ -278,47 +278,47 @@ def test_who_subscribed_before_a_loss_may_begin_in_the_next_log() -> None:
     assert "not told that a log" in words, "it was confirmed before"
 
 
-def test_the_oldest_is_what_is_there_when_the_service_hears_of_it() -> None:
+def test_oldest_means_the_oldest_when_the_service_learns_of_the_subscription() -> None:
     story = Story().sent(0).sent(1).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).told(1)
     assert story.end() == []
     story = Story().sent(0).sent(1).told(1).say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1))
     assert len(story.end()) == 1
 
 
-def test_a_wake_that_began_before_a_loss_may_end_behind_it() -> None:
+def test_a_wake_that_began_before_a_loss_may_end_after_it() -> None:
     story = Story(since="now").wake().sent(0).told(0).say(Connecting(client=CLIENT))
     since = story.t
     story.say(lost()).missed(None, 0, "lost").sent(0, "n0").told(0, message="n0", payload="n0")
     assert story.say(CaughtUp(client=CLIENT, since=since)).end() == []
 
 
-def test_what_retention_takes_while_a_client_wakes_first_is_not_owed() -> None:
+def test_messages_removed_during_the_first_wake_are_not_owed() -> None:
     story = Story().sent(0).say(Connecting(client=CLIENT))
     since = story.t
     story.say(LogTrimmed(topic=TOPICS.channels_1d, partition=0, offset=1)).say(CaughtUp(client=CLIENT, since=since))
     assert story.end() == []
 
 
-def test_what_is_told_first_may_be_of_the_log_that_came_while_it_was_sent() -> None:
+def test_the_first_told_message_may_be_of_the_log_that_began_while_it_was_sent() -> None:
     story = Story(since="now").say(Send(publisher="p", id=99, channel=CHANNEL, message="m", payload="m"))
     story.say(lost()).say(Published(publisher="p", id=99, outcome="acknowledged", offset=4))
     story.told(4, message="m", payload="m").sent(5, "n5").told(5, message="n5", payload="n5")
     assert story.end() == []
 
 
-def test_one_that_is_sent_once_more_behind_a_loss_may_be_told_of_the_next_log() -> None:
+def test_a_message_repeated_after_a_loss_may_be_told_from_the_next_log() -> None:
     story = Story(since="now").sent(4, "m").say(lost()).sent(0, "m").sent(1, "n1").told(0, message="m", payload="m")
     assert story.told(1, message="n1", payload="n1").end() == []
 
 
-def test_one_that_is_sent_again_may_be_in_the_log_that_came_meanwhile() -> None:
+def test_a_repeated_message_may_be_in_the_log_that_began_meanwhile() -> None:
     story = Story(since="now").sent(4, "m").say(Send(publisher="p", id=99, channel=CHANNEL, message="m", payload="m"))
     story.say(lost()).say(Published(publisher="p", id=99, outcome="acknowledged", offset=0))
     story.told(0, message="m", payload="m").sent(5, "n5").told(5, message="n5", payload="n5")
     assert story.end() == []
 
 
-def test_a_repeat_of_what_may_have_been_removed_is_not_owed() -> None:
+def test_a_repeat_of_a_message_that_may_have_been_removed_is_not_owed() -> None:
     """The first call had no answer: its record may have been there, and a matcher may remember that."""
     for removed, words in ((True, 0), (False, 1)):
         story = Story().sent(None, "m", outcome="unknown")
@@ -339,7 +339,7 @@ def test_a_repeat_of_a_stray_that_may_have_been_removed_is_not_owed() -> None:
         assert len(story.sent(6, "m").sent(7).told(7).end()) == words, (path, removed)
 
 
-def test_a_repeat_of_a_stray_that_may_lie_before_the_beginning_is_not_owed() -> None:
+def test_a_repeat_of_a_stray_that_may_precede_the_beginning_is_not_owed() -> None:
     """The stray was moved nobody knows where to, and the service heard of the subscription later."""
     for path, caught_up, words in (("stray", False, 0), ("stray", True, 1), ("kafka", False, 1)):
         story = Story(since="now")
@@ -349,17 +349,17 @@ def test_a_repeat_of_a_stray_that_may_lie_before_the_beginning_is_not_owed() -> 
         assert len(story.end()) == words, (path, caught_up)
 
 
-def test_after_a_loss_all_of_the_next_log_is_owed_whatever_was_said_first() -> None:
+def test_after_a_loss_all_of_the_next_log_is_owed_whatever_the_beginning() -> None:
     story = Story(since="now").sent(0).told(0).say(lost()).missed(None, 0, "lost").sent(0, "n0").sent(1, "n1")
     (words,) = story.told(1, message="n1", payload="n1").end()
     assert "n0 at 0" in words
 
 
-def test_what_may_not_be_there_is_not_owed() -> None:
+def test_a_message_that_may_not_exist_is_not_owed() -> None:
     assert Story().sent(None, "m", outcome="failed").sent(None, "n", outcome="unknown").end() == []
 
 
-def test_a_stray_is_owed_where_it_was_moved_to() -> None:
+def test_a_stray_is_owed_at_the_place_it_was_moved_to() -> None:
     story = Story().sent(77, "m", path="stray")
     story.say(Record(topic=TOPICS.channels_1d, partition=0, offset=4, key=CHANNEL, headers={"id": "m"}))
     for topic in TOPICS.channels:
@@ -382,5 +382,5 @@ def test_a_stray_is_owed_to_a_wake_once_it_is_moved() -> None:
     assert "m at 4" in words
 
 
-def test_who_has_unsubscribed_is_owed_nothing() -> None:
+def test_after_unsubscribing_nothing_is_owed() -> None:
     assert Story().say(Unsubscribe(client=CLIENT, channel=CHANNEL)).sent(0).told(0).end() == []

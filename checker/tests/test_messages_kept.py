@@ -53,17 +53,17 @@ def violations(*events: list[Event]) -> list[str]:
     return [violation.what for violation in judge([one for part in events for one in part]).of("P8")]
 
 
-def test_what_is_acknowledged_and_not_in_the_dump_is_lost() -> None:
+def test_an_acknowledged_message_missing_from_the_dump_is_lost() -> None:
     assert violations(sent(1, 0), sent(3, 1), held(0, 1), dump()) == []
     (words,) = violations(sent(1, 0), sent(3, 1), held(0), dump())
     assert words == f"m1 of {CHANNEL} was acknowledged at 1, and no log holds it"
 
 
-def test_which_log_holds_it_is_all_the_same() -> None:
+def test_a_message_may_be_in_any_of_the_logs() -> None:
     assert violations(sent(1, 0), held(0, topic=TOPICS.channels_1h), dump()) == []
 
 
-def test_what_retention_may_have_taken_is_not_lost() -> None:
+def test_a_message_that_retention_may_have_removed_is_not_lost() -> None:
     assert violations(sent(1, 0), sent(3, 1), held(1), dump(_1d=1)) == []
     (words,) = violations(sent(1, 0), sent(3, 1), dump(_1d=1))
     assert "m1 of" in words
@@ -81,17 +81,17 @@ def test_a_stray_may_be_in_any_partition() -> None:
     assert len(violations(sent(1, 0, path="stray"), dump())) == 1
 
 
-def test_what_is_acknowledged_after_the_dump_began_need_not_be_in_it() -> None:
+def test_a_message_acknowledged_after_the_dump_began_may_be_missing() -> None:
     assert violations(sent(1, 0), held(0), dump(t=50), sent(50, 1)) == []
 
 
-def test_what_a_lost_topic_had_is_not_missed() -> None:
+def test_messages_of_a_lost_topic_are_not_lost_by_the_service() -> None:
     lost: list[Event] = [TopicLost(t=5 * S, topic=TOPICS.channels_1d)]
     assert violations(sent(1, 0), lost, dump()) == []
     assert len(violations(sent(1, 0), lost, sent(7, 1), dump())) == 1
 
 
-def test_without_a_dump_of_all_logs_it_is_said_what_lacks() -> None:
+def test_without_a_dump_of_all_logs_the_verdict_names_what_it_needs() -> None:
     for topics in ([], dump()[:2]):
         verdict = judge([*sent(1, 0), *topics])
         assert verdict.clean
@@ -99,7 +99,7 @@ def test_without_a_dump_of_all_logs_it_is_said_what_lacks() -> None:
     assert "P8" not in judge(dump()).judged_in_part
 
 
-def test_a_dump_that_begins_later_says_that_something_was_trimmed() -> None:
+def test_a_dump_with_a_later_beginning_shows_a_trimmed_log() -> None:
     """A subscriber from the oldest message on is not owed what retention had taken, though no line says when."""
     client = "animal.observer/region-1/observer-1"
     wake: list[Event] = [

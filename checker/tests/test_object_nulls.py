@@ -57,13 +57,13 @@ V5 = ("", {"version": 5}, "")
 DESCRIBED = (KEY_PREFIX, {"description": {"Kind": "lamp"}}, "")
 
 
-def test_a_line_of_a_run_says_it() -> None:
+def test_a_line_of_a_run_reports_a_removal() -> None:
     event = parse_event(b'{"t":5,"event":"removed","object":"d/g/o"}')
     assert event == Removed(t=5, object=OBJECT, what="object")
 
 
 @pytest.mark.parametrize("said", ["by the run", "by the topic", "by nobody"])
-def test_what_was_removed_is_not_lost_and_not_owed(said: str) -> None:
+def test_a_removed_object_is_neither_lost_nor_owed(said: str) -> None:
     history = [
         Started(t=1, client=CLIENT),
         Register(t=2, client=CLIENT, object=OBJECT),
@@ -93,7 +93,7 @@ def test_what_was_removed_is_not_lost_and_not_owed(said: str) -> None:
         ([V5, ("", None, "0/5"), V5], True),
     ],
 )
-def test_how_a_null_is_read(records: list[tuple[str, Any, str]], there: bool) -> None:
+def test_a_null_removes_only_what_it_names(records: list[tuple[str, Any, str]], there: bool) -> None:
     history = [
         Started(t=1, client=CLIENT),
         Register(t=2, client=CLIENT, object=OBJECT),
@@ -108,12 +108,12 @@ def test_how_a_null_is_read(records: list[tuple[str, Any, str]], there: bool) ->
     assert judge(history).counts["P1"] == 0
 
 
-def test_what_is_published_after_a_removal_is_owed() -> None:
+def test_a_version_published_after_a_removal_is_owed() -> None:
     verdict = judge([*published(5), Removed(t=10 * S, object=OBJECT), *published(5, t=11), *dump()])
     assert verdict.counts["P1"] == 1
 
 
-def test_who_registers_anew_may_be_told_that_nothing_is_known() -> None:
+def test_a_client_that_registers_again_may_be_told_that_the_object_is_unknown() -> None:
     history = [
         Started(t=1, client=CLIENT),
         Register(t=2, client=CLIENT, object=OBJECT),

@@ -22,13 +22,13 @@ LAMP: Description = {"Control/Level": 0.5, "Kind": "lamp", "Room": 410, "on": Tr
         ("NAME = 'lamp-2'", False),
     ],
 )
-def test_what_a_query_says_of_a_lamp(text: str, fits: bool) -> None:
+def test_queries_match_a_lamp_by_its_description(text: str, fits: bool) -> None:
     assert read_query(text)("lamp-1", LAMP) is fits
 
 
 @pytest.mark.parametrize(
     "text", ["", "Room", "Room =", "(Room = 1", "Room < x", "Room = 1 Kind = 2", "a LIKE '('", "?"]
 )
-def test_what_is_no_query_is_not_understood(text: str) -> None:
+def test_an_invalid_query_is_not_understood(text: str) -> None:
     with pytest.raises(NotUnderstood, match="query"):
         read_query(text)

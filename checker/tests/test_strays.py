@@ -17,7 +17,7 @@ def history(path: str) -> list[Event]:
     ]
 
 
-def test_a_wake_does_not_miss_what_was_written_in_place() -> None:
+def test_a_wake_must_not_miss_a_record_in_its_own_partition() -> None:
     assert judge(history("kafka")).counts["P2"] == 1
     assert judge(history("http")).counts["P2"] == 1
 
