@@ -27,7 +27,7 @@ def first_subscription() -> Unit:
 
 
 def wake_unchanged() -> Unit:
-    """A second start that missed nothing: Hello says the cursor, and CaughtUp that it is the newest."""
+    """A second start that missed nothing: Hello carries the cursor, and CaughtUp confirms that it is the newest."""
     before = _subscribed()
     return _woken(before)
 
@@ -44,7 +44,7 @@ def wake_with_pages() -> Unit:
 
 
 def gap() -> Unit:
-    """A message is lost on its way: the next one says so, the session ends, and the next Hello says where all is."""
+    """A message is lost in transit: the next one reveals it, the session ends, and the next Hello recovers all."""
     unit = _live()
     assert unit.session is not None
     assert unit.session.feeds is not None
@@ -57,7 +57,7 @@ def gap() -> Unit:
 
 
 def missed() -> Unit:
-    """A client was away for longer than messages are kept: before the next message it is told what it missed."""
+    """A client was away for longer than messages are kept: it is told what it missed before the next message."""
     before = _subscribed()
     before.send("tasks", "tasks", "alarms", "tasks")
     before.service.retain(DOMAIN, GROUP, 6)
@@ -65,7 +65,7 @@ def missed() -> Unit:
 
 
 def missed_without_callback() -> Unit:
-    """Nobody is told what was missed: the error says it, and it counts as told."""
+    """Nobody is subscribed to missed messages: the error reports them, and they count as told."""
     before = _subscribed()
     before.send("tasks", "tasks", "tasks")
     before.service.retain(DOMAIN, GROUP, 6)
@@ -78,7 +78,7 @@ def missed_without_callback() -> Unit:
 
 
 def void_epoch() -> Unit:
-    """The log is another one: each channel begins with its oldest message, and with what was missed."""
+    """The epoch changed: each channel begins with its oldest message, after a report of missed ones."""
     before = _subscribed()
     before.service.new_channels_epoch()
     before.send("alarms", "tasks")
@@ -89,7 +89,7 @@ def void_epoch() -> Unit:
 
 
 def _after_a_power_loss(before: Unit) -> Unit:
-    """What comes behind one that was caught up, and whose callbacks had heard of nothing when its power was lost."""
+    """Returns the successor of a unit that was caught up and lost power before its callbacks were told anything."""
     heard = Unit(before.service, before.disk)
     heard.holds = True
     heard.want_channel(TASKS)
@@ -113,7 +113,7 @@ def void_epoch_of_an_empty_log() -> Unit:
 
 
 def loss_that_nobody_hears() -> Unit:
-    """The log is another one, and empty: until somebody is told of that, the channel is behind the cursor."""
+    """The epoch changed and the log is empty: the channel stays behind the cursor until a subscriber is told."""
     before = _subscribed()
     before.service.new_channels_epoch()
     unit = _after_a_power_loss(before)
@@ -147,7 +147,7 @@ def parked() -> Unit:
 
 
 def nobody_subscribed_to_the_channel() -> Unit:
-    """What nobody subscribed to makes the channel pending before the cursor passes; it waits for a subscriber."""
+    """Messages without a subscriber make their channel pending before the cursor passes them."""
     unit = Unit()
     unit.driver.register_channel(TASKS, NOW)
     unit.go(3)

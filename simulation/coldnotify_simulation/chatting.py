@@ -1,6 +1,6 @@
-"""What a random schedule does with channels: clients subscribe, publishers send, retention takes what is old.
+"""The channels of a random schedule: clients subscribe, publishers send, retention removes old messages.
 
-All of it is drawn from a lot of its own, so that a schedule without channels stays what it is.
+A separate random generator draws all of it, so that schedules without channels stay unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,11 +34,11 @@ TOPICS = TopicNames()
 CHANNELS = ["tasks", "news", "log"]
 ATTRIBUTES = ["camera", "solar"]
 _SHARE = 0.4
-"""Of schedules that have channels."""
+"""The share of schedules that have channels."""
 
 
 class Chatting:
-    """Of one schedule."""
+    """The channels of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0xCA7)
@@ -46,10 +46,11 @@ class Chatting:
         self.on = self.random.random() < _SHARE
         self._priorities = Random(seed ^ 0x4170)  # so that the rest of the schedule stays what it is
         self._high = self._priorities.choice([0.0, 0.2, 0.6])
-        """How many messages are of high priority."""
+        """The share of messages that are of high priority."""
         self._page_bytes = self._priorities.choice([None, 1_000]) if self._high else None
-        """How large pages of channels are; None: as large as the product makes them. While there are many, messages of
-        high priority come between two."""
+        """The size of channels' pages; None: the product's own. With many small pages, messages of high priority come
+        between two.
+        """
         self._sent: dict[str, list[MessageHeaders]] = {}
         self._ids = 0
         if not self.on:
@@ -66,7 +67,7 @@ class Chatting:
             matcher.channels = True
             matcher.rules = replace(matcher.rules, channel_bounds=bounds)
         self._gap = draw([0, 7, 1_500, REPEATS_KNOWN_OFFSETS // 3])
-        """How much is left out at once, where offsets have gaps."""
+        """How many offsets a gap skips."""
 
     @contextmanager
     def bounds(self) -> Iterator[None]:
@@ -82,7 +83,7 @@ class Chatting:
             yield
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
-        """What is done, and how often beside the rest."""
+        """Returns the actions, each with its weight among all others."""
         if not self.on:
             return {}
         kinds: dict[str, tuple[float, Callable[[], None]]] = {
@@ -104,7 +105,7 @@ class Chatting:
         return {name: one for name, one in kinds.items() if name in always or self.random.random() < 0.7}
 
     def wish(self, client: Client) -> None:
-        """What it wants when it is started first."""
+        """Draws what a client wants at its first start."""
         if self.on:
             for name in CHANNELS:
                 if self.random.random() < 0.5:
@@ -211,7 +212,7 @@ class Chatting:
             self.world.send(key, self._payload(headers), message_headers(headers))
 
     def send_again(self) -> None:
-        """With the same id: by who has not heard that it is there."""
+        """Repeats a message with the same id, as a publisher does that got no answer."""
         key = self._key()
         sent = [headers for headers in self._sent.get(key, ())[-6:] if headers.id]
         if sent:
@@ -220,14 +221,14 @@ class Chatting:
             self.world.send(key, b'{"m":"%s"}' % headers.id.encode(), message_headers(headers))
 
     def send_misplaced(self) -> None:
-        """By a producer that knows nothing of groups; at times by one that says so twice."""
+        """Sends to the wrong partition, as a producer does that knows nothing of groups; sometimes twice."""
         key, headers = self._key(), self._headers()
         wrong = 1 - GROUPS.index(key.split("/")[1])
         for _ in range(self.random.choice([1, 1, 2])):
             self.world.send(key, self._payload(headers), message_headers(headers), partition=wrong)
 
     def send_nonsense(self) -> None:
-        """What is no message."""
+        """Sends an invalid message."""
         key = self._key()
         headers: Headers = self.random.choice(
             [
@@ -255,7 +256,7 @@ class Chatting:
         return self.random.randrange(len(GROUPS))
 
     def trim(self) -> None:
-        """Retention takes what is old, and what is not so old."""
+        """Retention removes old messages, or all."""
         partition = self._partition()
         log = self.world.kafka.log(TOPICS.channels_1d, partition)
         if self.random.random() < 0.3:
@@ -270,13 +271,13 @@ class Chatting:
         )
 
     def open_transaction(self) -> None:
-        """Somebody holds one open: what comes behind it is read by nobody meanwhile."""
+        """Somebody holds a transaction open: nobody can read later records meanwhile."""
         self.world.open_transaction(self._partition(), self.random.choice([0.3, 2.0, 12.0]), TOPICS.channels_1d)
 
     def lose_log(self) -> None:
-        """The topic is made anew."""
+        """The topic is recreated."""
         self.world.lose_topic(TOPICS.channels_1d)
 
     def lose_state(self) -> None:
-        """What owners know of logs is lost."""
+        """The owners' stored knowledge of logs is lost."""
         self.world.lose_topic(TOPICS.channels_state)

@@ -1,6 +1,6 @@
-"""A client: the real driver, an application with callbacks, and a state file that survives as a disk would have it.
+"""A client: the real driver, an application with callbacks, and a state file that survives as on a disk.
 
-What is done, and in which order, the driver says. Here its actions are executed, in virtual time.
+The driver decides what is done, in which order. Here its actions are executed, in virtual time.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,11 +53,11 @@ SETTINGS = Settings(
 """Shorter than by default: a schedule is a few minutes."""
 _SUBSCRIBER = 1
 _MISSED_SUBSCRIBER = 2
-"""Of a channel."""
+"""The subscriber of a channel's missed messages."""
 
 
 class Surroundings(Protocol):
-    """What a client sees of the world."""
+    """The world as a client sees it."""
 
     def connect(self, client: "Client", address: Address) -> None:
         """Try to connect; `link_up` or `on_broken` follows, or nothing at all."""
@@ -81,13 +81,13 @@ class Surroundings(Protocol):
         """Its process begins with this document."""
 
     def on_registers(self, client: "Client", name: str) -> None:
-        """Its application says that it wants the object."""
+        """Its application asks for the object."""
 
     def on_registers_query(self, client: "Client", text: str) -> None:
-        """Its application says that it wants a query that it did not want."""
+        """Its application asks for a query that it did not want before."""
 
     def on_subscribes(self, client: "Client", name: str) -> None:
-        """Its application says that it wants the channel."""
+        """Its application subscribes to the channel."""
 
     def on_saved(self, client: "Client", document: Document, written_s: float) -> None:
         """A document is durable, which its driver began to write then."""
@@ -96,7 +96,7 @@ class Surroundings(Protocol):
         """It has disconnected in order."""
 
     def on_caught_up(self, client: "Client", since: int) -> None:
-        """The library says: complete."""
+        """The library reports that it is complete."""
 
     def on_wakes(self, client: "Client", slept_s: float) -> None:
         """Its machine was asleep for so long."""
@@ -106,7 +106,7 @@ class Surroundings(Protocol):
 
 
 class Client(Process):
-    """One application on one unit. `wish` and `wish_queries` are what it registers for whenever it starts."""
+    """One application on one unit. Whenever it starts, it registers for `wish` and `wish_queries`."""
 
     def __init__(
         self, name: str, group: str, clock: Clock, random: Random, trace: Trace, world: Surroundings, gateways: int
@@ -121,18 +121,18 @@ class Client(Process):
         self.wish: set[str] = set()
         self.wish_queries: set[str] = set()
         self.described: set[str] = set()
-        """Queries of which it asks how their members are described."""
+        """Queries for which it also asks for their members' descriptions."""
         self.wish_channels: dict[str, tuple[tuple[str, ...], Since]] = {}
-        """By name: attributes, and where it begins."""
+        """By name: attributes, and the beginning."""
         self.broken_channels: set[str] = set()
-        """Of these the callbacks raise."""
+        """Channels whose callbacks raise."""
         self.broken_queries: set[str] = set()
-        """Of these the members callbacks raise."""
+        """Queries whose members callbacks raise."""
         self._numbers: dict[str, int] = {}
-        """Of queries' subscribers."""
+        """The numbers of queries' subscribers."""
         self.callback_s = 0.01
         self.failing = 0.0
-        """How likely a callback raises."""
+        """The probability that a callback raises."""
         self.driver: Driver | None = None
         self.driver_type: Callable[..., Driver] = Driver
         self.link: Link | None = None
@@ -155,7 +155,7 @@ class Client(Process):
     # ---- its life
 
     def start(self, *, only: bool = False) -> None:
-        """The application starts: it registers for what it wants, and subscribes."""
+        """Starts the application: it registers for what it wants, and subscribes."""
         if self.alive:
             return
         self._born()
@@ -204,7 +204,7 @@ class Client(Process):
         super().go_on()
 
     def power_loss(self) -> None:
-        """Everything but the state file is gone; what was being written is there, or not."""
+        """Loses everything except the state file; a write in progress may be on disk or not."""
         if not self.alive:
             return
         self.trace.event("killed", client=self.key)
@@ -228,8 +228,9 @@ class Client(Process):
             self.drive()
 
     def mend(self) -> None:
-        """Its callbacks are quick and do not raise any more. What is parked by then, or by a callback that is running,
-        has one contact: with that it is tried again."""
+        """Makes its callbacks quick and successful from now on. What is parked by then, or by a callback that is
+        running, is retried at one further contact.
+        """
         self.failing, self.callback_s = 0.0, 0.01
         self.broken_channels.clear()
         self.broken_queries.clear()
@@ -345,17 +346,17 @@ class Client(Process):
 
     @property
     def wanted(self) -> set[str]:
-        """As the library has it."""
+        """The library's wanted set."""
         return set() if self.driver is None else set(self.driver.wanted)
 
     @property
     def disconnects(self) -> bool:
-        """Whether the application has asked it to."""
+        """True if the application has asked it to disconnect."""
         return self.driver is None or self.driver.status(self.clock.now_s).phase == "stopping"
 
     @property
     def caught_up(self) -> bool:
-        """As the library says."""
+        """True if the library reports that it is caught up."""
         if self.driver is None:
             return False
         if not self.stopped:
@@ -365,7 +366,7 @@ class Client(Process):
     # ---- the connection
 
     def link_up(self, link: Link) -> None:
-        """It stands."""
+        """The connection is established."""
         assert self.driver is not None
         self.link = link
         self._since = self.trace.event("connecting", client=self.key)

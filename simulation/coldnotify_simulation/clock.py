@@ -1,4 +1,4 @@
-"""Virtual time: what is to happen when, and processes that stop, go on and die."""
+"""Virtual time: a queue of actions, and processes that stop, resume and die."""
 
 import heapq
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 Act = Callable[[], None]
 
 START_S = 1_700_000_000.0
-"""The virtual clock begins at a Unix time, so that it can stand for both clocks of the real parts."""
+"""The virtual clock begins at a Unix time, so that it serves as both clocks of the real parts."""
 
 
 class Clock:
@@ -47,7 +47,7 @@ class Clock:
 
 
 class Process:
-    """Something that runs, and may be stopped (SIGSTOP), go on, and be killed: what it was about to do is lost then."""
+    """A process that can be stopped (SIGSTOP), resumed, and killed, which loses what it was about to do."""
 
     def __init__(self, clock: Clock, name: str) -> None:
         self.clock = clock
@@ -56,7 +56,7 @@ class Process:
         self.stopped = False
         self.life = 0
         self.stops = 0
-        """How often it was stopped: tells one stop from the next."""
+        """How often it was stopped: distinguishes one stop from the next."""
         self._waiting: list[Act] = []
 
     def later(self, delay_s: float, act: Act) -> None:
@@ -92,7 +92,7 @@ class Process:
             self.stops += 1
 
     def go_on(self) -> None:
-        """SIGCONT: what has come due meanwhile is done now, in order."""
+        """SIGCONT: does everything that has become due meanwhile, in order."""
         if not self.alive or not self.stopped:
             return
         self.stopped = False

@@ -1,7 +1,7 @@
-"""What a random schedule does to clocks: of matchers, gateways and Kafka, each by itself or all of a machine at once.
+"""The clock faults of a random schedule: of matchers, gateways and Kafka, one by one or all of a machine at once.
 
-Schedules with it draw all of it from a lot of their own, so that those without stay what they are. Nobody's time comes
-within a schedule, so whoever is forgotten is forgotten too early.
+A separate random generator draws all of it, so that schedules without clock faults stay unchanged. A schedule is too
+short for any client to be forgotten rightly.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import World
 
 _SHARE = 0.25
-"""Of schedules that have them."""
+"""The share of schedules that have clock faults."""
 _DAY_MS = 86_400_000
 FORGOTTEN_AFTER_MS = 3_600_000
 _JUMPS_MS = (90_000, 3_700_000, 200 * _DAY_MS)
 
 
 class ClockFaults:
-    """Of one schedule."""
+    """The clock faults of one schedule."""
 
     def __init__(self, seed: int, world: World, *, all_at_once: bool, forgets_nobody: bool) -> None:
         """`all_at_once`: nothing in the schedule has a time of seconds, which nobody could know then.
@@ -33,7 +33,7 @@ class ClockFaults:
         self._all_at_once = all_at_once
         self._ended = False
         self.restarts = True
-        """Whether matchers are started anew while clocks are wrong."""
+        """True if matchers are restarted while clocks are wrong."""
         if self.on:
             for matcher in world.matchers:
                 matcher.rules = replace(matcher.rules, forgotten_after_ms=FORGOTTEN_AFTER_MS)
@@ -42,7 +42,7 @@ class ClockFaults:
             world.kafka.stamps = self.random.random() < 0.7
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
-        """What is done, and how often beside the rest."""
+        """Returns the actions, each with its weight among all others."""
         if not self.on:
             return {}
         kinds: dict[str, tuple[float, Callable[[], None]]] = {"clock set": (1.0, self.set_one)}
@@ -68,7 +68,7 @@ class ClockFaults:
         self._restart(world.matchers)
 
     def _restart(self, matchers: list[Matcher]) -> None:
-        """Begin anew, while clocks are wrong and some client sleeps: this is what makes it look forgotten."""
+        """Restarts matchers while clocks are wrong and some client sleeps, because that makes it look forgotten."""
         if not self.restarts or self.random.random() < 0.5:
             return
         client = self.random.choice(self._world.clients)

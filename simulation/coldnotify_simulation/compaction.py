@@ -1,4 +1,4 @@
-"""Compaction of the simulated topics, long after the last stale record: what is not repaired yet, it spares."""
+"""Compacts the simulated topics, long after the last stale record: spares records that are not repaired yet."""
 
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY
@@ -49,7 +49,7 @@ def compact_objects(kafka: Kafka, truth: Truth, groups: Groups, epoch: int, *, a
 
 
 def _is_unsafe(entry: Entry, partition: int, groups: Groups, owed: dict[str, Version], epoch: int) -> bool:
-    """Whether this record, the last of its key, does not say what is in force: whoever serves it will repair that."""
+    """Returns true if this record, the last of its key, is not what is in force: its owner will repair that."""
     key, value = entry.key or b"", entry.value or b""
     if key.startswith(_DESCRIBES):
         return _is_described_otherwise(groups, epoch, partition, entry)
@@ -61,7 +61,7 @@ def _is_unsafe(entry: Entry, partition: int, groups: Groups, owed: dict[str, Ver
 
 
 def _is_described_otherwise(groups: Groups, epoch: int, partition: int, entry: Entry) -> bool:
-    """Whether another description is in force than this record's, the last of its key."""
+    """Returns true if another description is in force than this record's, the last of its key."""
     key = (entry.key or b"").decode(errors="replace").removeprefix(KEY_PREFIX)
     domain, group, name = key.split("/", 2)
     if group_partition(group) != partition:

@@ -1,7 +1,7 @@
-"""What a random schedule does as strangers of another domain: they register queries, until there is no room for more.
+"""Strangers of another domain in a random schedule: they register queries until the partition is full.
 
-They have a gateway that nobody hears of again, in a partition of the domain that is judged. It is drawn from a lot of
-its own, and at times of its own: the rest of the schedule stays what it is.
+They have a gateway of their own, which then goes silent, in a partition of the judged domain. A separate random
+generator draws all of it, at times of its own: the rest of the schedule stays unchanged.
 """
 
 from dataclasses import replace
@@ -23,18 +23,20 @@ from coldnotify_simulation.world import GROUPS, World
 TOPICS = TopicNames()
 
 _SHARE = 0.4
-"""Of schedules that have strangers."""
+"""The share of schedules that have strangers."""
 _DOMAIN = "stranger"
 _GATEWAY = 0x57A6
 _PLACES = 4 * len(QUERIES)
-"""Of a partition. Strangers have half of them at most; then the others have a quarter, which is all that they want."""
+"""Query places of a partition. Strangers get half of them at most; then the others have a quarter, which is all they
+want.
+"""
 _QUERIES_EACH = 5
 _DEAR_US = 1
 """So nearly every change is evaluated ahead of its turn."""
 
 
 class Crowding:
-    """Of one schedule."""
+    """The strangers of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0xC40D)
@@ -74,4 +76,4 @@ class Crowding:
 
 
 DEAR_US = sets.DEAR_US
-"""As it ships."""
+"""The shipped value."""

@@ -1,6 +1,6 @@
-"""What a random schedule does with queries: clients want them; publishers describe objects, and delete them.
+"""The queries of a random schedule: clients want them; publishers describe objects, and delete them.
 
-All of it is drawn from a lot of its own, so that a schedule without queries stays what it is.
+A separate random generator draws all of it, so that schedules without queries stay unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,16 +32,16 @@ QUERIES = [
 ]
 """The first two are one in canonical form."""
 _SHARE = 0.6
-"""Of schedules that have queries."""
+"""The share of schedules that have queries."""
 
 
 class Describing:
-    """Of one schedule."""
+    """The queries of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0x5E75)
         self._asking = Random(seed ^ 0xDE5C)
-        """Who asks for descriptions. That decides nothing else."""
+        """Draws the clients that ask for descriptions, and nothing else."""
         self._asked = self._asking.random() < _SHARE
         self.world = world
         self.on = self.random.random() < _SHARE
@@ -61,7 +61,7 @@ class Describing:
             yield
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
-        """What is done, and how often beside the rest."""
+        """Returns the actions, each with its weight among all others."""
         if not self.on:
             return {}
         kinds: dict[str, tuple[float, Callable[[], None]]] = {
@@ -78,7 +78,7 @@ class Describing:
         return {name: one for name, one in kinds.items() if name in ("query", "describe") or self.random.random() < 0.7}
 
     def wish(self, client: Client) -> None:
-        """What it wants when it is started first. Objects that it has by query only say most."""
+        """Draws what a client wants at its first start. Objects that it has by query alone reveal most."""
         if self.on:
             client.wish_queries = {text for text in QUERIES if self.random.random() < 0.3}
             if self.random.random() < 0.7:
@@ -128,19 +128,19 @@ class Describing:
         self._say(key, {**((said and said[-1]) or {}), "Besides": self.random.randint(0, 9)})
 
     def describe_again(self) -> None:
-        """What it was once, with a new timestamp."""
+        """Repeats an earlier description with a new timestamp."""
         key = self._key()
         if key in self._described:
             self._say(key, self.random.choice(self._described[key]))
 
     def describe_many(self) -> None:
-        """All that there is in a group, at once."""
+        """Describes all objects of a group at once."""
         group = self.random.choice(GROUPS[: len(self.world.clients)])
         for name in OBJECTS:
             self._say(f"{DOMAIN}/{group}/{name}", self._draw())
 
     def describe_misplaced(self) -> None:
-        """By a producer that knows nothing of groups."""
+        """Describes an object in the wrong partition, as a producer does that knows nothing of groups."""
         key = self._key()
         wrong = 1 - GROUPS.index(key.split("/")[1])
         self.world.describe(key, self._draw(), partition=wrong)
@@ -150,7 +150,9 @@ class Describing:
         self._say(self._key(), None)
 
     def describe_nonsense(self) -> None:
-        """What is no description stands last of its key: the one in force has to be written again behind it."""
+        """Writes an invalid description as the last record of its key: the one in force must be
+        written again after it.
+        """
         key = self._key()
         domain, group, _ = key.split("/", 2)
         value = self.random.choice([None, b"nonsense", b'{"description":{"":1}}', b'{"description":{"a":[]}}'])

@@ -1,4 +1,4 @@
-"""What is judged of clients that slept: none believes, or keeps, a connection that died meanwhile. It is part of P2."""
+"""Judges clients that slept: none believes in, or keeps, a connection that died meanwhile. Part of P2."""
 
 from coldnotify._core.standstill import LOOK_S, STOOD_STILL_S
 
@@ -9,7 +9,7 @@ from coldnotify_simulation.promises import Broken
 
 
 class Doubts:
-    """Of all clients."""
+    """The doubts of all clients."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -17,7 +17,7 @@ class Doubts:
         """A connection that died while its client slept; and since when it is awake with it, without further sleeps."""
 
     def on_wakes(self, client: Client, slept_s: float) -> None:
-        """It slept for so long. What is less than a standstill it need not notice."""
+        """The client slept for so long. It need not notice less than a standstill."""
         link, since_s = self._dead.get(client, (None, self._clock.now_s))
         if link is not None and link is client.link:
             self._dead[client] = link, since_s + slept_s
@@ -25,7 +25,7 @@ class Doubts:
             self._dead[client] = client.link, self._clock.now_s
 
     def on_rest(self, client: Client) -> None:
-        """It has done what it had to do."""
+        """The client has done everything it had to do."""
         link, since_s = self._dead.get(client, (None, 0.0))
         if link is None:
             return

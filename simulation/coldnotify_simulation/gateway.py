@@ -23,7 +23,7 @@ _RESTART_S = 0.5
 
 
 class Gateway(Process):
-    """One process; a boot has an id and an inbox of its own."""
+    """One process; each boot has its own id and inbox."""
 
     def __init__(self, name: str, clock: Clock, random: Random, kafka: Kafka, trace: Trace) -> None:
         super().__init__(clock, name)
@@ -34,11 +34,11 @@ class Gateway(Process):
         """Set: the same inbox at each boot."""
         self.core: Core
         self.ahead_ms = 0
-        """How far its clock is ahead of the true time: Kafka is told so as the time of its requests."""
+        """How far its clock is ahead of the true time; its requests have its timestamps."""
         self.requests_held = False
         """Kafka takes no requests of this gateway: they wait, and expire."""
         self.requests_fail = 0.0
-        """How likely a request is reported as not taken (although it may have been)."""
+        """The probability that a request is reported as not stored (although it may be)."""
         self.inbox_held = False
         """It reads nothing of its inbox, as when its reader is behind; all else goes on."""
         self.late = 0.02
@@ -78,7 +78,7 @@ class Gateway(Process):
             link.cut("the gateway was killed")
 
     def _begin_anew(self, reason: str) -> None:
-        """As when it finds that topics were recreated: it sends its clients away, and is another one from then on."""
+        """Starts over with a new identity, as after finding topics recreated: it sends its clients away first."""
         self.trace(self.name, "begins anew:", reason)
         self.do(self.core.go_away(len(self._links), self.clock.now_s))
         self._died()

@@ -28,7 +28,9 @@ _DIRECTORY = Path(".golden")
 
 
 def lines_of(seed: int) -> list[str]:
-    """What passes in the schedule of this seed: when, from whom, where to, and the bytes in hexadecimal."""
+    """Returns everything that passes in the schedule of this seed: time, sender, receiver, and the bytes in
+    hexadecimal.
+    """
     schedule = Schedule(seed)
     lines: list[str] = []
     _listen(schedule, lines)
@@ -89,7 +91,7 @@ def record(directory: Path, seed: int) -> str:
 
 
 def compare(directory: Path, seed: int) -> str:
-    """Where what passes with this seed differs from what was kept; empty: nowhere."""
+    """Returns where this seed differs from its recording; empty if nowhere."""
     try:
         kept = zlib.decompress((directory / str(seed)).read_bytes()).decode().split("\n")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The matchers' consumer group: who is assigned which partition, and whose commits count."""
+"""The matchers' consumer group: assigns partitions, and decides which commits count."""
 
 from random import Random
 from typing import Protocol
@@ -16,7 +16,7 @@ class Member(Protocol):
 
     @property
     def responsive(self) -> bool:
-        """Whether it answers the group."""
+        """True if the member answers the group."""
 
     def assign(self, partition: int) -> None:
         """Serve this partition from now on."""
@@ -35,10 +35,10 @@ class Group:
         self.owners: dict[int, Member | None] = dict.fromkeys(range(PARTITIONS))
         self._balancing = False
         self._revoked: dict[int, Member] = {}
-        """Asked for, and not released yet."""
+        """Partitions that were revoked, and not released yet."""
 
     def owns(self, member: Member, partition: int) -> bool:
-        """Whether a commit of this member counts."""
+        """Returns true if a commit of this member counts."""
         return self.owners[partition] is member
 
     def join(self, member: Member) -> None:
@@ -85,7 +85,7 @@ class Group:
                     self._balance_soon()
 
     def _load_of(self, member: Member) -> int:
-        """How many partitions it has, and keeps."""
+        """Returns how many partitions it has, and keeps."""
         return sum(owner is member and n not in self._revoked for n, owner in self.owners.items())
 
     def _give(self, partition: int) -> None:

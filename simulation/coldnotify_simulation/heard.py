@@ -1,6 +1,6 @@
-"""What sessions are sent of members, held against what they were sent before: P9, as a client of the protocol sees it.
+"""Judges the members that sessions are sent by what they were sent before: P9, as a client of the protocol sees it.
 
-The library passes over a version of an object that it does not know as a member. Another client may not.
+The library ignores a version of an object that it does not know as a member. Another client may not.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from coldnotify_simulation.sets import Groups
 
 @dataclass(slots=True)
 class _Query:
-    """What a client has of one."""
+    """A client's knowledge of one query."""
 
     members: set[str] = field(default_factory=set)
     """All that entered, and those of an answer that is not whole."""
@@ -31,22 +31,22 @@ class _Query:
     """Those of an answer that is not whole."""
     answered: bool = False
     doubted: bool = False
-    """The client was told to ask for it again, or has to: until it is answered, versions may be of unknown members."""
+    """The client was told to ask for it again, or has to: until the answer, versions may be of unknown members."""
 
 
 class Heard:
-    """What all clients were sent."""
+    """Everything that clients were sent."""
 
     def __init__(self, promises: Promises, memberships: Memberships, groups: Groups) -> None:
         self._promises = promises
         self._memberships = memberships
         self._groups = groups
         self._epochs: dict[str, int | None] = {}
-        """By client, that of its cursor in this session."""
+        """The epoch of each client's cursor in this session."""
         self._queries: dict[str, dict[int, _Query]] = {}
         """By client and hash."""
         self._named: dict[str, set[str]] = {}
-        """By client: what it was registered for by name since its connection was made."""
+        """By client: its registrations by name since its connection was made."""
         self._frames: dict[Link, FrameBuffer] = {}
         self.counts: Counter[str] = Counter()
         """So many versions of members, and sets, were judged."""
@@ -65,7 +65,7 @@ class Heard:
         self._named.setdefault(client.key, set()).add(name)
 
     def registers_query(self, client: Client, text: str) -> None:
-        """Its application asks for a query. What it had of an earlier registration is under way perhaps."""
+        """Its application asks for a query. Results of an earlier registration may still be in transit."""
         one = self._queries[client.key].setdefault(query_hash(text), _Query())
         one.answered, one.answer = False, None
 
@@ -75,7 +75,7 @@ class Heard:
             self._on_frame(client, parse_gateway_frame(body))
 
     def connects(self, client: Client, link: Link) -> None:
-        """It has a connection, and is about to say Hello."""
+        """It has a connection, and is about to send Hello."""
         self._frames = {one: frames for one, frames in self._frames.items() if one.client is not client}
         self._frames[link] = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._named[client.key] = set(client.wanted)
@@ -155,7 +155,7 @@ class Heard:
             self._judge_sets(client, said.complete)
 
     def _judge_sets(self, client: Client, complete: int) -> None:
-        """The client is complete up to there: so are its sets, if it was not told to ask for any."""
+        """Judges that the client's sets are complete up to there, unless it was told to ask for any."""
         if self._epochs[client.key] != self._promises.epoch:
             return
         queries, group = self._queries[client.key], client.key.rpartition("/")[0]

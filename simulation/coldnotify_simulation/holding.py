@@ -1,10 +1,10 @@
-"""How many clients and registrations the tenant of a random schedule may have, and what matchers know of that.
+"""Limits on clients and registrations of a random schedule's tenant, and what matchers know of them.
 
-Each matcher counts what its own partitions have. What the other one's have it hears seconds later, as by the usage job.
-The limits change now and then. Once faults have stopped there may be as many clients as there are: then each must get
-in, or something is counted that has gone.
+Each matcher counts its own partitions, and hears of the other matcher's count seconds later, as through the usage job.
+The limits change now and then. Once faults have stopped, the limit equals the number of clients: then each must get in,
+or something that is gone is still counted.
 
-It is drawn from a lot of its own, and at times of its own: the rest of the schedule stays what it is.
+A separate random generator draws all of it, at times of its own: the rest of the schedule stays unchanged.
 """
 
 from collections.abc import Collection
@@ -25,15 +25,15 @@ from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import DOMAIN, World
 
 _SHARE = 0.4
-"""Of schedules without strangers' requests: what those have opened are clients that no history knows."""
+"""The share of schedules with limits, without strangers' requests: those open clients that no history knows."""
 STRANGERS = frozenset(("nonsense request", "poison"))
 _LOOK_S = 1.0
 _HEARD_S = 0.3, 3.0
-"""What one matcher has said, the other one knows after so long."""
+"""How long (least and most) until a matcher knows the other's count."""
 
 
 class Holding:
-    """Of one schedule."""
+    """The limits of one schedule."""
 
     def __init__(self, seed: int, world: World, kinds: Collection[str], *, names_only: bool) -> None:
         """`kinds`: what the schedule draws. `names_only`: clients register for nothing but objects, by their names."""
@@ -44,16 +44,16 @@ class Holding:
         self._names_only = names_only
         self._limits: tuple[int | None, int | None] = None, None
         self._said: dict[int, tuple[int, int, int]] = {}
-        """By partition: generation, clients and registrations, as heard of."""
+        """By partition: generation, clients and registrations, as last heard."""
         self._frames: dict[Link, FrameBuffer] = {}
-        """Of connections."""
+        """Frames by connection."""
         self._welcomed: set[Link] = set()
         """Those that have been let in."""
         if self.on:
             self.begin()
 
     def begin(self) -> None:
-        """Matchers hold the tenant to limits from here on, and what clients are told of them is noted."""
+        """Makes matchers enforce limits from now on, and notes what clients are told of them."""
         self.on = True
         for matcher in self.world.matchers:
             matcher.rules = replace(matcher.rules, ceilings=Ceilings())
@@ -62,7 +62,7 @@ class Holding:
         self._look()
 
     def agree(self, clients_max: int | None, registrations_max: int | None = None) -> None:
-        """From now on; matchers hear of it when they look."""
+        """Changes the agreement; matchers learn of it at their next look."""
         self._limits = clients_max, registrations_max
         self.world.trace("tenant", "may have", clients_max, "clients,", registrations_max, "registrations")
         self.world.trace.event(
@@ -70,7 +70,7 @@ class Holding:
         )
 
     def stop_drawing(self) -> None:
-        """What is agreed stays so, until somebody says another."""
+        """Keeps the present agreement."""
         self._changes = False
 
     def end(self, clients: int) -> None:

@@ -13,7 +13,7 @@ from coldnotify_streams.core.job import EPOCH_MARK
 TOPICS = TopicNames()
 
 PARTITIONS = 2
-"""Of the co-partitioned topics: one for each group, so that a record can be misplaced."""
+"""Partitions of the co-partitioned topics: one for each group, so that a record can be misplaced."""
 INBOXES = 2
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -37,7 +37,7 @@ class PartitionLog:
         self.start = 0
         self.end = 0
         self.open_at: int | None = None
-        """The offset at which a transaction is open: nobody is given what stands from there on."""
+        """The offset at which an open transaction begins: consumers get nothing from there on."""
         self.unreadable: set[int] = set()
         """Offsets of records that no reader can read."""
 
@@ -47,12 +47,12 @@ class PartitionLog:
         return self.end if self.open_at is None else min(self.end, self.open_at)
 
     def open_transaction(self) -> None:
-        """Somebody begins one here: what stands from here on is given to nobody, although it is acknowledged."""
+        """Begins a transaction: consumers get nothing from here on, although it is acknowledged."""
         if self.open_at is None:
             self.open_at = self.end
 
     def end_transaction(self) -> None:
-        """It is committed: the record that says so takes an offset."""
+        """Commits the transaction: its marker takes an offset."""
         if self.open_at is not None:
             self.open_at = None
             self.end += 1
@@ -70,7 +70,7 @@ class PartitionLog:
         return self.end - 1
 
     def gap_from(self, offset: int) -> tuple[int, int] | None:
-        """The first gap from `offset` on that nobody can read: where it begins, and the offset behind it."""
+        """Returns the first unreadable gap from `offset` on: its first offset, and the first above it."""
         start = min((one for one in self.unreadable if one >= offset), default=None)
         if start is None:
             return None
@@ -80,7 +80,7 @@ class PartitionLog:
         return start, behind
 
     def read(self, offset: int, records_max: int) -> list[Entry]:
-        """What stands from `offset` on."""
+        """Returns entries from `offset` on."""
         entries = self.entries
         if not entries or entries[-1].offset < offset:
             return []
@@ -88,7 +88,7 @@ class PartitionLog:
         return entries[first : first + records_max]
 
     def truncate(self, end: int) -> None:
-        """Lose what stands at `end` and above: a disk that lied, a restored backup."""
+        """Loses everything from `end` on: a disk that lied, a restored backup."""
         self.entries = [entry for entry in self.entries if entry.offset < end]
         self.unreadable = {offset for offset in self.unreadable if offset < end}
         self.end = min(self.end, end)
@@ -99,16 +99,16 @@ class PartitionLog:
         self.entries = [entry for entry in self.entries if entry.offset != offset]
 
     def remove_below(self, offset: int) -> None:
-        """Retention has taken what is below."""
+        """Retention removes everything below."""
         self.start = max(self.start, min(offset, self.end))
         self.entries = [entry for entry in self.entries if entry.offset >= self.start]
 
     def at_time(self, timestamp_ms: int) -> int:
-        """The offset of the first record that is of then or later; the log's end where there is none."""
+        """Returns the offset of the first record of this time or later; the log's end if there is none."""
         return next((entry.offset for entry in self.entries if entry.timestamp_ms >= timestamp_ms), self.end)
 
     def expire(self) -> None:
-        """Retention has taken all there is."""
+        """Retention removes everything."""
         self.entries, self.start = [], self.end
 
     def compact(
@@ -146,7 +146,7 @@ SIZES = {
     TOPICS.channels_1d: PARTITIONS,
     TOPICS.channels_state: PARTITIONS,
 }
-"""Of channels those that all domains have if nobody says anything else: one log."""
+"""Number of partitions of each topic. All domains have one log for their channels, the default."""
 
 
 class Kafka:
@@ -160,22 +160,24 @@ class Kafka:
         self.stamps = True
         """It stamps inbox records with its own time, as topics.yaml wants it."""
         self.ahead_max_ms: int | None = None
-        """It takes no record whose time is so far ahead of its own clock (`message.timestamp.after.max.ms`)."""
+        """It rejects records whose timestamps are further ahead of its own clock (`message.timestamp.after.max.ms`)."""
         self.closed: set[str] = set()
         """Topics that take no record, because of what somebody has set them to."""
         self.topics: dict[str, Topic] = {}
         self.committed: dict[tuple[str, int], tuple[int, str]] = {}
-        """Of the matchers' group, with a mark. They outlive their topic: who commits may not know that it is gone."""
+        """Committed offsets of the matchers' group, each with a mark. They outlive their topic: a committer may not
+        know that it is gone.
+        """
         for name in SIZES:
             self.recreate(name)
 
     def recreate(self, name: str) -> None:
-        """Delete the topic, and make it anew: empty, with another id."""
+        """Deletes the topic, and creates it again: empty, with another id."""
         self._made += 1
         self.topics[name] = Topic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
 
     def committed_offset(self, topic: str, partition: int) -> tuple[int, str]:
-        """What is committed of the topic as it is now, -1: nothing; and with what."""
+        """Returns the committed offset of the present topic, or -1 if none, and its mark."""
         offset, mark = self.committed.get((topic, partition), (-1, ""))
         return (offset if mark.partition(EPOCH_MARK)[0] == self.topics[topic].id else -1), mark
 
@@ -214,9 +216,9 @@ def state_order(value: bytes) -> tuple[int, int]:
 
 
 def merged_state(log: PartitionLog) -> dict[str, bytes]:
-    """The winner of each client's key in a partition of registrations or sessions.
+    """Returns the winning value of each client's key in a partition of registrations or sessions.
 
-    A null ends what stands before, and what an earlier generation writes behind, but nothing of a later one.
+    A null ends what precedes it and what an earlier generation writes later, but nothing of a later generation.
     """
     winners: dict[str, bytes] = {}
     ended: dict[str, int] = {}

@@ -16,7 +16,7 @@ from coldnotify_simulation.truth import Version
 
 
 class LedgerLook:
-    """What applications have taken, and looks at what owners of partitions say of that."""
+    """Holds what applications have taken, and compares it with what partitions' owners report."""
 
     def __init__(self, matchers: Iterable[Matcher], trace: Trace) -> None:
         self._matchers = list(matchers)
@@ -33,7 +33,9 @@ class LedgerLook:
         self._taken[place] = max(version, self._taken.get(place, version))
 
     def look(self, clients: Iterable[Client]) -> None:
-        """Raises Broken where the ledger says more than callbacks have done. What it says of some is in the history."""
+        """Raises Broken if the ledger claims more than callbacks have done. Its answers about some
+        are in the history.
+        """
         self._note()
         wishes = {client.key: client.wish for client in clients}
         for known, obj in self._applied():

@@ -1,7 +1,7 @@
-"""What a random schedule does with agreements: what may be told of the domain's publishes changes now and then.
+"""The agreements of a random schedule: the rate at which the domain's publishes may be told changes now and then.
 
-It is drawn from a lot of its own, and at times of its own: the rest of the schedule stays what it is. Each matcher has
-what it may tell for itself, as processes have.
+A separate random generator draws all of it, at times of its own: the rest of the schedule stays unchanged. Each matcher
+has its own allowance, as processes have.
 """
 
 from dataclasses import replace
@@ -12,13 +12,13 @@ from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
 from coldnotify_simulation.world import DOMAIN, World
 
 _SHARE = 0.4
-"""Of schedules in which the tenant is limited."""
+"""The share of schedules in which the tenant is limited."""
 _RATES = (0.05, 0.5, 2.0, 20.0, None)
 """Deliveries a second: from such that nothing leaves but after the longest wait, to such that hardly anything waits."""
 
 
 class Limiting:
-    """Of one schedule."""
+    """The agreements of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0xA112)

@@ -11,14 +11,14 @@ from coldnotify_gateway.core import Urgent, Waiting
 from coldnotify_simulation.clock import Act, Clock
 
 HIGH_WATER_BYTES = 200
-"""What waits for a client that does not read before its gateway takes it for slow."""
+"""So many bytes may wait for a client that does not read, before its gateway treats it as slow."""
 
 
 class End(Protocol):
     """A process that a link leads to."""
 
     life: int
-    """Which of its lives this is: what was meant for another one is lost."""
+    """The number of its current life: what was meant for another one is lost."""
 
     def later(self, delay_s: float, act: Act) -> None:
         """Do it later, unless the process is dead by then."""
@@ -28,14 +28,14 @@ class End(Protocol):
 
 
 class ClientEnd(End, Protocol):
-    """What a link needs of a client."""
+    """The interface of a client that a link uses."""
 
     def on_broken(self, link: Link, reason: str) -> None:
         """The link has ended."""
 
 
 class GatewayEnd(End, Protocol):
-    """What a link needs of a gateway."""
+    """The interface of a gateway that a link uses."""
 
     def on_broken(self, link: Link) -> None:
         """The link has ended."""
@@ -90,7 +90,7 @@ class Link:
     # ---- down
 
     def send(self, data: bytes, /) -> None:
-        """The gateway's core says so."""
+        """The gateway's core sends bytes."""
         if self.is_cut:
             return
         self._waiting.add(data)
@@ -104,7 +104,7 @@ class Link:
         self._wait_or_flow()
 
     def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
-        """What waits of these channels goes in front of what waits of others."""
+        """Moves what waits of these channels in front of what waits of others."""
         if not self.is_cut:
             self._waiting.overtake(channels, repeats)
             self._wait_or_flow()
@@ -118,7 +118,7 @@ class Link:
             self._flow()
 
     def finish(self) -> None:
-        """The gateway closes it once what was sent is flushed."""
+        """The gateway closes it once everything sent is flushed."""
         self._finished = True
         self._flow()
         self._clock.later(
@@ -167,7 +167,7 @@ class Link:
     # ---- its end
 
     def cut(self, reason: str, *, client_notices_s: float = 0.0, gateway_notices_s: float = 0.0) -> None:
-        """What is under way is lost. Each end notices after so long; infinity: by its timers only."""
+        """Loses everything in transit. Each end notices after its time; infinity: by its timers only."""
         if self.is_cut:
             return
         self.is_cut = True

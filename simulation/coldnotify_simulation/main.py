@@ -29,13 +29,13 @@ _COUNTED = {
     "told descriptions": "told descriptions",
     "judged": "judged at wakes",
 }
-"""What matchers counted, and applications were told."""
+"""Counters of matchers, and of what applications were told."""
 _OF_RETENTION = {
     "removed": "objects removed",
     "descriptions_removed": "descriptions",
     "nulls_void": "nulls that removed nothing",
 }
-"""What matchers counted."""
+"""Counters of matchers."""
 
 _OF_CHANNELS = {
     "told messages": "messages told",
@@ -48,7 +48,7 @@ _OF_CHANNELS = {
     "messages_moved": "moved",
     "wakes with channels": "judged at wakes",
 }
-"""What matchers counted, and applications were told."""
+"""Counters of matchers, and of what applications were told."""
 
 _OF_AGREEMENTS = {
     "conflated": "publishes that were merged",
@@ -56,7 +56,7 @@ _OF_AGREEMENTS = {
     "refused": "registrations that were one too many",
     "channel_sessions_put_off": "sessions whose channels had to wait",
 }
-"""What matchers counted."""
+"""Counters of matchers."""
 
 
 _OF_SYNCS = {
@@ -68,7 +68,7 @@ _OF_SYNCS = {
     "frames judged": "versions of members on sessions held against what was told before",
     "sets judged": "sets held against the log",
 }
-"""What a device that wakes by sync was told, and what sessions were sent."""
+"""Counters of a device that wakes by sync, and of frames that sessions were sent."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,7 +1,7 @@
 """A matcher: the run and the job that ship, over the simulated Kafka.
 
 The shell executes the actions of `coldnotify_streams.core.run.Run`, as the one over Kafka does, and has no order of its
-own. What it decides is what the world decides: when a question is answered, how much a reader has by then, which write
+own. It decides only what the world decides: when a question is answered, how much a reader has by then, which write
 becomes durable before which, and whether the process is killed, stopped, or refused between any two of them.
 """
 
@@ -69,7 +69,7 @@ class Matcher(Process):
         """How far its clock is ahead of the true time."""
         self.clocks = Clocks()
         self.lag = 0.0
-        """How likely a look leaves what there is of a topic for the next look."""
+        """The probability that a look leaves a topic's records for the next look."""
         self.doom: tuple[int, str] | None = None
         """(writes, fate): after so many writes more it is killed or stopped, or Kafka does not take the next one."""
         self.commits_held = False
@@ -77,19 +77,20 @@ class Matcher(Process):
         self.commits_held_of: frozenset[str] = frozenset()
         """It takes none of these topics."""
         self.short_turns = 0.2
-        """How likely a partition's turn is over before all is done."""
+        """The probability that a partition's turn ends before its work is done."""
         self.requests_at_once = 1000
         self.rules = Rules()
         self.limits = Limits()
         self.standby = False
         """It follows the partitions of the other one."""
         self.channels = False
-        """It follows logs of channels; else it does as where Kafka has no topics for them. A world whose schedule sends
-        messages sets it at all matchers before they start, appends to the logs (`Kafka.append` with headers, of the
-        clock's time) and has retention take what is old (`PartitionLog.remove_below`)."""
+        """True if it follows logs of channels; else it behaves as if Kafka had no topics for them. A world whose
+        schedule sends messages sets it at all matchers before they start, appends to the logs (`Kafka.append` with
+        headers and the clock's time) and has retention remove old messages (`PartitionLog.remove_below`).
+        """
         self.run: Shell | None = None
         self.counts: Counter[str] = Counter()
-        """What its engines count."""
+        """Counters of its engines."""
 
     @property
     def now_ms(self) -> int:
@@ -108,7 +109,7 @@ class Matcher(Process):
         self.later(_TICK_S, self.run.tick)
 
     def kill(self) -> None:
-        """SIGKILL: what it had not written is lost. The group notices later."""
+        """SIGKILL: loses what it had not written. The group notices later."""
         if not self.alive:
             return
         self.trace(self.name, "killed")
@@ -151,7 +152,7 @@ class Matcher(Process):
             self.group.leave(run)
 
     def failed(self, run: "Shell", reason: str) -> None:
-        """The run ended by itself: drop everything, begin anew."""
+        """The run ended by itself: drops everything, and starts over."""
         if run is not self.run:
             return
         self.trace(self.name, "begins anew", reason)
@@ -168,7 +169,7 @@ class Matcher(Process):
                 partition.engine.rules = replace(self.rules, clocks=self.clocks)
 
     def fate(self) -> str:
-        """What becomes of it at the next write: "" for nothing."""
+        """Returns what happens to it at the next write; "" for nothing."""
         if self.doom is None:
             return ""
         writes, fate = self.doom
@@ -180,7 +181,7 @@ class Matcher(Process):
 
 
 class Shell:
-    """From joining the group to the first failure."""
+    """One run, from joining the group to the first failure."""
 
     def __init__(self, matcher: Matcher) -> None:
         self.matcher = matcher
@@ -195,13 +196,13 @@ class Shell:
         )
         self.core = Run(job, standby=matcher.standby, limits=matcher.limits, next_turn=self._next_turn)
         self._assigned: set[int] | None = None
-        """As the requests reader knows it."""
+        """The assignment that the requests reader knows."""
         self._events: list[Event] = []
-        """What the readers have for the next step, before any records."""
+        """Events from the readers for the next step, before any records."""
         self._revoked: list[Revoked] = []
         self._readers = MatcherReaders(self.kafka, self.random, self.cluster.topics)
         self._log_starts: dict[Where, int] = {}
-        """As the run was told them."""
+        """The log starts that the run was told."""
         self._step: Doing[None] | None = None
         self._queued: list[Produced] = []
         self._queues: Queues = {}
@@ -212,12 +213,12 @@ class Shell:
 
     @property
     def partitions(self) -> Mapping[int, Any]:
-        """What it serves, or is about to."""
+        """The partitions that it serves, or is about to."""
         return self.core.partitions
 
     @property
     def responsive(self) -> bool:
-        """Whether the process answers the group."""
+        """True if the process answers the group."""
         return self.matcher.alive and not self.matcher.stopped and self.matcher.run is self
 
     def _describe(self) -> Cluster:
@@ -292,18 +293,18 @@ class Shell:
         self.matcher.group.join(self)
 
     def group_has(self, partition: int) -> bool:
-        """Whether the group gives it to this run."""
+        """Returns true if the group assigns it to this run."""
         return self.matcher.group.owns(self, partition)
 
     def end(self) -> None:
-        """SIGTERM: what is finished is committed. A step that is under way is not waited for."""
+        """SIGTERM: commits what is finished. A step in progress is not waited for."""
         if self._step is None:
             self._commit(self.core.last_offsets())
 
     # ---- steps
 
     def reads(self, partition: int) -> bool:
-        """Whether it reads anything of this partition."""
+        """Returns true if it reads anything of this partition."""
         return self._readers.reads(partition)
 
     def look_soon(self) -> None:
@@ -345,7 +346,7 @@ class Shell:
         self._go_on(None)
 
     def _ask_kafka_for_the_time(self) -> None:
-        """As by a record of its own, which Kafka stamps."""
+        """Learns Kafka's time, as from a record that Kafka stamps."""
         clocks = self.matcher.clocks
         if clocks.kafka_is_due and self.kafka.stamps:
             clocks.on_kafka(self.matcher.clock.now_ms + self.kafka.ahead_ms, 0.01)
@@ -475,7 +476,7 @@ class Shell:
             self.look_soon()
 
     def _tell_log_starts(self) -> None:
-        """Where the logs begin by now, if retention has taken something."""
+        """Tells the run where logs begin, if retention has removed something."""
         places = [(topic, number) for number in self.core.partitions for topic in self.cluster.topics.logs]
         starts = {where: self.kafka.log(*where).start for where in places}
         if starts != self._log_starts:

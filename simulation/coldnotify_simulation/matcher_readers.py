@@ -1,6 +1,6 @@
-"""What a run of a simulated matcher reads: requests, compacted topics, logs, and what its standby follows.
+"""The readers of a simulated matcher's run: requests, compacted topics, logs, and the standby's topics.
 
-Each reader is a position in a log. How much of what is there it has by a look is drawn.
+Each reader is a position in a log. How much of the log a look returns is drawn at random.
 """
 
 from collections import deque
@@ -29,13 +29,13 @@ headers_of = HeadersReader(TOPICS)
 
 _FOLLOWED_RECORDS_MAX = 20
 _BLOCK_RECORDS = (1, 3, 10)
-"""In a block: a log of the simulation is short."""
+"""Records in a block: a log of the simulation is short."""
 _STANDBY_FAILS = 0.001
-"""How likely the standby's reader has failed at a look."""
+"""The probability that the standby's reader has failed at a look."""
 
 
 class MatcherReaders:
-    """Of one run, from its first assignment to its end."""
+    """The readers of one run, from its first assignment to its end."""
 
     def __init__(self, kafka: Kafka, random: Random, topics_read: Topics) -> None:
         self._kafka = kafka
@@ -43,20 +43,20 @@ class MatcherReaders:
         self._random = random
         self._topic_ids: dict[Where, str] = {}
         self._read: dict[Where, int] = {}
-        """How far the three readers are."""
+        """Positions of the three readers."""
         self._ended: set[Where] = set()
-        """Of which the end has been said, and nothing has come since."""
+        """Places whose end was reported, without a record since."""
         self._stale: dict[int, list[Record]] = {}
         """Read of the compacted topics before they were dropped, and still on the way."""
         self._stale_logs: dict[int, list[Record]] = {}
-        """Of the logs."""
+        """Stale records of the logs."""
         self._reading: set[int] = set()
         self._logs: dict[int, list[Where]] = {}
-        """By partition, those that are read."""
+        """The logs that are read, by partition."""
         self._held_back: set[int] = set()
         self._serving: set[int] = set()
         self._follows: dict[Where, int] = {}
-        """How far the standby's reader is."""
+        """Positions of the standby's reader."""
         self._followed_ended: set[Where] = set()
         self._followed_events: deque[Event] = deque()
 
@@ -70,7 +70,7 @@ class MatcherReaders:
         self._serving.discard(number)
 
     def read(self, number: int, offsets: Mapping[str, int]) -> list[Event]:
-        """Its compacted topics, from there on; what is on the way from before comes first."""
+        """Reads its compacted topics from there on; stale records in transit come first."""
         self._begin(number, offsets)
         self._reading.add(number)
         self._held_back.discard(number)
@@ -78,7 +78,7 @@ class MatcherReaders:
         return [*([Records(stale)] if stale else []), Began(number)]
 
     def read_logs(self, number: int, offsets: Mapping[str, int]) -> list[Event]:
-        """Its logs are read, too, from there on; what is on the way from before comes first."""
+        """Also reads its logs from there on; stale records in transit come first."""
         self._begin(number, offsets)
         self._logs[number] = [(topic, number) for topic in offsets]
         stale = self._stale_logs.pop(number, [])
@@ -104,9 +104,9 @@ class MatcherReaders:
         return Block(topic, number, start, end, log.start, records)
 
     def drop(self, number: int) -> None:
-        """Its compacted topics and its logs are read no more.
+        """Stops reading its compacted topics and its logs.
 
-        What is there by now is on the way, and comes when they are read again.
+        Records that exist by now are in transit, and come when they are read again.
         """
         if number not in self._reading:
             return
@@ -119,7 +119,7 @@ class MatcherReaders:
         (self._held_back.discard if on else self._held_back.add)(number)
 
     def _unread(self, places: Iterable[Where]) -> list[Record]:
-        """What they hold, and was not read, of those that are the topics that they were."""
+        """Returns their unread records, if their topics are still the same."""
         same = [where for where in places if self._kafka.topics[where[0]].id == self._topic_ids[where]]
         return [record for where in same for record in _records(where, self._kafka.log(*where), self._read[where])]
 
@@ -160,11 +160,11 @@ class MatcherReaders:
     # ---- what there is
 
     def reads(self, number: int) -> bool:
-        """Whether anything of this partition is read."""
+        """Returns true if anything of this partition is read."""
         return number in self._reading or (TOPICS.objects, number) in self._follows
 
     def is_behind(self, *, follows: bool) -> bool:
-        """Whether there is more than was read. `follows`: of what the standby reads, too."""
+        """Returns true if something is unread. `follows`: also by the standby."""
         log, reading = self._kafka.log, self._reading - self._held_back
         if any(self._read[w] < log(*w).stable_end for n in reading for w in self._followed_live(n)):
             return True
@@ -175,7 +175,9 @@ class MatcherReaders:
         return bool(self._followed_events) or any(at < log(*w).stable_end for w, at in self._follows.items())
 
     def take(self, *, lag: float, requests_max: int) -> Iterator[Event]:
-        """What the three readers have; the last event says that one has failed. `lag`: how likely one has nothing."""
+        """Yields the three readers' events; the last one reports a failed reader. `lag`: the probability that one has
+        nothing.
+        """
         try:
             for number in sorted(self._reading - self._held_back):
                 for places in (self._compacted(number), self._logs.get(number, ())):
@@ -190,7 +192,7 @@ class MatcherReaders:
             yield Failed(error)
 
     def _take(self, where: Where, lag: float) -> Event | None:
-        """What there is of a compacted topic's partition, and its end; or what nobody can read, if that is next."""
+        """Returns the records of a compacted topic's partition, and its end; or a gap, if one is next."""
         log, position = self._checked_log(where, self._read[where]), self._read[where]
         if position < log.stable_end:
             if self._random.random() < lag:
@@ -268,7 +270,7 @@ class MatcherReaders:
 
 
 def _gap_at(where: Where, log: PartitionLog, position: int) -> UnreadableOffsets | None:
-    """What nobody can read, if it is what is to be read next."""
+    """Returns the unreadable gap at this position, or None."""
     gap = log.gap_from(position)
     if gap is None or gap[0] > position or position >= log.stable_end:
         return None
@@ -284,7 +286,7 @@ def _stop(log: PartitionLog, position: int) -> int:
 def _records(
     where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30, stop: int = 1 << 62
 ) -> list[Record]:
-    """What can be read from here on, below `stop`."""
+    """Returns the readable records from here on, below `stop`."""
     return [
         Record(
             *where,

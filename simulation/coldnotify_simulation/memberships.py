@@ -1,4 +1,4 @@
-"""P9, held against what applications were told of members and what the log holds."""
+"""Judges P9: compares the members that applications were told with the log."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,16 +21,17 @@ class _Told:
     """One query of one client."""
 
     members: set[str] = field(default_factory=set)
-    """As its application was told."""
+    """The members that its application was told."""
     anew: bool = False
     """Registered since its process began: it may not have saved that."""
     failures: int = 0
-    """Of its members callback, in a row and in this process."""
+    """Failures of its members callback, in a row and in this process."""
 
     @property
     def parked(self) -> bool:
-        """Whether its members callback has failed too often: until it is told again, the registration is pending, and
-        versions of what enters do not wait."""
+        """True if its members callback has failed too often: until it is told again, the registration is pending, and
+        versions of entering objects do not wait.
+        """
         return self.failures >= SETTINGS.tries_max
 
 
@@ -46,13 +47,13 @@ class Memberships:
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, query): the service may have lost this registration. True: it has written it down since."""
         self._descriptions: dict[tuple[str, str], Mapping[str, Any] | None] = {}
-        """By client and object: as its application was told last, in this process."""
+        """By client and object: the description that its application was last told, in this process."""
         self.counts: Counter[str] = Counter()
 
     # ---- what clients do
 
     def starts(self, client: Client, document: Document) -> None:
-        """Its process begins with this document, which has the sum of what its application was told, or owes it."""
+        """Its process begins with this document, which holds what its application was told, or is owed."""
         self._forget_descriptions(client.key)
         told = self._told.setdefault(client.key, {})
         for text in told.keys() - document.queries.keys():
@@ -93,7 +94,7 @@ class Memberships:
         self._doubted |= {(client, text): False for text in queries}
 
     def doubts(self, client: str, text: str) -> bool:
-        """Whether the service may have lost this registration, and the client has not heard of it again."""
+        """Returns true if the service may have lost this registration, and the client has not heard of it since."""
         return (client, text) in self._doubted
 
     def on_registered(self, client: str, queries: list[str]) -> None:
@@ -119,8 +120,9 @@ class Memberships:
         self._promises.allow_repeat(client.key, *job.added)
 
     def on_told_description(self, client: Client, said: Notification, *, failed: bool) -> None:
-        """A callback is entered that says how the object is described: with another description than this process was
-        told, the same version may be told again."""
+        """A callback is entered with an object's description: with another description than this process was told, the
+        same version may be told again.
+        """
         place = client.key, said.object_id
         # That there is none is told by a query that asks, though one that does not has told the version before.
         if said.description is None or self._descriptions.get(place) != said.description:
@@ -139,7 +141,7 @@ class Memberships:
     # ---- what it says
 
     def on_saved(self, client: Client, document: Document, epoch: int) -> None:
-        """What the durable cursor says is true of its queries, too."""
+        """Judges that the durable cursor is true for its queries, too."""
         if document.cursor is None or document.epoch != epoch:
             return
         group, end = client.key.rpartition("/")[0], document.cursor + 1
@@ -193,7 +195,9 @@ class Memberships:
                     raise Broken(f"P2: {client.name} is caught up and was not told {due} of {name}, a member")
 
     def came_back(self, client: Client, name: str, end: int) -> bool:
-        """Whether the object may have left one of the client's queries since the log ended there, and entered it."""
+        """Returns true if the object may have left one of the client's queries since this end of the log, and entered
+        it again.
+        """
         group = client.key.rpartition("/")[0]
         return any(self._groups.changed(group, text, name, end) for text in client.queries)
 
@@ -203,7 +207,7 @@ class Memberships:
     # ---- at rest
 
     def at_rest(self, online: list[Client], left: Groups, registered: dict[str, set[str]]) -> list[str]:
-        """What is not as it should be. `left`: what the log says of the records that are left."""
+        """Returns what is wrong. `left`: the state by the remaining records."""
         found = []
         for client in online:
             group = client.key.rpartition("/")[0]

@@ -1,7 +1,8 @@
-"""P8, held against what applications were told of channels and what the log holds.
+"""Judges P8: compares what applications were told of channels with the log.
 
-Which records are messages, and which of these are repeats, is read here from the log alone. A message is owed to a
-subscription if it lies behind where that began and is for it; told or missed, in order, before its position passes.
+It decides from the log alone which records are messages, and which of these are repeats. A message is owed to a
+subscription if it comes after the subscription's beginning and is addressed to it; it is told or missed, in order,
+before the position passes it.
 """
 
 from bisect import bisect_right
@@ -41,7 +42,7 @@ class Sent:
     """The last record of the channel with the same id, or `moved` header, if that is near enough."""
 
     def is_for(self, attributes: frozenset[str]) -> bool:
-        """Whether a subscription with these attributes is told it."""
+        """Returns true if a subscription with these attributes is told it."""
         return not self.headers.to or not attributes.isdisjoint(self.headers.to)
 
 
@@ -50,7 +51,7 @@ class Log:
 
     def __init__(self) -> None:
         self.sent: dict[str, list[Sent]] = {}
-        """By channel's key, in the order of offsets."""
+        """By channel's key, ordered by offset."""
         self.moved: set[tuple[int, bytes]] = set()
         """(partition, `moved` header) of all that was moved."""
         self.starts = [0] * PARTITIONS
@@ -91,11 +92,11 @@ class Log:
         return sent[first:last]
 
     def is_owed(self, partition: int, one: Sent) -> bool:
-        """Whether it is no repeat. Of one whose original retention has removed nobody can say."""
+        """Returns true if it is not a repeat. A repeat whose original retention has removed cannot be judged."""
         return one.repeats is None
 
     def may_be_told(self, partition: int, one: Sent) -> bool:
-        """Whether it is no repeat, or of what retention has removed."""
+        """Returns true if it is not a repeat, or repeats a message that retention has removed."""
         return one.repeats is None or one.repeats < self.starts[partition]
 
 
@@ -106,25 +107,25 @@ class _Subscription:
     attributes: frozenset[str]
     since: Since
     epoch: int | None = None
-    """Of the log that all of this is about; None: nothing is known."""
+    """The epoch of the log that all fields refer to; None: unknown."""
     begin: int | None = None
     """Behind this offset all is owed; None: it is not known yet."""
     judged: bool = False
     """Its beginning was compared with `since`, or cannot be."""
     position: int = BEGINNING
-    """Told, or missed, up to here."""
+    """Everything up to here was told or missed."""
     before_last: int = BEGINNING
     """The same before the last message."""
     lenient_to: int = BEGINNING
-    """What lies up to there is not owed: attributes were others."""
+    """Messages up to there are not owed, because the attributes were different."""
     failed: int | None = None
     """The callback for this offset has raised."""
     losses: int = 0
-    """Logs that were lost before it began, or that it was told to be lost."""
+    """The number of logs lost before it began, or whose loss it was told."""
     doubted: bool = False
     """The service may have lost the registration."""
     begun_s: float = 0.0
-    """When the application said so; 0: it stood in a document."""
+    """When the application subscribed; 0: a document contained it."""
     missed: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -141,20 +142,20 @@ class Messages:
         self._of: dict[str, dict[str, _Subscription]] = {}
         """By client and channel's name."""
         self._ended: set[tuple[str, str]] = set()
-        """(client, channel): it has unsubscribed once; the service may not have heard of it before it began anew."""
+        """(client, channel) that was once unsubscribed; the service may not have heard of it before it began again."""
         self._recorded: dict[tuple[str, str], int] = {}
         """(client, text): where the service wrote first that it begins."""
         self.counts: Counter[str] = Counter()
 
     @property
     def log(self) -> Log:
-        """The one that there is now."""
+        """The present log."""
         return self.logs[self.epoch]
 
     # ---- what happens to the log
 
     def begin_epoch(self, epoch: int, *, anew: bool) -> None:
-        """The log is another one from here on, or (not `anew`) counts as another one."""
+        """A new log begins, or (not `anew`) the same one gets another epoch."""
         before = self.logs.get(self.epoch)
         self.logs[epoch] = Log() if anew or before is None else before
         self.losses += before is not None
@@ -166,13 +167,13 @@ class Messages:
         self.log.on_record(partition, entry, self._clock.now_s)
 
     def on_trimmed(self, partition: int, start: int) -> None:
-        """Retention has taken what is below."""
+        """Retention has removed everything below."""
         self.log.starts[partition] = max(start, self.log.starts[partition])
 
     # ---- what clients do
 
     def starts(self, client: Client, document: Document) -> None:
-        """Its process begins with this document. What the application says besides follows as `subscribes`."""
+        """Its process begins with this document. Further subscriptions of the application follow as `subscribes`."""
         mine = self._of.setdefault(client.key, {})
         kept_by_name = {channel.name: (channel, kept) for channel, kept in document.channels.items()}
         for name, (channel, kept) in kept_by_name.items():
@@ -211,7 +212,7 @@ class Messages:
         one.lenient_to = self._kafka.log(TOPICS.channels_1d, group_partition(client.identity.group)).end - 1
 
     def subscribes(self, client: Client, name: str, attributes: frozenset[str], since: Since) -> None:
-        """Its application subscribes, or says again that it does."""
+        """Its application subscribes, or repeats that it does."""
         mine = self._of.setdefault(client.key, {})
         one = mine.get(name)
         if one is None:
@@ -244,7 +245,9 @@ class Messages:
         self.forgotten(client)
 
     def forgotten(self, client: str) -> None:
-        """An operator had it forgotten, so it registers anew: from where it is, or as it began, if it knows no more."""
+        """An operator had it forgotten, so it registers again: from its position, or as at its beginning if it has
+        none.
+        """
         self._forget_recorded(client)
         self._ended |= {(client, name) for name in self._of.get(client, {})}
 
@@ -352,7 +355,7 @@ class Messages:
     # ---- what is owed
 
     def _lacking(self, client: Client, one: _Subscription, name: str, end: int, by_s: float | None = None) -> list[int]:
-        """Offsets up to `end` that are owed, and neither told nor missed."""
+        """Returns owed offsets up to `end` that were neither told nor missed."""
         log = self.logs.get(self.epoch if one.epoch is None else one.epoch)
         if log is None or one.begin is None:
             return []
@@ -375,7 +378,7 @@ class Messages:
 
     @staticmethod
     def _applied(document: Document, name: str) -> int:
-        """All of the channel up to there is told, as the document says."""
+        """Returns the offset up to which the document says that all of the channel is told."""
         channel, kept = next((c, k) for c, k in document.channels.items() if c.name == name)
         known = [BEGINNING, kept.told, kept.position]
         if channel not in document.pending_channels:
@@ -383,7 +386,7 @@ class Messages:
         return max(one for one in known if one is not None)
 
     def on_saved(self, client: Client, document: Document, written_s: float) -> None:
-        """The sentence on which all rests: what the durable document says of a channel is true."""
+        """Judges the central invariant: what the durable document says of a channel is true."""
         mine = self._of.get(client.key, {})
         if document.channels_epoch != self.epoch:
             return
@@ -451,7 +454,7 @@ class Messages:
     # ---- at rest
 
     def at_rest(self, online: list[Client], registered: dict[str, set[str]]) -> list[str]:
-        """What is not as it should be. `registered`: by client, the names of channels."""
+        """Returns what is wrong. `registered`: by client, the names of channels."""
         found = []
         for client in online:
             mine = self._of.get(client.key, {})
@@ -483,7 +486,7 @@ class Messages:
         return found
 
     def _stray(self, partition: int, entry: Entry) -> str:
-        """Where a message belongs that stands elsewhere and was not moved; "": it does not, or was."""
+        """Returns the key of a message that is misplaced and was not moved; "" if it was, or is not misplaced."""
         try:
             domain, group, _ = parse_object_key(entry.key or b"")
             headers = parse_message_headers(entry.headers) if entry.headers else NO_HEADERS
@@ -496,5 +499,5 @@ class Messages:
 
 
 def _is_told(sent: Sent | None, said: Message) -> bool:
-    """Whether the application is told just that."""
+    """Returns true if the application is told exactly this message."""
     return sent is not None and sent.payload == said.data and (sent.headers.id or None) == said.id

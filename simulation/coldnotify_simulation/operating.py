@@ -1,6 +1,6 @@
-"""What a random schedule does as an operator: clients' sessions are ended, clients are forgotten, at any time.
+"""The operator of a random schedule: ends clients' sessions and has clients forgotten, at any time.
 
-It is drawn from a lot of its own, and at times of its own: the rest of the schedule stays what it is.
+A separate random generator draws all of it, at times of its own: the rest of the schedule stays unchanged.
 """
 
 from random import Random
@@ -14,11 +14,11 @@ from coldnotify_simulation.world import DOMAIN, GROUPS, World
 TOPICS = TopicNames()
 
 _SHARE = 0.4
-"""Of schedules in which an operator does anything."""
+"""The share of schedules in which an operator acts."""
 
 
 class Operating:
-    """Of one schedule."""
+    """The operator of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0x0E7A)

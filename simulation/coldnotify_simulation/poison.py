@@ -12,11 +12,11 @@ from coldnotify_streams.core.job import Outputs
 TOPICS = TopicNames()
 
 POISON_RAISES, POISON_STEP, POISON_REFUSED = POISONS = "poison-raises", "poison-step", "poison-refused"
-"""As a request's client: handling it raises; the step that it is in cannot be taken; Kafka takes a record not."""
+"""Names of requests' clients: handling raises; the step cannot be taken; Kafka refuses a record."""
 
 
 class Planted(Exception):
-    """What a handler raises by design: any other exception of a handler breaks the schedule."""
+    """The exception that a handler raises by design: any other exception of a handler breaks the schedule."""
 
 
 class PoisonedPartition(Partition):

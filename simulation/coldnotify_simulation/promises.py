@@ -17,8 +17,9 @@ from coldnotify_simulation.truth import UNKNOWN, Truth, Version, merged
 TOPICS = TopicNames()
 
 OFFLINE_RECORDS_MAX = 8
-"""Of registrations and sessions, for one client from its leaving to its coming back: its end is stored, and each
-takeover may store it once more."""
+"""Limit on records of registrations and sessions for one client from its leaving to its return: its end is stored, and
+each takeover may store it again.
+"""
 
 
 class Broken(AssertionError):
@@ -26,7 +27,7 @@ class Broken(AssertionError):
 
 
 def payload_of(version: int) -> dict[str, object]:
-    """What is published as this version, whoever publishes it, and however often."""
+    """Returns the payload of this version, whoever publishes it, and however often."""
     return {"v": version}
 
 
@@ -38,7 +39,7 @@ class Promises:
         self._kafka = kafka
         self._truth = truth
         self.epoch = 0
-        """In which cursors are held against the log; another one, and nothing is known of them."""
+        """The epoch in which cursors are compared with the log; nothing is known of cursors of another one."""
         self._told: dict[tuple[str, str], Version] = {}
         """The highest version that the application was told, by (client, object)."""
         self._last: dict[tuple[str, str], Version] = {}
@@ -48,29 +49,29 @@ class Promises:
         self._told_to: dict[tuple[str, str], set[int]] = {}
         """The subscribers that were told the last one."""
         self._told_at: dict[tuple[str, str], int] = {}
-        """What the client lacked first, when it was told that."""
+        """The offset from which the client lacked versions, when it was told that."""
         self._floorless: set[tuple[str, str]] = set()
-        """The client may have lost since what it was told: its state was, or it did not want the object for a while."""
+        """The client may have lost what it was told: its state was lost, or it did not want the object for a while."""
         self._may_repeat: set[tuple[str, str]] = set()
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, object): the service may have lost this registration. True: it has written it down since."""
         self._caused: dict[tuple[str, str], Version] = {}
         """The highest version that the client published itself since it registered: it is not owed that."""
         self._caused_before: dict[tuple[str, str], Version] = {}
-        """And before that. It may not have saved that it registers anew."""
+        """The versions caused before that. It may not have saved that it registers again."""
         self._offline_records: dict[str, int] = {}
         self._asked_until: dict[str, int] = {}
-        """By client that is offline: where the requests ended when it went."""
+        """By offline client: where the requests ended when it left."""
         self._answered: dict[tuple[str, bytes], int] = {}
-        """By such a client and a key of its state: the newest of its own requests that a record includes."""
+        """By offline client and a key of its state: the newest of its own requests that a record includes."""
         self.takeovers = 0
 
     def allow_repeat(self, client: str, *names: str) -> None:
-        """It registers anew, was killed, or its callback failed: what it knows may be told again."""
+        """The client registers again, was killed, or its callback failed: what it knows may be told again."""
         self._may_repeat |= {(client, name) for name in names}
 
     def wiped(self, client: str) -> None:
-        """What its application was told counts no more, nor what it published: it is owed all that."""
+        """Forgets what its application was told and what it published: it is owed all that."""
         for known in (self._told, self._returned, self._caused, self._caused_before):
             for place in [place for place in known if place[0] == client]:
                 del known[place]
@@ -81,7 +82,7 @@ class Promises:
         self._caused[client, name] = max(version, self._caused.get((client, name), UNKNOWN))
 
     def registers(self, client: str, names: Iterable[str]) -> None:
-        """It registers anew: the answers say what is the newest, whoever published it."""
+        """It registers again: the answers carry the newest versions, whoever published them."""
         for name in names:
             self._floorless.add((client, name))
             version = self._caused.pop((client, name), UNKNOWN)
@@ -89,13 +90,13 @@ class Promises:
             self._caused_before[client, name] = max(version, before)
 
     def power_lost(self, client: str) -> None:
-        """It goes on with what it saved."""
+        """It continues with what it saved."""
         self._floorless |= {place for place in self._last if place[0] == client}
         for place in [place for place in self._caused_before if place[0] == client]:
             self.caused(*place, self._caused_before.pop(place))
 
     def _knows(self, place: tuple[str, str]) -> Version:
-        """The newest that it has by being told, or by having published it."""
+        """Returns the newest version that it was told or has published."""
         return max(self._told.get(place, UNKNOWN), self._caused.get(place, UNKNOWN))
 
     def caused_of(self, client: str, name: str) -> Version:
@@ -104,7 +105,7 @@ class Promises:
         return max(self._caused.get(place, UNKNOWN), self._caused_before.get(place, UNKNOWN))
 
     def doubt(self, client: str, wanted: set[str]) -> None:
-        """Its registrations were lost. Until they are there anew its cursor means nothing, and neither side knows."""
+        """Its registrations were lost. Until they are restored its cursor means nothing, and neither side knows."""
         self._doubted |= {(client, name): False for name in wanted}
 
     def on_registered(self, client: str, names: Iterable[str]) -> None:
@@ -114,8 +115,10 @@ class Promises:
                 self._doubted[client, name] = True
 
     def on_told(self, client: Client, job: Job, *, failed: bool, came_back: Callable[[int], bool]) -> None:
-        """P3, P4. `came_back`: whether the object may have left one of the client's queries since this offset, and
-        entered it: the same version may be told again then, also before the client has heard that it had left."""
+        """Judges P3 and P4. `came_back`: returns true if the object may have left one of the client's queries since
+        this offset, and entered it again: the same version may be told again then, even before the client has heard
+        that it had left.
+        """
         name = job.notification.object_id
         if job.update.version is None:
             return
@@ -155,7 +158,7 @@ class Promises:
             self._returned[place] = max(version, self._returned.get(place, UNKNOWN))
 
     def on_saved(self, client: Client, document: Document) -> None:
-        """The sentence on which all rests: what the durable cursor says is true."""
+        """Judges the central invariant: the durable cursor is true."""
         for place in [place for place in self._doubted if place[0] == client.key and place[1] not in document.wanted]:
             del self._doubted[place]
         if document.cursor is None or document.epoch != self.epoch:
@@ -172,9 +175,10 @@ class Promises:
                 )
 
     def floor_in(self, document: Document, client: Client, name: str) -> Version:
-        """The newest version of the object that the client knows after a power cut.
+        """Returns the newest version of the object that the client knows after a power cut.
 
-        What came by one query and is to be told to another one's callback, too, does not raise the floor meanwhile.
+        A version that came by one query does not raise the floor while another query's callback still has to be told
+        it.
         """
         floor = document.applied.get(name, UNKNOWN)
         return max(floor, self._returned.get((client.key, name), UNKNOWN)) if document.queries else floor
@@ -190,13 +194,13 @@ class Promises:
                 raise Broken(f"P2: {client.name} is caught up and was told {told} of {name}, not {due}")
 
     def told(self, client: Client, name: str) -> Version:
-        """The newest version of the object that its application was told."""
+        """Returns the newest version of the object that its application was told."""
         return self._told.get((client.key, name), UNKNOWN)
 
     # ---- P6
 
     def on_offline(self, client: str) -> None:
-        """It is gone: what is written for it is counted."""
+        """It is gone: records written for it count from now on."""
         self._offline_records[client] = 0
         partition = group_partition(client.split("/")[1])
         self._asked_until[client] = self._kafka.log(TOPICS.requests, partition).end
@@ -209,8 +213,8 @@ class Promises:
     def on_state_record(self, client: str, key: bytes, value: bytes | None) -> None:
         """A record of registrations or sessions was written for it.
 
-        One that includes a further request from before it went is not counted: where nobody has served its partition
-        for long, and each request is a step of its own, there are as many as it had asked.
+        A record that includes a further request from before it left does not count: if nobody has served its partition
+        for long, and each request is a step of its own, there are as many as it had requests.
         """
         if client not in self._offline_records:
             return
@@ -227,7 +231,7 @@ class Promises:
     # ---- at rest
 
     def at_rest(self, online: list[Client]) -> list[str]:
-        """What is not as it should be once faults have stopped and everything has come to rest."""
+        """Returns what is wrong once faults have stopped and everything has come to rest."""
         found = []
         newest: dict[str, Version] = {}
         registered: dict[str, list[str]] = {}
@@ -260,12 +264,12 @@ class Promises:
         return found
 
     def forget_told(self) -> None:
-        """The objects topic was lost: versions may begin anew."""
+        """The objects topic was lost: versions may start again."""
         self._last.clear()
         self._caused.clear()
         self._caused_before.clear()
 
 
 def group_partition(group: str) -> int:
-    """Where a group of the simulation's domain lives."""
+    """Returns the partition of a group of the simulation's domain."""
     return partition_of("animal.observer", group, PARTITIONS)

@@ -1,4 +1,4 @@
-"""A driver that writes down what it is told and what it does: `schemas/transcripts/README.md` says how."""
+"""A driver that records its inputs and actions, in the format of `schemas/transcripts/README.md`."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ _NAMES = ("register", "unregister", "objects", "settled", "settled_hashes")
 
 
 class Half(Random):
-    """Always the middle of what is asked for: what a client draws by lot is no matter of chance in a transcript."""
+    """Always returns the middle of the range, so that a client's random choices are fixed in a transcript."""
 
     def random(self) -> float:
         """0.5"""
@@ -177,7 +177,7 @@ class RecordedDriver(Driver):
             self._events = []
 
     def _finish(self) -> None:
-        """Nothing more comes of these events: how it stands then."""
+        """Completes the last line with the state in which these events leave the client."""
         self._acting = False
         deadline = min(self.deadline(), self.next_call_at())
         until = None if deadline == float("inf") else round(max(deadline - self._began_s, self.lines[-1]["at"]), 6)
@@ -250,7 +250,7 @@ def _channel_job(job: ChannelJob) -> Json:
 
 
 def _settings(settings: Settings) -> Json:
-    """Which of those that are true or false are true: the others are no matter of who says nothing of callbacks."""
+    """Returns the settings without false ones, which a transcript without callbacks need not name."""
     return {name: value for name, value in asdict(settings).items() if value is not False}
 
 
@@ -278,7 +278,7 @@ def _channel(channel: Channel) -> Json:
 
 
 def _kept(kept: KeptChannel) -> Json:
-    """As in the state file, but for numbers of 64 bits."""
+    """Returns a channel as in the state file, but with 64-bit numbers as text."""
     fields: Json = {} if kept.since is None else _numbers_as_text(kept.since.parts)
     if kept.since is None and kept.position is not None:
         fields["position"] = None if kept.position == BEGINNING else str(kept.position)
@@ -290,7 +290,7 @@ def _kept(kept: KeptChannel) -> Json:
 
 
 def _numbers_as_text(parts: Mapping[str, str | int]) -> Json:
-    """Of what says where a channel begins."""
+    """Converts the numbers in a channel's beginning."""
     return {name: str(part) if name == "at" else part for name, part in parts.items()}
 
 

@@ -1,6 +1,6 @@
-"""What nulls in the objects topic remove, by this module's own reading; and what a random schedule does with retention.
+"""Reads what nulls in the objects topic remove; and draws what retention does in a random schedule.
 
-Schedules with retention draw all of it from a lot of their own, so that those without stay what they are.
+A separate random generator draws retention, so that schedules without it stay unchanged.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from coldnotify_simulation.kafka import PARTITIONS, Entry
 
 _NOTHING = (-1, -1)
 _SHARE = 0.4
-"""Of schedules that have retention."""
+"""The share of schedules that have retention."""
 PERIODS_MS = (2_000, 8_000)
-"""Of which one is drawn: objects are published every few seconds."""
+"""The periods to choose from: objects are published every few seconds."""
 
 
 class _Value(msgspec.Struct):
@@ -35,7 +35,7 @@ _values = msgspec.json.Decoder(_Value)
 
 @dataclass(slots=True)
 class _Known:
-    """One object, as its partition says."""
+    """The state of one object by its partition."""
 
     version: tuple[int, int] = _NOTHING
     deleted: bool = False
@@ -45,16 +45,16 @@ class _Known:
 
 
 class Removals:
-    """Follows one reading of the objects topic, and says what a null removes."""
+    """Follows one reading of the objects topic, and decides what a null removes."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self._known: dict[str, _Known] = {}
 
     def removed(self, partition: int, entry: Entry) -> tuple[int, int] | None:
-        """The highest (incarnation, version) that this record removes, of its key; None: it removes nothing.
+        """Returns the highest (incarnation, version) of its key that this record removes; None if it removes nothing.
 
-        Each record is to be said, in order.
+        Pass each record, in order.
         """
         key, describes = key_of(entry)
         names = key.split("/", 2)
@@ -104,7 +104,7 @@ class Removals:
 
 
 class Removing:
-    """Of one schedule."""
+    """The retention of one schedule."""
 
     def __init__(
         self,
@@ -119,20 +119,20 @@ class Removing:
         self.on = self.random.random() < _SHARE
         self.retention = Retention()
         self.goes_on = False
-        """When faults have stopped, too."""
+        """True if it continues after faults have stopped."""
         self._key, self._highest, self._append = key, highest, append
         if self.on:
             self.retention = Retention({}, self.random.choice(PERIODS_MS), self.random.choice((0, *PERIODS_MS)))
             self.goes_on = self.random.random() < 0.3
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
-        """What is done, and how often beside the rest."""
+        """Returns the actions, each with its weight among all others."""
         if not self.on:
             return {}
         return {"void null": (1.5, self.write_void_null)}
 
     def write_void_null(self) -> None:
-        """As a matcher that is none any more would, or a stranger: it removes an older version, if any."""
+        """Writes a null as a former owner would, or a stranger: it removes an older version, if any."""
         key = self._key()
         domain, group, _ = key.split("/", 2)
         prefix = self.random.choice(["", "", KEY_PREFIX])

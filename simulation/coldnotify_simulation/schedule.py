@@ -1,4 +1,4 @@
-"""A random schedule: which faults there are in it, and when each strikes, is drawn from its seed."""
+"""A random schedule: its seed determines which faults it has, and when each strikes."""
 
 from collections.abc import Callable
 from random import Random
@@ -35,10 +35,10 @@ from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 TOPICS = TopicNames()
 
 ROUGH_S = 40.0
-"""How long publishes and faults go on, in virtual time."""
+"""How long publishes and faults continue, in virtual time."""
 _NEVER = float("inf")
 _UNREADABLE = 0.25
-"""In how many schedules bytes are written that no reader can read."""
+"""The share of schedules with unreadable bytes."""
 _READ_BY_MATCHERS = (
     TOPICS.objects,
     TOPICS.requests,
@@ -125,10 +125,10 @@ class Schedule:
             )
         self._sources = Random(seed ^ 0x50CE)
         self._by_clients = self._sources.choice([0.0, 0.3, 0.7])
-        """How many publishes are clients' own."""
+        """The share of publishes that clients make."""
         self._priorities = Random(seed ^ 0x4169)  # so that the rest of the schedule stays what it is
         self._high = self._priorities.choice([0.0, 0.2, 0.6])
-        """How many publishes are of high priority."""
+        """The share of publishes that are of high priority."""
         self._calm = False
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
@@ -156,7 +156,7 @@ class Schedule:
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
     def play(self) -> None:
-        """From the beginning until all has come to rest. Raises Broken, and whatever a part raises."""
+        """Plays from the beginning until everything has come to rest. Raises Broken, and whatever a part raises."""
         with self.chatting.bounds(), self.describing.bounds():
             self._play()
 
@@ -335,7 +335,9 @@ class Schedule:
             self.world.register(client, name)
 
     def _change_mind(self) -> None:
-        """What it wants moves from one record of its registrations to another, often in one step, which may be cut."""
+        """Moves what a client wants from one record of its registrations to another, often in one step, which may be
+        cut.
+        """
         client = self._client()
         wanted = self.random.sample(OBJECTS, self.random.randint(1, 3))
         for gateway in self.world.gateways:
@@ -447,7 +449,7 @@ class Schedule:
     def _leave_unserved(self) -> None:
         """A matcher dies soon after a publish. Until the group notices, nobody serves; the other one follows on.
 
-        So what it held back is for its successor, who has read more than the dead one had handled.
+        So its successor, who has read more than it had handled, gets what it held back.
         """
         key = self._key()
         owner = self.world.group.owners[GROUPS.index(key.split("/")[1])]
@@ -561,7 +563,7 @@ class Schedule:
 
 
 def play(seed: int) -> Schedule:
-    """One schedule from its seed. Raises Failed with all there is to say."""
+    """Plays one schedule from its seed. Raises Failed with the details."""
     schedule = Schedule(seed)
     try:
         schedule.play()
@@ -571,7 +573,7 @@ def play(seed: int) -> Schedule:
 
 
 class Failed(Exception):
-    """A schedule broke a promise, or made a part raise what it must not."""
+    """A schedule broke a promise, or a part raised an exception that it must not raise."""
 
     def __init__(self, schedule: Schedule, error: Exception) -> None:
         what = str(error) if isinstance(error, Broken) else repr(error)

@@ -1,4 +1,4 @@
-"""What scripted interleavings share: a world that is ready, requests that are waited for, and what must hold."""
+"""Helpers of scripted interleavings: a world that is ready, waits for requests, and checks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -55,7 +55,7 @@ def gateway_of(world: World, client: Client) -> Gateway:
 
 
 def until_request(world: World, kind: str, count: int = 1) -> None:
-    """Until so many more requests of this kind stand in the first partition, and not a moment longer."""
+    """Runs until so many more requests of this kind are in the first partition, and not a moment longer."""
     log = world.kafka.log(TOPICS.requests, 0)
     start = log.end
 
@@ -115,14 +115,14 @@ def must(holds: bool, what: str) -> None:
 
 
 def registered(world: World, client: Client) -> set[str]:
-    """What the registrations topic says that it is registered for."""
+    """Returns the client's objects in the registrations topic."""
     records = merged_state(world.kafka.log(TOPICS.registrations, 0))
     mine = [value for key, value in records.items() if key.rpartition("/")[0] == client.key]
     return {name for value in mine for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}
 
 
 def must_stay_registered(world: World, client: Client, name: str) -> None:
-    """From here on, whenever a record of registrations is written, the topic says that it is registered."""
+    """Checks, at each further record of registrations, that the topic still contains this one."""
     on_append = world._on_append
 
     def watched(topic: str, partition: int, entry: object) -> None:
@@ -134,14 +134,14 @@ def must_stay_registered(world: World, client: Client, name: str) -> None:
 
 
 def must_be_told(world: World, client: Client, name: str, version: tuple[int, int]) -> None:
-    """By now."""
+    """Checks that the client has been told this version or a newer one."""
     told = world.promises.told(client, name)
     must(told >= version, f"P2: {client.name} was told {told} of {name}, not {version}")
 
 
 @contextmanager
 def no_session_is_doubted() -> Iterator[None]:
-    """A matcher that loads takes registrations as it finds them. A doubt would find out what is missing before."""
+    """A loading matcher accepts registrations as it finds them; a doubt would discover what is missing too early."""
     with patch.object(Loading, "_doubt", lambda *_: None):
         yield
 

@@ -1,4 +1,4 @@
-"""What the objects topic says of groups: which objects there are, how they are described, and who fits a query."""
+"""Reads groups from the objects topic: which objects exist, their descriptions, and which match a query."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,10 +29,10 @@ _NOTHING: Description = {}
 
 @dataclass(slots=True)
 class Object:
-    """One object: what it is from which offset on."""
+    """One object, with its state from each offset on."""
 
     states: list[tuple[int, Description | None]] = field(default_factory=list)
-    """(offset, its description, empty if it has none; None: there is no such object), by offset."""
+    """(offset, its description, empty if it has none; None: the object does not exist), by offset."""
     described: tuple[int, Description | None] = (-1, None)
     """The timestamp of the description in force, and that description."""
     version: tuple[int, int] = (-1, -1)
@@ -43,13 +43,13 @@ class Object:
 
     @property
     def state(self) -> Description | None:
-        """As it is now."""
+        """Its present state."""
         if self.published is None:
             return self.described[1]
         return (self.described[1] or _NOTHING) if self.published else None
 
     def states_since(self, end: int) -> Iterator[Description | None]:
-        """As the log says it below this offset, and all that it has been since, the latest first."""
+        """Yields its state below this offset, and all later ones, the latest first."""
         for offset, state in reversed(self.states):
             yield state
             if offset < end:
@@ -67,12 +67,12 @@ class Groups:
         self._removed = False
 
     def take_removed(self) -> bool:
-        """Whether a description was removed since the last time."""
+        """Returns true if a description was removed since the last call."""
         removed, self._removed = self._removed, False
         return removed
 
     def on_record(self, partition: int, entry: Entry) -> None:
-        """A record was written. One that stands elsewhere than where it belongs says nothing, nor does nonsense."""
+        """A record was written. Misplaced and invalid ones mean nothing."""
         key = entry.key or b""
         removed = self.removals_read.removed(partition, entry)
         describes = key.startswith(_PREFIX)
@@ -122,7 +122,7 @@ class Groups:
             thing.states.append((offset, state))
 
     def on_compaction(self, before: Iterable[Entry], left: Iterable[Entry]) -> None:
-        """Of the records that a partition had, these are left."""
+        """Compaction left these of a partition's records."""
         offsets = {entry.key: entry.offset for entry in left}
         for key in {entry.key for entry in before if offsets.get(entry.key, -1) > entry.offset}:
             try:
@@ -149,9 +149,9 @@ class Groups:
         return found
 
     def wrong(self, group: str, query: str, held: Iterable[str], end: int) -> set[str]:
-        """Names that are held, or are not, although it was the other way at this offset and has been ever since.
+        """Returns names that are held, or are not, although the opposite is true from this offset on.
 
-        Of what compaction has removed nothing can be said.
+        What compaction has removed cannot be judged.
         """
         matches, held = read_query(query), frozenset(held)
         objects = self.objects.get(group, {})
@@ -166,8 +166,9 @@ class Groups:
         return found
 
     def described_otherwise(self, group: str, name: str, held: Mapping[str, Any], end: int) -> bool:
-        """Whether the object was described in another way at this offset, and has been described so ever since: what
-        came later lies above the cursor, as with versions."""
+        """Returns true if the object was described differently at this offset, and ever since: later descriptions are
+        above the cursor, as with versions.
+        """
         thing = self.objects.get(group, {}).get(name)
         if thing is None or thing.compacted_to >= end:
             return False
@@ -175,21 +176,21 @@ class Groups:
         return first is not None and first != held and all(state == first for state in later)
 
     def stable(self, group: str, query: str, name: str, end: int) -> bool:
-        """Whether the object fits at this offset, and has fitted ever since."""
+        """Returns true if the object matches at this offset, and ever since."""
         matches, thing = read_query(query), self.objects.get(group, {}).get(name)
         if thing is None or thing.compacted_to >= end:
             return False
         return all(state is not None and matches(name, state) for state in thing.states_since(end))
 
     def changed(self, group: str, query: str, name: str, end: int) -> bool:
-        """Whether the object has fitted and has not fitted, at this offset and since."""
+        """Returns true if the object has both matched and not matched, at this offset and since."""
         matches, thing = read_query(query), self.objects.get(group, {}).get(name)
         states = () if thing is None else thing.states_since(end)
         return len({state is not None and matches(name, state) for state in states}) == 2
 
 
 def unmoved(logs: Iterable[tuple[int, Iterable[Entry]]], groups: Groups) -> list[str]:
-    """Objects of which a description that stands elsewhere than where it belongs is newer than the one in force."""
+    """Returns objects with a misplaced description that is newer than the one in force."""
     found = []
     for partition, entries in logs:
         # One that was moved has a record without a value behind it.
@@ -210,7 +211,7 @@ def unmoved(logs: Iterable[tuple[int, Iterable[Entry]]], groups: Groups) -> list
 
 
 def groups_of(logs: Iterable[tuple[int, Iterable[Entry]]], epoch: int) -> Groups:
-    """As the records say that are left."""
+    """Reads groups from the remaining records."""
     groups = Groups()
     groups.removals_read.epoch = epoch
     for partition, entries in logs:

@@ -1,6 +1,6 @@
 """Units that sleep in RAM in a random schedule, some for so long that their connections die meanwhile.
 
-It is drawn from a lot of its own, and at times of its own: the rest of the schedule stays what it is.
+A separate random generator draws all of it, at times of its own: the rest of the schedule stays unchanged.
 """
 
 from functools import partial
@@ -10,13 +10,13 @@ from coldnotify_simulation.client import SETTINGS, Client
 from coldnotify_simulation.world import World
 
 _SHARE = 0.4
-"""Of schedules in which a unit sleeps at all."""
+"""The share of schedules in which units sleep."""
 _DIES = 0.6
-"""How likely a connection dies meanwhile."""
+"""The probability that a connection dies meanwhile."""
 
 
 class Sleeping:
-    """Of one schedule."""
+    """The sleep of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0x51EE)
@@ -45,7 +45,9 @@ class Sleeping:
         self._later()
 
     def sleep(self, client: Client, asleep_s: float, dies_after_s: float | None = None) -> None:
-        """It does, and wakes after so long. `dies_after_s`: its connection is dead by then, and nobody tells it."""
+        """Puts a client to sleep, and wakes it after so long. `dies_after_s`: when its connection dies, without notice
+        to it.
+        """
         if not self.on or not client.alive or client.stopped:
             return
         self.world.trace(client.name, "sleeps for", round(asleep_s, 1))

@@ -33,7 +33,7 @@ class Slip:
     first_seed: int
 
     def make(self) -> None:
-        """From here on, in this process."""
+        """Makes the slip, from here on, in this process."""
         function: FunctionType = vars(self.owner)[self.method]
         source = textwrap.dedent(inspect.getsource(function))
         right, wrong = textwrap.dedent(self.right), textwrap.dedent(self.wrong)
@@ -46,7 +46,7 @@ class Slip:
 
 
 def run_alone(test: str, slip: str) -> None:
-    """Asserts that a slip is found, in a process of its own: the file of a test, which ends with `find`."""
+    """Asserts that a slip is found, in its own process: the file of a test, which ends with `find`."""
     done = subprocess.run(
         [sys.executable, test, slip],
         capture_output=True,

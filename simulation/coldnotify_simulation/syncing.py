@@ -1,9 +1,9 @@
-"""What a random schedule does with a device that wakes by POST /v1/sync: the gateway's agent plays its part of it.
+"""A device of a random schedule that wakes by POST /v1/sync: the gateway's agent plays its part of the protocol.
 
-The agent is the product's own; what carries the request is played as `listeners/web/sync.py` does it. A device takes an
-answer once it is whole, and stores its cursor. What it holds then is held against the log, as of that cursor, and each
-notification against those before it. All of it is drawn from a lot of its own, and at times of its own: the rest of the
-schedule stays what it is.
+The agent is the product's own; the transport is played as in `listeners/web/sync.py`. A device accepts an answer once
+it is whole, and stores its cursor. What it holds then is compared with the log, as of that cursor, and each
+notification with those before it. A separate random generator draws all of it, at times of its own: the rest of the
+schedule stays unchanged.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
 TOPICS = TopicNames()
 
 _SHARE = 0.4
-"""Of schedules with queries."""
+"""The share among schedules with queries."""
 _ANSWERED_WITHIN_S = 30.0
 """Without a part of the answer for so long, the request ends with 503."""
 _TRIES_MAX = 20
@@ -36,7 +36,7 @@ class Syncing(Process):
     """The device of one schedule."""
 
     def __init__(self, seed: int, world: World, *, possible: bool) -> None:
-        """`possible`: there are queries, and as many clients as there may be does not matter."""
+        """`possible`: the schedule has queries, and limits on clients do not matter."""
         super().__init__(world.clock, _NAME)
         self.random = Random(seed ^ 0x5C9C)
         self.world = world
@@ -49,7 +49,7 @@ class Syncing(Process):
         self.epoch: int | None = None
         self.cursor: int | None = None
         self.members: dict[str, set[str]] = {}
-        """By text, as it was told."""
+        """The members that it was told, by the query's text."""
         self.known: dict[str, Version] = {}
         self.counts: Counter[str] = Counter()
         self._agent: Agent | None = None
@@ -126,7 +126,7 @@ class Syncing(Process):
     # ---- what it is told
 
     def on_broken(self, link: Link, reason: str) -> None:
-        """Its connection is gone: what had come is no answer."""
+        """Its connection is gone: what had arrived is not an answer."""
         if link is self._link:
             self._end("broken off")
 

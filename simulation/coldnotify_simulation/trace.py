@@ -1,4 +1,4 @@
-"""What happened, in order, to be read by a person; and the same as a history for the checker of promises."""
+"""Records what happened, in order, for a person to read; and the same as a history for the checker."""
 
 from collections import deque
 from collections.abc import Iterator

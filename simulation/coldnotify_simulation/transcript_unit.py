@@ -26,7 +26,7 @@ MISSED_SUBSCRIBER = 2
 
 
 class Unit:
-    """A client and all that it needs, in which nothing takes time but what is waited for."""
+    """A client with all its surroundings, in which only what is waited for takes time."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Unit:
         """Callbacks do not return."""
         self.disk_is_full = False
         self.mute = False
-        """The gateway neither hears nor says anything."""
+        """True if the gateway neither hears nor sends anything."""
         self.ended = False
         self._answers: deque[Callable[[], None]] = deque()
-        """To what the driver has asked for."""
+        """Answers to the driver's requests."""
         self._call: Call | None = None
 
     def want(self, *names: str) -> None:
@@ -64,7 +64,7 @@ class Unit:
         self.go()
 
     def want_channel(self, channel: Channel, since: Since = OLDEST) -> None:
-        """Subscribe to its messages, and to what is missed of it."""
+        """Subscribes to its messages, and to its missed ones."""
         self.driver.subscribe(channel, SUBSCRIBER)
         self.driver.subscribe_missed(channel, MISSED_SUBSCRIBER)
         self.driver.register_channel(channel, since)
@@ -119,7 +119,7 @@ class Unit:
         self.go()
 
     def _settle(self) -> None:
-        """Until nothing more comes of what has come."""
+        """Runs until no event causes another."""
         while True:
             self._drain()
             if self._call is not None and not self.holds:

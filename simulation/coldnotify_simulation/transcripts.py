@@ -79,7 +79,7 @@ def reg_sync_of_many() -> Unit:
 
 
 def nobody_subscribed() -> Unit:
-    """What nobody subscribed to becomes a pending registration before the cursor passes it."""
+    """A version without a subscriber becomes a pending registration before the cursor passes it."""
     unit = Unit()
     unit.publish("a")
     unit.driver.register("a")
@@ -95,7 +95,7 @@ def nobody_subscribed() -> Unit:
 
 
 def registered_again() -> Unit:
-    """Who registers again is told again."""
+    """A client that registers again is told again."""
     unit = Unit()
     unit.publish("a")
     unit.want("a", "b")
@@ -111,7 +111,7 @@ def registered_again() -> Unit:
 
 
 def new_epoch() -> Unit:
-    """The service was set up anew: the cursor is void, floors hold."""
+    """The service was set up again: the cursor is void, floors hold."""
     unit = Unit()
     unit.want("a", "b")
     unit.publish("a", "b", "a")
@@ -124,7 +124,7 @@ def new_epoch() -> Unit:
 
 
 def incarnations() -> Unit:
-    """A higher incarnation begins anew; a deletion is a version; versions beyond 2^53 are exact."""
+    """A higher incarnation restarts versions; a deletion is a version; versions above 2^53 are exact."""
     unit = Unit()
     unit.want("a", "b")
     unit.service.publish(DOMAIN, GROUP, "a", {"n": 1}, version=2**63 - 1)
@@ -166,7 +166,7 @@ def callbacks_fail() -> Unit:
 
 
 def callbacks_take_their_time() -> Unit:
-    """While one runs, no other begins, and of what comes meanwhile the newest is told; stopping waits for it."""
+    """While one runs, no other begins, and the newest of what arrives meanwhile is told; stopping waits for it."""
     unit = Unit()
     unit.want("a", "b")
     unit.holds = True
@@ -197,7 +197,7 @@ def unregistered_while_it_is_told() -> Unit:
 
 
 def abandoned_callback() -> Unit:
-    """A callback that is not waited for is told again."""
+    """A callback that is not waited for is called again."""
     unit = Unit()
     unit.want("a")
     unit.holds = True
@@ -207,7 +207,7 @@ def abandoned_callback() -> Unit:
 
 
 def state_cannot_be_written() -> Unit:
-    """What rests on the state waits, and the state is tried again, after longer and longer."""
+    """What depends on the state waits, and the write is retried, after longer and longer pauses."""
     unit = Unit()
     unit.disk_is_full = True
     unit.want("a")
@@ -223,7 +223,7 @@ def state_cannot_be_written() -> Unit:
 
 
 def close_codes() -> Unit:
-    """What is done after each code from which a client comes back."""
+    """The client's behaviour after each code from which it comes back."""
     unit = Unit()
     unit.want("a")
     come_back = (CloseCode.GOING_AWAY, CloseCode.SILENT, CloseCode.UNKNOWN_SESSION, CloseCode.EXPIRED)
@@ -250,7 +250,7 @@ def nobody_answers() -> Unit:
 
 
 def refused_for_good() -> Unit:
-    """A code from 64 on: the application is told, and the client does not come back."""
+    """After a code from 64 on, the application is told, and the client does not come back."""
     unit = Unit()
     unit.want("a")
     unit.service.close_all(99, "go away")
@@ -260,7 +260,7 @@ def refused_for_good() -> Unit:
 
 
 def registrations_refused() -> Unit:
-    """Refused objects leave the wanted set, be it in a Welcome or in an answer."""
+    """Refused objects leave the wanted set, whether a Welcome or an answer refuses them."""
     unit = Unit(Service(registrations_max=2))
     for name in ("a", "b", "c"):
         unit.driver.register(name)
@@ -282,7 +282,7 @@ def lost_answers() -> Unit:
 
 
 def silence() -> Unit:
-    """A gateway that says nothing, before its Welcome and after a Ping."""
+    """A gateway that is silent, before its Welcome and after a Ping."""
     unit = Unit()
     unit.want("a")
     unit.service.away = True
@@ -298,7 +298,7 @@ def silence() -> Unit:
 
 
 def asleep() -> Unit:
-    """The machine sleeps. A Ping asks whether the connection still stands; it does, it does not, and there is none."""
+    """The machine sleeps. A Ping asks if the connection still works; it does, it does not, and it is missing."""
     unit = Unit()
     unit.want("a")
     unit.go(3)

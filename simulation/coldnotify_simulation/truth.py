@@ -1,4 +1,4 @@
-"""What publishers did and what the objects topic says: which versions exist, and which one is the newest where."""
+"""The publishers' actions and the objects topic: which versions exist, and which one is the newest at which offset."""
 
 from dataclasses import dataclass, field
 
@@ -30,22 +30,22 @@ class Thing:
     newest: list[tuple[int, Version]] = field(default_factory=list)
     """(offset, the newest version from there on)."""
     last_offset: int = -1
-    """Of the last record that says the newest version."""
+    """Offset of the last record with the newest version."""
     published: set[Version] = field(default_factory=set)
-    """By publishers; what a matcher writes again is no publish."""
+    """Versions by publishers; what a matcher rewrites is not a publish."""
     published_since_loss: set[Version] = field(default_factory=set)
-    """Those in the topic that there is now."""
+    """Those in the present topic."""
     acknowledged: list[tuple[float, Version]] = field(default_factory=list)
     """(when, the newest version that was acknowledged by then)."""
     active_ms: int = 0
-    """The timestamp of the last record that says the newest version."""
+    """The timestamp of the last record with the newest version."""
     removals: int = 0
-    """How often it was removed."""
+    """The number of its removals."""
     strayed: Version = UNKNOWN
     """The newest version that was acknowledged in another partition: it is owed once its matcher has moved it."""
 
     def due_at(self, cursor: int) -> Version:
-        """The newest version, if its last record stands at or below the cursor: who is there has to know it."""
+        """Returns the newest version, if its last record is at or below the cursor: a client there must know it."""
         if not self.newest or self.last_offset > cursor:
             return UNKNOWN
         return self.newest[-1][1]
@@ -67,7 +67,7 @@ class Truth:
         self._removed = False
 
     def take_removed(self) -> bool:
-        """Whether an object was removed since the last time."""
+        """Returns true if an object was removed since the last call."""
         removed, self._removed = self._removed, False
         return removed
 
@@ -79,7 +79,7 @@ class Truth:
         return thing
 
     def on_record(self, partition: int, entry: Entry, *, publisher: bool) -> Version | None:
-        """A record was written. What it means, if it stands where it belongs and can be understood."""
+        """A record was written. Returns its version, if it is in its own partition and valid."""
         removed = self.removals_read.removed(partition, entry)
         if removed is not None:
             self._remove(entry, removed)
@@ -114,12 +114,12 @@ class Truth:
         thing.strayed = UNKNOWN if thing.strayed <= removed else (0, thing.strayed[1])
 
     def acknowledge(self, key: str, version: Version, at_s: float) -> None:
-        """Its publisher has been told that it is safe."""
+        """Its publisher has got the acknowledgement."""
         thing = self.thing(key)
         thing.acknowledged.append((at_s, max(version, thing.acknowledged_at(at_s))))
 
     def acknowledge_stray(self, key: str, version: Version) -> None:
-        """Its publisher has been told that it is safe, and has put it into a partition that is not its key's."""
+        """Its publisher, who wrote it into the wrong partition, has got the acknowledgement."""
         thing = self.thing(key)
         thing.strayed = max(version, thing.strayed)
 
@@ -134,13 +134,13 @@ class Truth:
             thing.last_offset = -1
 
     def read_again(self, partition: int, log: PartitionLog) -> None:
-        """What is left of a partition, which may mean other versions than it did before."""
+        """Reads what is left of a partition, which may mean other versions than before."""
         for entry in log.entries:
             self.on_record(partition, entry, publisher=True)
 
 
 def said(partition: int, entry: Entry) -> tuple[str, int | None, int] | None:
-    """(key, incarnation if it says one, version) of a record that counts."""
+    """Returns (key, incarnation if it has one, version) of a record that counts."""
     try:
         domain, group, _ = parse_object_key(entry.key)
         value = _values.decode(entry.value or b"")
@@ -152,7 +152,7 @@ def said(partition: int, entry: Entry) -> tuple[str, int | None, int] | None:
 
 
 def merged(partition: int, log: PartitionLog, epoch: int) -> dict[str, Version]:
-    """The newest version of each object, as the records say that are left."""
+    """Returns the newest version of each object, by the remaining records."""
     newest: dict[str, Version] = {}
     removals_read = Removals(epoch)
     for entry in log.entries:

@@ -1,4 +1,4 @@
-"""Scripts of clients that say what their callbacks have not taken, for `schemas/transcripts/unsettled/`."""
+"""Scripts of clients that report what their callbacks have not taken, for `schemas/transcripts/unsettled/`."""
 
 from collections.abc import Callable
 from random import Random
@@ -15,7 +15,7 @@ HISTORIES, HISTORY_STEPS = 4, 60
 
 
 def a_wake_that_says_nothing() -> Unit:
-    """What was registered is settled once its callback has returned, and a wake behind that says nothing of it."""
+    """A registration is settled once its callback has returned, and the next wake does not mention it."""
     before = _unit()
     before.publish("a")
     before.want("a", "b")
@@ -29,7 +29,7 @@ def a_wake_that_says_nothing() -> Unit:
 
 
 def busy() -> Unit:
-    """A callback that does not return keeps its object unsettled. Bye comes behind what has changed."""
+    """A callback that does not return keeps its object unsettled. Bye follows the changes."""
     unit = _unit()
     unit.want("a")
     unit.go(10)
@@ -44,7 +44,7 @@ def busy() -> Unit:
 
 
 def callbacks_raise() -> Unit:
-    """A callback raises, its object is parked; a newer version is tried anew, and in the next session it returns."""
+    """A callback raises and its object is parked; a newer version is tried, and in the next session it returns."""
     unit = _unit()
     unit.want("a", "b")
     unit.go(10)
@@ -63,7 +63,7 @@ def callbacks_raise() -> Unit:
 
 
 def a_callback_raises_once() -> Unit:
-    """What is taken before it was said is not said; what was said is taken back."""
+    """What is taken before it was reported is not reported; what was reported is withdrawn."""
     unit = _unit()
     unit.want("a")
     unit.go(10)
@@ -82,7 +82,7 @@ def a_callback_raises_once() -> Unit:
 
 
 def nobody_subscribed() -> Unit:
-    """What nobody subscribed to is pending, so it stays unsettled, in the next session, too."""
+    """A version without a subscriber is pending, so it stays unsettled, in the next session, too."""
     unit = _unit()
     unit.publish("a")
     unit.driver.register("a")
@@ -96,7 +96,7 @@ def nobody_subscribed() -> Unit:
 
 
 def more_than_a_hello_carries() -> Unit:
-    """Of so many the Hello does not say all: that follows behind CaughtUp."""
+    """If there are many, Hello does not carry all: the rest follows CaughtUp."""
     unit = _unit(page_objects=100)
     names = [f"object-{number:03}" for number in range(MANY)]
     for name in names:
@@ -111,7 +111,7 @@ def more_than_a_hello_carries() -> Unit:
 
 
 def reg_sync() -> Unit:
-    """The service has forgotten the registrations. What is unsettled then is said anew."""
+    """The service has forgotten the registrations. What is unsettled then is reported again."""
     unit = _unit()
     unit.want("a", "b")
     unit.go(10)
@@ -126,7 +126,7 @@ def reg_sync() -> Unit:
 
 
 def nobody_answers() -> Unit:
-    """A service of release 0.1.0 never answers: all is said again, ever more rarely, and by the next Hello."""
+    """A service of release 0.1.0 never answers: everything is repeated, ever more rarely, and in the next Hello."""
     unit = _unit()
     unit.service.answers_unsettled = False
     unit.want("a")
@@ -140,7 +140,7 @@ def nobody_answers() -> Unit:
 
 
 def state_cannot_be_written() -> Unit:
-    """Nothing is said before the document says that something is unsettled, by no Hello either."""
+    """Nothing is reported before the document contains that something is unsettled, in no Hello either."""
     unit = _unit()
     unit.want("a")
     unit.go(10)
@@ -159,7 +159,7 @@ def state_cannot_be_written() -> Unit:
 
 
 def channels() -> Unit:
-    """A channel that is behind says up to where it is told, and one whose log is empty is settled."""
+    """A channel that is behind reports up to where it is told, and one whose log is empty is settled."""
     unit = _unit()
     unit.want_channel(TASKS)
     unit.want_channel(ALARMS, NOW)

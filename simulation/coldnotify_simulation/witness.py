@@ -1,4 +1,4 @@
-"""What clients see of the world, and what is noted of it: for the trace, and for those who judge."""
+"""The clients' surroundings: passes their events to the trace and to the judges."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,14 +29,14 @@ TOPICS = TopicNames()
 
 
 class _Wake(NamedTuple):
-    """What was so when a client's connection came to stand."""
+    """The state when a client's connection was established."""
 
     since_s: float
     wanted: set[str]
     queries: set[str]
     epoch: int
     end: int
-    """Of the client's partition of the objects topic."""
+    """The end of the client's partition of the objects topic."""
     logs_lost: int
     """Logs of channels."""
 
@@ -56,7 +56,7 @@ class Witness:
         ledger: LedgerLook,
         late_s: float,
     ) -> None:
-        """`late_s`: the longest that a connection takes to stand, and bytes to arrive."""
+        """`late_s`: the longest time for a connection to be established, and for bytes to arrive."""
         self.clock = clock
         self.random = random
         self.trace = trace
@@ -72,7 +72,7 @@ class Witness:
         """For whoever looks at what clients receive."""
 
     def connect(self, client: Client, address: Address) -> None:
-        """A connection stands after a moment, or nobody is there, or nobody answers."""
+        """The connection is established after a moment, or is refused, or nobody answers."""
         gateway = self.gateways[address.port]
         self.promises.on_online(client.key)
         attempt = client.attempts
@@ -148,7 +148,7 @@ class Witness:
         self.heard.registers_query(client, text)
 
     def on_subscribes(self, client: Client, name: str) -> None:
-        """Its application says that it wants the channel."""
+        """Its application subscribes to the channel."""
         attributes, since = client.wish_channels[name]
         self.messages.subscribes(client, name, frozenset(attributes), since)
 
@@ -165,7 +165,7 @@ class Witness:
         self.messages.on_saved(client, document, written_s)
 
     def on_caught_up(self, client: Client, since: int) -> None:
-        """The library says: complete."""
+        """The library reports that it is complete."""
         self.trace(client.name, "is caught up")
         self.trace.event("caught_up", client=client.key, since=since)
         wake = self._wanted_at[client.key]

@@ -42,7 +42,7 @@ GROUPS = [next(f"region-{i}" for i in range(100) if group_partition(f"region-{i}
 """One in each partition."""
 OBJECTS = [f"o{i}" for i in range(4)]
 SETTLED_WITHIN_S = 400.0
-"""Of virtual time, from the end of faults on: the longest timers have had several turns by then."""
+"""Limit in virtual time, from the end of faults on: the longest timers have fired several times by then."""
 CLAIMS = GENERATION_KEY.encode()
 """The key of a partition's claims."""
 NEWER = "newer"
@@ -89,14 +89,14 @@ class World:
         self.forgets_nobody = False
         """Nobody's time comes, and nothing else takes registrations: no record of them may be removed."""
         self.retention = Retention()
-        """What matchers go by."""
+        """The rules of the matchers."""
         self.removes_in_calm = False
-        """Whether they do once faults have stopped, too."""
+        """True if they also remove once faults have stopped."""
         self._publishing = False
         self._published = 0
         self._deletions: dict[tuple[str, int], bool] = {}
         self._has_registrations: dict[bytes, bool] = {}
-        """By key of a record of registrations, whether it has any."""
+        """By key of a record of registrations: true if it contains any."""
         self.highest: dict[str, int] = {}
         """The highest version that any publisher used, by object's key."""
         self._note_epoch()
@@ -213,7 +213,7 @@ class World:
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
 
     def publish_nonsense(self, key: str, value: bytes | None) -> None:
-        """What is no public record."""
+        """Writes an invalid record."""
         domain, group, _ = key.split("/", 2)
         self.trace("publisher", "writes", value, "to", key)
         self._append_published(partition_of(domain, group, PARTITIONS), key, value)
@@ -229,7 +229,7 @@ class World:
         self.kafka.append(TOPICS.channels_1d, at, self.clock.now_ms, key.encode(), payload, headers)
 
     def trim(self, partition: int, start: int) -> None:
-        """Retention takes what is below, of the channels."""
+        """Retention removes what is below, of the channels."""
         log = self.kafka.log(TOPICS.channels_1d, partition)
         if start <= log.start:
             return
@@ -238,7 +238,7 @@ class World:
         self.messages.on_trimmed(partition, log.start)
 
     def write_null(self, partition: int, key: bytes, headers: tuple[tuple[str, bytes], ...]) -> None:
-        """Somebody who is no owner writes one, with a header."""
+        """Somebody who is not an owner writes a null, with a header."""
         self.trace("stranger", "writes a null under", key.decode(), *headers)
         self._publishing = True
         self.kafka.append(TOPICS.objects, partition, self.clock.now_ms, key, None, headers)
@@ -297,7 +297,7 @@ class World:
                 matcher.run.look_soon()
 
     def _due_ms(self, entry: Entry) -> int | None:
-        """When its object's time comes, as it was last published or described; None: never."""
+        """Returns when its object expires, counted from its last publish or description; None: never."""
         key, describes = key_of(entry)
         thing = self.truth.things.get(key)
         group, _, name = key.rpartition("/")
@@ -310,7 +310,7 @@ class World:
         return since_ms + kept_ms if kept_ms else None
 
     def _note_removed(self, entry: Entry, due_ms: int | None) -> None:
-        """A null was written: what it removes, its owner must not have removed before its time came."""
+        """A null was written: its owner must not have removed anything too early."""
         key, describes = key_of(entry)
         removed = self.truth.take_removed() if not describes else self.groups.take_removed()
         if not removed:
@@ -322,7 +322,7 @@ class World:
             raise Broken(f"P1: the {what} {key} was removed before its time came, which is {due_ms}")
 
     def _note_meant(self, key: str, version: Version, why: str, *, high: bool = False) -> None:
-        """A record that says no incarnation means the one that is in force where, and when, it is read."""
+        """Notes that a record without incarnation has the one in force where, and when, it is read."""
         self._published += 1
         self.trace.event(
             "publish", publisher=why, id=self._published, object=key, version=version[1], incarnation=version[0],
@@ -393,7 +393,7 @@ class World:
     # ---- what schedules and tests do to Kafka
 
     def lose_topic(self, name: str) -> None:
-        """It is deleted, and made anew."""
+        """The topic is deleted and recreated."""
         self.trace("kafka", "recreates", name)
         self.trace.event("topic_lost", topic=name)
         self.kafka.recreate(name)
@@ -412,7 +412,7 @@ class World:
                 self.messages.doubt(client.key)
 
     def truncate_objects(self, partition: int, end: int, *, new_epoch: bool) -> None:
-        """A restored backup. `new_epoch`: the operator bumps the counter, and starts the matchers anew, as is due."""
+        """Restores a backup. `new_epoch`: the operator raises the counter and restarts the matchers, as documented."""
         self.trace("kafka", "truncates objects", partition, "to", end)
         self.trace.event("topic_lost", topic=TOPICS.objects)
         self.kafka.log(TOPICS.objects, partition).truncate(end)
@@ -477,14 +477,14 @@ class World:
         self.messages.begin_epoch(epoch, anew=anew)
 
     def compact(self, *, at_rest: bool = False) -> None:
-        """Compaction, long after the last stale record: what is not repaired yet, it has not reached yet."""
+        """Compacts, long after the last stale record: spares what is not repaired yet."""
         compact_state(self.kafka, at_rest=at_rest)
         compact_objects(self.kafka, self.truth, self.groups, self.promises.epoch, at_rest=at_rest)
 
     # ---- the end
 
     def wrong_at_rest(self, online: list[Client]) -> list[str]:
-        """What is not as it should be once faults have stopped and everything has come to rest."""
+        """Returns what is wrong once faults have stopped and everything has come to rest."""
         found = self.promises.at_rest(online)
         # Who serves it repairs what compaction would take: a partition may be waiting for a look at it once more.
         found += [f"P1: nobody serves partition {number}" for number in sorted(self._unserved())]
@@ -513,7 +513,7 @@ class World:
         return unserved
 
     def counts(self) -> Counter[str]:
-        """What came to pass: in matchers, as applications were told, and who was refused."""
+        """Returns counters of matchers, of what applications were told, and of refusals."""
         counts = self.memberships.counts + self.messages.counts + self.witness.heard.counts
         for matcher in self.matchers:
             counts.update(matcher.counts)
@@ -521,7 +521,7 @@ class World:
         return counts
 
     def calm(self) -> None:
-        """Faults stop: what was stopped goes on, what is dead is started."""
+        """Stops all faults: resumes what was stopped, and starts what is dead."""
         self.trace("world", "no faults from here on")
         self.trace.event("calm")
         for number in range(PARTITIONS):
@@ -567,10 +567,10 @@ class World:
 
 
 def client_wanted(client: Client) -> set[str]:
-    """What its state file says it wants."""
+    """Returns the wanted set in its state file."""
     return set() if client.disk is None else set(msgspec.json.decode(client.disk)["wanted"])
 
 
 def client_queries(client: Client) -> set[str]:
-    """The queries that its state file says it wants."""
+    """Returns the queries in its state file."""
     return set() if client.disk is None else set(msgspec.json.decode(client.disk).get("queries", {}))

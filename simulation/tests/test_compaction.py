@@ -57,7 +57,7 @@ def test_why_a_null_of_an_object_removes_nothing_stays_until_its_version_is_writ
     assert thing.version == (0, 1)
 
 
-def test_what_says_what_is_in_force_is_all_that_stays() -> None:
+def test_compaction_keeps_only_the_records_in_force() -> None:
     world = World(1)
     for version in (1, 2):
         world.publish(KEY, version)

@@ -89,11 +89,11 @@ HOLDS: Mapping[Callable[[], None], list[Rule]] = {
 
 
 @pytest.mark.parametrize(("scenario", "rule"), [(play, rule) for play, rules in HOLDS.items() for rule in rules])
-def test_it_holds_and_fails_without_its_rule(scenario: Callable[[], None], rule: Rule) -> None:
+def test_the_promise_holds_and_breaks_without_the_rule(scenario: Callable[[], None], rule: Rule) -> None:
     check(scenario, rule)
 
 
-def test_looks_find_what_is_applied() -> None:
+def test_looks_at_the_ledger_find_applied_versions() -> None:
     world = connected("a")
     world.run(2.0)
     assert world.ledger.looks

@@ -55,7 +55,7 @@ def test_a_seed_is_the_same_schedule_whatever_the_order_of_sets() -> None:
 
 
 @pytest.mark.parametrize("seeds", ["x", "1-x", "-"])
-def test_wrong_seeds_are_said(seeds: str) -> None:
+def test_invalid_seeds_are_reported(seeds: str) -> None:
     done = simulate(f"--seeds={seeds}")
     assert done.returncode == 2
     assert "--seeds" in done.stderr

@@ -68,7 +68,7 @@ def test_a_log_is_followed_and_committed_across_a_takeover() -> None:
     assert world.kafka.log(TOPICS.channels_state, NUMBER).end > 0
 
 
-def test_a_client_that_is_behind_is_told_all_that_retention_has_left() -> None:
+def test_a_client_that_is_behind_is_told_every_message_that_still_exists() -> None:
     world = world_with_channels(2)
     send(world, 40)
     until(world, lambda: committed(world) == 40)
@@ -86,7 +86,7 @@ def test_a_client_that_is_behind_is_told_all_that_retention_has_left() -> None:
     assert [one[0] for one in entries] == list(range(10, 40))
 
 
-def test_a_log_that_is_made_anew_is_followed_anew() -> None:
+def test_a_recreated_log_is_followed_from_its_beginning() -> None:
     world = world_with_channels(3)
     send(world, 5)
     until(world, lambda: committed(world) == 5)

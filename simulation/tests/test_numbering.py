@@ -13,7 +13,7 @@ FOUND = {
 }
 
 
-def test_what_a_wrong_clock_numbers_has_one_version_that_can_be_and_the_last_one_is_the_newest() -> None:
+def test_versions_numbered_by_a_wrong_clock_still_rise() -> None:
     renumbered = 0
     for seed in SEEDS:
         play = Numbering(seed)
@@ -23,7 +23,7 @@ def test_what_a_wrong_clock_numbers_has_one_version_that_can_be_and_the_last_one
 
 
 @pytest.mark.parametrize("seed", FOUND, ids=list(FOUND.values()))
-def test_what_other_seeds_have_found_holds(seed: int) -> None:
+def test_faults_found_by_earlier_seeds_stay_fixed(seed: int) -> None:
     Numbering(seed).play()
 
 
@@ -54,7 +54,7 @@ def test_a_gateway_that_believes_every_clock_is_found(monkeypatch: pytest.Monkey
     assert found()
 
 
-def test_a_number_that_is_not_durable_before_it_is_said_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_is_used_before_it_is_durable_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     renumber = OutboxQueue.renumber
     monkeypatch.setattr(OutboxQueue, "renumber", lambda *of: [(one, b"") for one, _ in renumber(*of)])
     assert found()

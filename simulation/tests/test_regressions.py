@@ -160,5 +160,5 @@ CASES = [
 
 
 @pytest.mark.parametrize(("play", "rule"), CASES, ids=[play.__name__ for play, _ in CASES])
-def test_it_holds_and_fails_without_its_rule(play: Callable[[], None], rule: Rule) -> None:
+def test_the_promise_holds_and_breaks_without_the_rule(play: Callable[[], None], rule: Rule) -> None:
     check(play, rule)

@@ -204,5 +204,5 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
 
 
 @pytest.mark.parametrize(("play", "rules"), CASES, ids=[play.__name__ for play, _ in CASES])
-def test_it_holds_and_fails_without_its_rules(play: Callable[[], None], rules: list[Rule]) -> None:
+def test_the_promise_holds_and_breaks_without_the_rules(play: Callable[[], None], rules: list[Rule]) -> None:
     check(play, *rules)

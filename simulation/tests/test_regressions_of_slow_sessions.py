@@ -103,12 +103,12 @@ def test_it_is_told_soon_after_a_takeover(want: Callable[[World], None]) -> None
 
 
 @pytest.mark.parametrize("want", KINDS[1:])
-def test_it_is_told_soon_though_what_the_new_matcher_said_is_lost(want: Callable[[World], None]) -> None:
+def test_it_is_told_soon_even_if_the_new_matchers_messages_are_lost(want: Callable[[World], None]) -> None:
     what_another_matcher_says_is_lost(want)
 
 
 @pytest.mark.parametrize("want", [wants_a_prefix, wants_a_query])  # channels are asked for at once, and names known
-def test_it_is_deaf_where_neither_side_sees_to_it(want: Callable[[World], None]) -> None:
+def test_without_both_rules_the_client_is_told_nothing(want: Callable[[World], None]) -> None:
     check(
         lambda: another_matcher_takes_over(want), a_question_may_stay_without_an_answer, a_slow_session_is_not_doubted
     )

@@ -22,7 +22,7 @@ def texts() -> dict[str, str]:
     return transcripts()
 
 
-def test_the_files_are_what_is_recorded_now(texts: dict[str, str]) -> None:
+def test_the_transcripts_in_the_tree_are_up_to_date(texts: dict[str, str]) -> None:
     stored = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.jsonl")}
     differing = sorted(name for name in stored.keys() | texts.keys() if stored.get(name) != texts.get(name))
     assert differing == [], "make transcripts writes them anew; a difference is a change of what clients do"
@@ -48,7 +48,7 @@ def test_every_kind_of_frame_occurs(texts: dict[str, str]) -> None:
     }
 
 
-def test_channels_and_what_is_unsettled_are_in_folders_of_their_own(texts: dict[str, str]) -> None:
+def test_transcripts_of_channels_and_unsettled_ones_have_their_own_folders(texts: dict[str, str]) -> None:
     of_unsettled = {name for name in texts if name.startswith("unsettled/")}
     assert {name for name, text in texts.items() if "unsettled" in text} == of_unsettled
     assert {name for name, text in texts.items() if "channel" in text} - of_unsettled == {
@@ -56,7 +56,7 @@ def test_channels_and_what_is_unsettled_are_in_folders_of_their_own(texts: dict[
     }
 
 
-def test_what_is_no_transcript_any_more_goes(tmp_path: Path, texts: dict[str, str]) -> None:
+def test_obsolete_transcripts_are_removed(tmp_path: Path, texts: dict[str, str]) -> None:
     (tmp_path / "old.jsonl").write_text("{}\n")
     (tmp_path / "README.md").write_text("stays")
     assert main([str(tmp_path)]) == 0

@@ -9,7 +9,7 @@ from coldnotify_simulation.world import DOMAIN, GROUPS, World
 TOPICS = TopicNames()
 
 
-def test_what_a_record_means_in_another_epoch_is_in_the_history() -> None:
+def test_the_history_contains_what_a_record_means_in_another_epoch() -> None:
     """A null of the epoch before removes nothing in the new one: what came behind it is of the old incarnation."""
     world = World(1)
     key = f"{DOMAIN}/{GROUPS[0]}/o"
@@ -22,7 +22,7 @@ def test_what_a_record_means_in_another_epoch_is_in_the_history() -> None:
     assert said == [(0, 1), (5, 0), (5, 1)]
 
 
-def test_at_rest_is_only_what_is_served() -> None:
+def test_a_world_with_an_unserved_partition_is_not_at_rest() -> None:
     """Compaction comes hours after a nonsensical record: by then who serves the partition has repaired what it hides,
     though nobody is online there, and the partition waits for another look at a record of a later release."""
     world = World(1, clients=1)
@@ -39,7 +39,7 @@ def test_at_rest_is_only_what_is_served() -> None:
     assert b'{"Room":1}' in b"".join(entry.value or b"" for entry in world.kafka.log(TOPICS.objects, 1).entries)
 
 
-def test_what_a_failed_callback_was_told_is_no_floor_once_its_object_is_removed() -> None:
+def test_a_version_told_to_a_failed_callback_is_not_a_floor_after_a_removal() -> None:
     """The client asks for it again when it starts, and is told what there is by then."""
     world = World(1, clients=1, late_s=0.001)
     world.start()
