@@ -12,7 +12,7 @@ _paced = Paced(structlog.get_logger())
 
 
 class Agreements:
-    """Who has agreed on what. Any thread may ask; a Keeper."""
+    """The agreements of all tenants; a Keeper. Any thread may ask."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         """Nothing is read yet."""
@@ -21,10 +21,10 @@ class Agreements:
         """Tenants with a record, while the topic is read from its beginning."""
         self._reader = TenancyReader(settings, self, verdicts=False)
         self.loaded = False
-        """Whether the topic was read to its end."""
+        """True once the topic has been read to its end."""
 
     def of(self, tenant: str) -> Agreement | None:
-        """What was agreed; None: nothing is limited."""
+        """Returns the tenant's agreement; None if it has no limits."""
         return self._limited.get(tenant)
 
     def start(self) -> None:

@@ -28,14 +28,16 @@ from coldnotify_usage.usage_job import UsageJob
 log = structlog.get_logger()
 
 _LIBRARIES = ("faust", "mode", "aiokafka", "kafka", "asyncio")
-"""Whose lines below a warning are of no use: two workers wrote 3,223 of them in 100 s."""
+"""Libraries whose lines below a warning are useless: two workers wrote 3,223 of them in 100 s."""
 _PORT_SETTING = "COLDNOTIFY_USAGE_PORT / --usage-port"
 _LOOK_S = 1.0
 TAKEOVER_S_MAX = 30.0
-"""From the begin of a division of the partitions, or the last record of the state that was read, to its end."""
+"""Limit on a takeover, from the start of a rebalance, or from the last record of the state that was
+read, to its end.
+"""
 _LAST_FLUSH_S = 5.0
 STOP_S = 12.0
-"""From SIGTERM to the end. Faust waits for a Kafka that is gone for longer, and `up` kills a part after 20 s."""
+"""Limit from SIGTERM to the end. Faust would wait longer for a missing Kafka, and `up` kills a part after 20 s."""
 _LOOK_TIMEOUT_S = 10.0
 
 
@@ -225,8 +227,8 @@ def _quiet_libraries() -> None:
 
 
 class _OfLibraries(PacedRecords):
-    """What the libraries warn of comes once a second of each kind: Faust repeats itself while Kafka is away."""
+    """Passes each kind of the libraries' warnings once a second, because Faust repeats itself while Kafka is away."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is written."""
+        """Returns true if the record is to be logged."""
         return record.name.partition(".")[0] not in _LIBRARIES or super().filter(record)

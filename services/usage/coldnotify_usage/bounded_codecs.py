@@ -1,4 +1,4 @@
-"""What compressed batches hold, up to a bound: aiokafka itself unpacks as much as there is, GiB of a batch of 1 MiB."""
+"""Decompresses batches up to a limit. aiokafka itself has none: it unpacks a batch of 1 MiB into GiB."""
 
 import zlib
 from struct import unpack_from
@@ -6,10 +6,10 @@ from struct import unpack_from
 import cramjam
 
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
-"""As all of our other consumers: see coldnotify_common.kafka."""
+"""The same limit as in all other consumers: see coldnotify_common.kafka."""
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_BYTES = 16
-"""Of the header of framed snappy, as Java writes it: blocks with their lengths before them follow."""
+"""Length of the header of framed snappy, as Java writes it: blocks with their lengths follow."""
 
 
 class TooMuch(ValueError):
@@ -43,7 +43,7 @@ def snappy_decode(payload: bytes) -> bytes:
 
 
 def lz4_decode(payload: bytes) -> bytes:
-    """Raises TooMuch or cramjam.DecompressionError: which of them, the library does not say."""
+    """Raises TooMuch or cramjam.DecompressionError: the library does not tell which of them applies."""
     room = bytearray(UNPACKED_BYTES_MAX)
     return bytes(room[: cramjam.lz4.decompress_into(payload, room)])
 

@@ -1,4 +1,4 @@
-"""Whether the usage job can run here: Faust comes with an extra of its own."""
+"""Tells if the usage job can run here: Faust comes with a separate extra."""
 
 import importlib.util
 
@@ -6,5 +6,5 @@ EXTRA = "coldnotify-server[usage]"
 
 
 def is_installed() -> bool:
-    """Whether Faust can be imported; it is not."""
+    """Returns true if Faust can be imported, without importing it."""
     return importlib.util.find_spec("faust") is not None

@@ -1,7 +1,7 @@
-"""The Faust app of the usage job: its settings, its one table, and how a UsageJob reads and writes by it.
+"""The Faust app of the usage job: its settings, its one table, and the interfaces by which UsageJob reads and writes.
 
-Faust brings the consumer group, the partitions' state from its changelog topic, and the order in which a worker takes
-partitions over. What was read, UsageJob decides. The settings here were found by killing workers
+Faust provides the consumer group, the partitions' state from its changelog topic, and the order in which a worker takes
+partitions over. UsageJob decides what counts as read. The settings here were found by killing workers
 (docs/adr/0032-usage-by-faust.md); do not change one without doing that again.
 """
 
@@ -23,7 +23,7 @@ HEARTBEATS_PER_SESSION = 4
 """A session of 6 s has a heartbeat each 1.5 s: three may be lost."""
 COMMIT_S = 1.0
 REQUEST_TIMEOUT_S = 40.0
-"""Of one request to Kafka; it must be longer than the consumer's session and than what a fetch may wait."""
+"""Timeout of a request to Kafka; it must exceed the consumer's session and the wait of a fetch."""
 _CHANGELOG_QUEUE = 131_072
 """As many as Faust itself keeps of a changelog that it reads: nothing is acknowledged there."""
 
@@ -48,33 +48,35 @@ class FaustRecord:
 
 
 class FaustWriters:
-    """What a UsageJob writes by. Faust's producer sends it; each call returns what is done when it is durable."""
+    """Writes a UsageJob's records through Faust's producer; each call returns an awaitable that is done once the record
+    is durable.
+    """
 
     def __init__(self, table: Any, verdicts: Any, history: Any) -> None:
         """The table, and the topics."""
         self._table, self._verdicts, self._history = table, verdicts, history
 
     def store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
-        """To the table's changelog."""
+        """Writes to the table's changelog."""
         written: Awaitable[object] = self._table.send_changelog(partition, key, value, value_serializer="raw")
         return written
 
     def verdict(self, tenant: str, value: bytes) -> Awaitable[object]:
-        """To the verdicts, which have one partition."""
+        """Writes to the verdicts, which have one partition."""
         written: Awaitable[object] = self._verdicts.send_soon(key=tenant.encode(), value=value, partition=0)
         return written
 
     def history(self, key: str, value: bytes) -> Awaitable[object]:
-        """To the usage history, which has one partition."""
+        """Writes to the usage history, which has one partition."""
         written: Awaitable[object] = self._history.send_soon(key=key.encode(), value=value, partition=0)
         return written
 
 
 class _ReadOffsets(defaultdict[TP, int | None]):
-    """Up to where Faust has read each partition: it drops what is in front of that.
+    """The offset up to which Faust has read each partition: it drops records below.
 
-    When the job goes back while Faust hands over a batch that it had fetched before, the rest of the batch moves this
-    on again, and all that was gone back for would be dropped. So it is never behind the record that is sought.
+    If the job goes back while Faust hands over a batch that it had fetched before, the rest of the batch would move
+    this on again, and everything the job went back for would be dropped. So it never exceeds the offset that is sought.
     """
 
     def __init__(self, usage: str, sought: Callable[[int], int | None]) -> None:
@@ -97,7 +99,7 @@ class _App(faust.App):
 
 
 class UsageApp:
-    """The app with its one agent; `job` decides what is done."""
+    """The app with its one agent, which passes everything to `job`."""
 
     def __init__(
         self, settings: UsageSettings, login: Login, partitions: int, make_job: Callable[["UsageApp"], UsageJob]
@@ -175,7 +177,7 @@ class UsageApp:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it, if it has ended by itself."""
+        """Returns the exception that ended it; None if it has not ended by itself."""
         reason: BaseException | None = self.app.crash_reason
         return reason
 

@@ -26,11 +26,11 @@ UNDERSTOOD = ("security.protocol", *_OF_TLS, *_OF_SASL)
 
 @dataclass(frozen=True)
 class Login:
-    """How to connect to Kafka."""
+    """The way to connect to Kafka."""
 
     tls: ssl.SSLContext | None = None
     mechanism: str | None = None
-    """Of SASL; None: no SASL."""
+    """The SASL mechanism; None: no SASL."""
     username: str = ""
     password: str = ""
     left_out: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Login:
 
 
 def login_of(kafka_config: str) -> Login:
-    """The login that the file says; "": none. Raises SettingError, which says no value that may be secret.
+    """Returns the login in the file; "": none. Raises SettingError, which contains no value that may be secret.
 
     librdkafka has checked the file before: its names, and that a mechanism has what it needs.
     """

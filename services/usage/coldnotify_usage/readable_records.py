@@ -1,9 +1,9 @@
-"""Has Faust's Kafka client read on behind what it cannot read: `install` puts this into aiokafka, once for the process.
+"""Makes Faust's Kafka client skip unreadable records: `install` patches aiokafka, once for the process.
 
-aiokafka knows where a batch ends before it looks into it. One that it cannot read (a header's name that is no UTF-8, a
+aiokafka knows where a batch ends before it parses it. A batch that it cannot read (a header's name that is not UTF-8, a
 broken compression, more than may be unpacked) raised in its consumer each time, and neither the usage nor the job's own
-state was read any further. Here each record that is not understood, to the end of its batch, comes as one without a
-value: it is set aside as any that says nothing, and its offset is read. A batch is one producer's.
+state was read any further. Here each unreadable record, to the end of its batch, comes as one without a value: it is
+set aside as any empty one, and its offset counts as read. A batch comes from one producer.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _CREATE_TIME = 0
 
 
 def install() -> None:
-    """From now on. May be called again."""
+    """Installs the patch. May be called again."""
     modules = [default_records, legacy_records]
     try:
         from aiokafka.record._crecords import default_records as compiled
@@ -56,7 +56,7 @@ class _Noting:
 
 
 class ReadableRecords(fetcher.PartitionRecords):  # type: ignore[misc]
-    """aiokafka's records of one partition, of one answer of Kafka's, and what stands for those that it cannot read."""
+    """aiokafka's records of one partition in one answer, with placeholders for those that it cannot read."""
 
     next_fetch_offset: int
 

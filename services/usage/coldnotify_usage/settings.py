@@ -1,4 +1,4 @@
-"""What the usage job can be told."""
+"""The settings of the usage job."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from coldnotify_schemas.internal_protocol import USAGE_PORT
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSettings(InsideSettings):
-    """The usage job's settings. --kafka-config holds for it, too: TLS and SASL, as docs/usage.md says."""
+    """The usage job's settings. --kafka-config applies to it, too: TLS and SASL, as docs/usage.md says."""
 
     usage_host: str = setting("127.0.0.1", "address of the usage job's HTTP port")
     usage_port: int = setting(USAGE_PORT, "the usage job's HTTP port; 0: any free port", minimum=0, maximum=65535)

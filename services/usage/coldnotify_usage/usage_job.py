@@ -1,11 +1,11 @@
-"""What a worker of the usage job does with the partitions that it has: `UsageJob` reads, stores, tells.
+"""A worker of the usage job and its partitions: `UsageJob` reads, stores, and sends verdicts.
 
-The order of a flush must not change: first the counters that records have changed are durable in the topic of the job's
-state, then, in the same topic, the offset behind these records is. Whoever takes a partition over begins at that
-offset. What the consumer group has committed only decides where Faust begins to read. It cannot be relied on: when
-partitions are divided anew, Faust was seen to hand over records that it had fetched before, to skip those in between,
-and to commit them as read (docs/adr/0032-usage-by-faust.md). So a record is taken if it is the next one; else the next
-one is sought, for as long as Kafka has it.
+The order of a flush must not change: first the counters that records have changed become durable in the topic of the
+job's state, then, in the same topic, the offset after these records. The next owner of a partition begins at that
+offset. The consumer group's commit only decides where Faust begins to read. It is not reliable: after a rebalance,
+Faust was seen to hand over records that it had fetched before, to skip those in between, and to commit them as read
+(docs/adr/0032-usage-by-faust.md). So a record counts only if it is the next one; else the job seeks the next one, as
+long as Kafka has it.
 """
 
 import asyncio
@@ -38,15 +38,15 @@ PENDING_MAX = 5_000
 WRITES_MAX = 2_000
 """Records on their way to Kafka at a time."""
 WRITE_TIMEOUT_S = 60.0
-"""Kafka may be restarting. Behind that the process ends, and what starts it again begins from what is durable."""
+"""Kafka may be restarting. After this time the process ends, and its successor begins from what is durable."""
 GO_BACK_S = 1.0
-"""Between two tries to read from the right offset: what was fetched before comes in the meantime."""
+"""Pause between two attempts to read from the right offset, in which previously fetched records arrive."""
 GO_BACK_TRIES = 1
 """Behind so many Kafka is asked whether it is there: the end of a transaction takes an offset, too."""
 STALLED_S = 5.0
-"""Where there are records and none came for so long, they are sought, too."""
+"""If records exist and none came for so long, they are sought, too."""
 NEXT_KEY = b"next/"
-"""With a partition's number, the key of the offset at which to read on; a counter's key has another "/"."""
+"""Followed by a partition's number, the key of the offset at which to resume; a counter's key has another "/"."""
 OFFSET_DIGITS_MAX = 18
 """No log has as many records."""
 FORGET_PER_S = 2_000
@@ -87,29 +87,29 @@ class Record(Protocol):
 
 
 class Writers(Protocol):
-    """What writes to Kafka; each call returns at once, and what it returns is done when the record is durable."""
+    """Writes to Kafka; each call returns an awaitable at once, which is done when the record is durable."""
 
     def store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
-        """To the topic of the job's state; None: a tombstone."""
+        """Writes to the topic of the job's state; None: a tombstone."""
 
     def verdict(self, tenant: str, value: bytes) -> Awaitable[object]:
-        """To the verdicts."""
+        """Writes to the verdicts."""
 
     def history(self, key: str, value: bytes) -> Awaitable[object]:
-        """To the usage history."""
+        """Writes to the usage history."""
 
 
 class Reader(Protocol):
     """The consumer of the usage topic."""
 
     def end_of(self, partition: int) -> int | None:
-        """Where a partition ends, if that is known."""
+        """Returns where a partition ends, if that is known."""
 
     async def start_of(self, partition: int) -> int:
         """The first offset that is still there."""
 
     async def first_from(self, partition: int, offset: int) -> int | None:
-        """The offset of the first record that there is from `offset` on; None: that is not known."""
+        """Returns the offset of the first existing record from `offset` on; None if that is not known."""
 
     async def go_to(self, partition: int, offset: int) -> None:
         """Read from there on."""
@@ -156,22 +156,22 @@ class UsageJob:
         self._stored: MutableMapping[bytes, bytes] = {}
         self._pending: list[Record] = []
         self._next: dict[int, int] = {}
-        """By partition, the offset of the record that is to be counted next."""
+        """The offset of the next record to count, by partition."""
         self._next_stored: dict[int, int] = {}
         self._missing: dict[int, tuple[int, float]] = {}
-        """By partition whose next record did not come: how often it was gone back to, and when."""
+        """By partition whose next record did not come: how often the job went back for it, and when."""
         self._came_s: dict[int, float] = {}
-        """By partition, when a record came last."""
+        """When the last record came, by partition."""
         self._tenure = 0
-        """It rises with each division of the partitions: what was begun in an earlier one is not finished."""
+        """Rises with each rebalance: work that began before one is not finished after it."""
         self._flushing = asyncio.Lock()
         self._failure: Exception | None = None
-        """Of a flush, also of one that on_record() began: Faust starts its agent anew, and goes on."""
+        """The error of a flush, also of one that on_record() began, because Faust restarts its agent and continues."""
         self.has_partitions = False
-        """Whether it knows which are its own; that may be none."""
+        """True once it knows its own partitions, of which there may be none."""
 
     def lose(self) -> None:
-        """The partitions are divided anew: whatever is not durable is forgotten."""
+        """A rebalance: forgets everything that is not durable."""
         self._tenure += 1
         self.has_partitions = False
         self._mine = {}
@@ -180,7 +180,7 @@ class UsageJob:
         self._measure()
 
     def take_over(self, partitions: Iterable[int], stored: MutableMapping[bytes, bytes]) -> None:
-        """These partitions are its own now. `stored`: what their state says, by key; it is kept up to date."""
+        """Takes over these partitions. `stored`: their stored state, by key; it is kept up to date."""
         self.lose()
         metrics.TAKEOVERS.inc()
         self._stored = stored
@@ -217,11 +217,11 @@ class UsageJob:
         )
 
     def sought(self, partition: int) -> int | None:
-        """The offset of the record that a partition is to be read from once more; None: it need not be."""
+        """Returns the offset from which a partition must be read again; None if it need not be."""
         return self._next.get(partition) if partition in self._missing else None
 
     async def on_record(self, record: Record) -> None:
-        """A record was read. Returns when there is room for the next."""
+        """Handles a record. Returns when there is room for the next."""
         mine = self._mine.get(record.partition)
         if mine is None:
             return  # of a partition that it had
@@ -236,10 +236,10 @@ class UsageJob:
             await self.flush()
 
     async def flush(self) -> None:
-        """Stores what has changed, then from where on to read, then acknowledges what was read. Raises WriteFailed.
+        """Stores changes, then the offset at which to resume, then acknowledges what was read. Raises WriteFailed.
 
-        When it fails, or is cancelled, what has become durable is not known. Then the partitions are lost: else the
-        next flush would store an offset without the counters in front of it.
+        If it fails, or is cancelled, it is not known what has become durable. Then the partitions are given up: else
+        the next flush would store an offset without the counters below it.
         """
         async with self._flushing:
             tenure = self._tenure
@@ -278,7 +278,7 @@ class UsageJob:
         await writes.done()
 
     async def run(self) -> None:
-        """Flushes and tells, until it is cancelled; a flush that is under way then goes on. Raises WriteFailed."""
+        """Flushes and sends verdicts, until cancelled; a flush in progress then continues. Raises WriteFailed."""
         flush_s = tell_s = history_s = time.monotonic()
         while True:
             await asyncio.sleep(TICK_S)
@@ -328,7 +328,7 @@ class UsageJob:
         return self._writers.store(partition, key, value)
 
     async def _is_next(self, record: Record) -> bool:
-        """Whether the record is the one that is to be counted next; if it is a later one, that one is sought."""
+        """Returns true if the record is the next one to count; if it is a later one, the job goes back for the next."""
         partition, offset = record.partition, record.offset
         wanted = self._next[partition]
         if offset < wanted:

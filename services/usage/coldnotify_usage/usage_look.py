@@ -1,4 +1,4 @@
-"""What the usage topic itself holds: `first_from` asks Kafka, and not Faust, which may hand over what comes later."""
+"""Looks into the usage topic itself: `first_from` asks Kafka, and not Faust, which may skip records."""
 
 import time
 
@@ -14,9 +14,10 @@ _POLL_S = 0.2
 
 
 def first_from(settings: ServiceSettings, partition: int, offset: int) -> int | None:
-    """The offset of the first record that a partition has from `offset` on. None: Kafka does not say, or there is none.
+    """Returns the offset of a partition's first record from `offset` on; None if there is none, or Kafka does not
+    answer.
 
-    Records of transactions count, whatever has become of these: the job counts them, too.
+    Records of transactions count, even of aborted ones: the job counts them, too.
     """
     try:
         consumer = RecordConsumer(

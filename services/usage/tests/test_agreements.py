@@ -31,7 +31,7 @@ def test_the_newest_record_counts(agreements: Agreements) -> None:
     assert agreements.of("two") is None
 
 
-def test_who_has_no_limit_or_is_removed_is_unlimited(agreements: Agreements) -> None:
+def test_a_tenant_without_limits_or_without_a_record_is_unlimited(agreements: Agreements) -> None:
     agreements.on_tenant(b"one", value(in_per_s=5))
     agreements.on_tenant(b"one", value(burst_s=4))
     assert agreements.of("one") is None
@@ -58,7 +58,7 @@ def write(kafka: EmbeddedBroker, key: str, value: bytes | None) -> None:
 
 
 @pytest.mark.kafka
-def test_a_topic_that_is_made_anew_is_read_anew(fresh_kafka: EmbeddedBroker) -> None:
+def test_a_recreated_topic_of_agreements_is_read_from_its_beginning(fresh_kafka: EmbeddedBroker) -> None:
     for name in ("one", "two", "three"):
         write(fresh_kafka, name, value(in_per_s=5))
     agreements = Agreements(ServiceSettings(kafka=fresh_kafka.bootstrap))

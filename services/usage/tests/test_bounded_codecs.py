@@ -22,7 +22,7 @@ Decode = Callable[[bytes], bytes]
 
 @pytest.mark.parametrize(("codec", "decode"), DECODERS, ids=IDS)
 @pytest.mark.parametrize("plain", [b"", b"x", bytes(range(256)) * 4096, b"0" * UNPACKED_BYTES_MAX], ids=len)
-def test_what_was_packed_is_unpacked(codec: Codec, decode: Decode, plain: bytes) -> None:
+def test_compressed_bytes_are_decompressed(codec: Codec, decode: Decode, plain: bytes) -> None:
     assert decode(compressed(codec, plain)) == plain
 
 
@@ -39,7 +39,7 @@ def test_nonsense_is_refused(codec: Codec, decode: Decode) -> None:
             decode(bad)
 
 
-def test_snappy_as_java_frames_it() -> None:
+def test_snappy_in_javas_framing_is_decompressed() -> None:
     plain = bytes(range(256)) * 1000
     assert snappy_decode(aiokafka.codec.snappy_encode(plain)) == plain
     block = bytes(cramjam.snappy.compress_raw(bytes(4 * MIB)))
@@ -48,5 +48,5 @@ def test_snappy_as_java_frames_it() -> None:
         snappy_decode(framed)
 
 
-def test_gzip_of_several_members() -> None:
+def test_gzip_with_several_members_is_decompressed() -> None:
     assert gzip_decode(compressed(Codec.GZIP, b"a") + compressed(Codec.GZIP, b"b")) == b"ab"

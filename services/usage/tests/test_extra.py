@@ -7,11 +7,13 @@ from coldnotify_usage import app, extra
 from coldnotify_usage.settings import UsageSettings
 
 
-def test_faust_is_there_in_a_checkout() -> None:
+def test_a_checkout_has_faust() -> None:
     assert extra.is_installed()
 
 
-def test_without_its_extra_it_says_which(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_faust_the_command_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "faust" else found(name))
     assert app.run(UsageSettings()) == 1

@@ -132,9 +132,7 @@ def test_two_workers_that_are_killed_count_to_the_record(
     assert third.stop() == fourth.stop() == 0
 
 
-def test_records_in_front_of_what_the_group_has_committed_are_counted(
-    fresh_kafka: EmbeddedBroker, start: Start
-) -> None:
+def test_records_below_the_groups_commit_are_counted(fresh_kafka: EmbeddedBroker, start: Start) -> None:
     """The state is lost. They are sought while Faust hands over what comes later."""
     kafka = fresh_kafka.bootstrap
     feeder = Feeder(kafka, PER_S)
@@ -197,7 +195,7 @@ def test_nonsense_is_set_aside_and_stops_nothing(fresh_kafka: EmbeddedBroker, st
     assert worker.stop() == 0
 
 
-def test_bytes_that_cannot_be_read_or_kill_who_unpacks_them_stop_neither_kafka_nor_the_job(
+def test_unreadable_or_exploding_batches_stop_neither_kafka_nor_the_job(
     fresh_kafka: EmbeddedBroker, start: Start
 ) -> None:
     """In the usage, and in the job's own state, before it starts and while it counts."""
@@ -233,7 +231,7 @@ def test_bytes_that_cannot_be_read_or_kill_who_unpacks_them_stop_neither_kafka_n
     assert fresh_kafka.poll() is None, "Kafka has not ended"
 
 
-def test_usage_that_is_gone_before_it_was_read_is_not_waited_for(fresh_kafka: EmbeddedBroker, start: Start) -> None:
+def test_usage_that_was_removed_unread_is_not_waited_for(fresh_kafka: EmbeddedBroker, start: Start) -> None:
     kafka = fresh_kafka.bootstrap
     feeder = Feeder(kafka, PER_S)
 

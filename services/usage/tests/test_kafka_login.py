@@ -15,7 +15,7 @@ def options(directory: Path, **lines: str) -> str:
     return str(path)
 
 
-def test_without_a_file_nothing_is_needed() -> None:
+def test_without_a_file_the_login_is_plain() -> None:
     assert login_of("").tls is None
     assert login_of("").mechanism is None
 
@@ -39,11 +39,11 @@ def test_a_password_goes_with_its_mechanism_and_is_not_shown(tmp_path: Path) -> 
     assert "very-secret" not in repr(login)
 
 
-def test_what_has_no_meaning_here_is_named(tmp_path: Path) -> None:
+def test_ignored_options_are_named(tmp_path: Path) -> None:
     assert login_of(options(tmp_path, socket__keepalive__enable="true")).left_out == ("socket.keepalive.enable",)
 
 
-def test_a_mechanism_that_is_not_known_here_is_an_error(tmp_path: Path) -> None:
+def test_an_unknown_mechanism_is_an_error(tmp_path: Path) -> None:
     path = options(tmp_path, security__protocol="sasl_plaintext", sasl__mechanism="OAUTHBEARER")
     with pytest.raises(SettingError, match=r"sasl.mechanism: the usage job knows PLAIN.* not 'OAUTHBEARER'"):
         login_of(path)
@@ -66,7 +66,7 @@ def test_a_broker_is_checked_against_the_authority_of_the_file(tmp_path: Path) -
     assert len(login.tls.get_ca_certs()) == 1
 
 
-def test_a_broker_is_not_checked_where_the_file_says_so(tmp_path: Path) -> None:
+def test_a_broker_is_not_checked_if_the_file_disables_it(tmp_path: Path) -> None:
     path = options(tmp_path, security__protocol="ssl", enable__ssl__certificate__verification="false")
     tls = login_of(path).tls
     assert tls is not None

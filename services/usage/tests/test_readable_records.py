@@ -26,7 +26,7 @@ def read(*batches: Batch, start: int = 0) -> tuple[list[tuple[int, bytes | None]
     return [(record.offset, record.value) for record in records], records.next_fetch_offset
 
 
-def test_what_can_be_read_comes_as_it_is() -> None:
+def test_readable_records_are_returned_unchanged() -> None:
     assert read(GOOD, GOOD) == ([(0, b"1"), (1, b"2"), (2, b"1"), (3, b"2")], 4)
     assert read(GOOD, start=1) == ([(1, b"2")], 2)
 
@@ -44,7 +44,7 @@ def test_what_can_be_read_comes_as_it_is() -> None:
         (Batch([Record()], crc=1), [(0, None)]),
     ],
 )
-def test_what_cannot_be_read_is_stood_in_for_and_what_comes_behind_it_is_read(
+def test_unreadable_records_have_placeholders_and_later_ones_are_read(
     bad: Batch, stands: list[tuple[int, bytes | None]]
 ) -> None:
     end = len(bad.records)

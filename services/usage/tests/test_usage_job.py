@@ -154,7 +154,7 @@ async def test_counters_are_forgotten_only_by_clocks_that_agree(kafka: FakeKafka
     assert made._mine[PARTITION].seen_count == (0 if agree else 1)
 
 
-async def test_what_is_acknowledged_is_stored_and_so_is_where_to_read_on(kafka: FakeKafka) -> None:
+async def test_before_an_acknowledgement_counters_and_the_next_offset_are_stored(kafka: FakeKafka) -> None:
     made = job(kafka)
     for offset in range(3):
         await made.on_record(record(kafka, offset, 10 * offset))
@@ -168,7 +168,7 @@ async def test_what_is_acknowledged_is_stored_and_so_is_where_to_read_on(kafka: 
     assert kafka.state[NEXT_KEY + b"%d" % PARTITION] == b"3"
 
 
-async def test_without_anything_new_nothing_is_written(kafka: FakeKafka) -> None:
+async def test_without_changes_nothing_is_written(kafka: FakeKafka) -> None:
     made = job(kafka)
     await made.on_record(record(kafka, 0))
     await made.flush()
@@ -177,7 +177,7 @@ async def test_without_anything_new_nothing_is_written(kafka: FakeKafka) -> None
     assert kafka.done == []
 
 
-async def test_who_takes_over_reads_on_from_what_is_stored(kafka: FakeKafka) -> None:
+async def test_a_takeover_resumes_at_the_stored_offset(kafka: FakeKafka) -> None:
     made = job(kafka)
     for offset in range(3):
         await made.on_record(record(kafka, offset, 10 * offset))
@@ -190,7 +190,7 @@ async def test_who_takes_over_reads_on_from_what_is_stored(kafka: FakeKafka) -> 
     assert taken(kafka) == 50
 
 
-async def test_a_record_that_comes_too_early_is_not_taken_and_the_next_one_is_sought(kafka: FakeKafka) -> None:
+async def test_a_record_that_comes_too_early_is_dropped_and_the_next_one_is_sought(kafka: FakeKafka) -> None:
     made = job(kafka)
     await made.on_record(record(kafka, 0, 1))
     before = metrics.GONE_BACK._value.get()
@@ -229,7 +229,7 @@ async def test_an_offset_that_holds_no_record_is_given_up_when_kafka_says_so(
 
 
 @pytest.mark.parametrize("said", [0, None])
-async def test_a_record_that_is_there_is_sought_for_as_long_as_later_ones_come(
+async def test_an_existing_record_is_sought_as_long_as_later_ones_come(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, said: int | None
 ) -> None:
     """Also while Kafka does not say whether it is there."""
@@ -248,7 +248,7 @@ async def test_a_record_that_is_there_is_sought_for_as_long_as_later_ones_come(
     assert taken(kafka) == 3
 
 
-async def test_behind_an_offset_without_a_record_what_kafka_names_is_sought(
+async def test_after_an_offset_without_a_record_the_one_that_kafka_names_is_sought(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_job, "GO_BACK_S", 0.0)
@@ -262,7 +262,7 @@ async def test_behind_an_offset_without_a_record_what_kafka_names_is_sought(
     assert taken(kafka) == 7
 
 
-async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: FakeKafka) -> None:
+async def test_a_recreated_topic_is_read_from_its_beginning(kafka: FakeKafka) -> None:
     kafka.state[NEXT_KEY + b"%d" % PARTITION] = b"1000"
     made = job(kafka)
     kafka.end = 1
@@ -282,7 +282,7 @@ async def test_records_that_never_come_are_sought(kafka: FakeKafka, monkeypatch:
     assert kafka.done == [f"go to 0 of {PARTITION}"]
 
 
-async def test_what_a_worker_loses_it_does_not_acknowledge(kafka: FakeKafka) -> None:
+async def test_records_of_a_lost_partition_are_not_acknowledged(kafka: FakeKafka) -> None:
     made = job(kafka)
     await made.on_record(record(kafka, 0))
     flush = asyncio.ensure_future(made.flush())
@@ -329,7 +329,7 @@ async def test_hostile_records_are_set_aside_counted_and_stop_nothing(kafka: Fak
     assert len([line for line in kafka.done if line.startswith("ack")]) == len(hostile) + 6
 
 
-async def test_stored_counters_that_are_damaged_or_anothers_are_left_out(kafka: FakeKafka) -> None:
+async def test_damaged_or_foreign_stored_counters_are_ignored(kafka: FakeKafka) -> None:
     other = next(f"t-{n}" for n in range(99) if usage_partition_of(f"t-{n}", PARTITIONS) == OTHER)
     stored = {
         f"{TENANT}/n/b".encode(): b"{",
@@ -355,7 +355,7 @@ async def test_verdicts_are_written_while_a_tenant_has_limits(kafka: FakeKafka) 
     assert (verdict.until_ms, verdict.exceeded) == (T + 20_000, ())
 
 
-async def test_a_kafka_that_takes_nothing_ends_the_job(kafka: FakeKafka) -> None:
+async def test_a_kafka_that_stores_nothing_ends_the_job(kafka: FakeKafka) -> None:
     made = job(kafka)
     kafka.fails = True
     await made.on_record(record(kafka, 0))
@@ -366,7 +366,7 @@ async def test_a_kafka_that_takes_nothing_ends_the_job(kafka: FakeKafka) -> None
     assert kafka.done == []
 
 
-async def test_it_ends_also_where_the_flush_that_failed_made_room_for_a_record(
+async def test_a_failed_flush_that_made_room_for_a_record_ends_the_job(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Faust starts what has read the record anew."""
@@ -379,7 +379,7 @@ async def test_it_ends_also_where_the_flush_that_failed_made_room_for_a_record(
         await asyncio.wait_for(made.run(), 60)
 
 
-async def test_behind_a_flush_that_was_cancelled_no_offset_is_stored(kafka: FakeKafka) -> None:
+async def test_after_a_cancelled_flush_no_offset_is_stored(kafka: FakeKafka) -> None:
     made = job(kafka)
     kafka.taking = asyncio.Event()
     await made.on_record(record(kafka, 0))
@@ -393,7 +393,7 @@ async def test_behind_a_flush_that_was_cancelled_no_offset_is_stored(kafka: Fake
     assert kafka.done == []
 
 
-async def test_a_flush_that_is_under_way_when_it_stops_is_ended_in_order(kafka: FakeKafka) -> None:
+async def test_a_flush_in_progress_is_completed_when_the_job_stops(kafka: FakeKafka) -> None:
     made = job(kafka)
     kafka.taking = asyncio.Event()
     await made.on_record(record(kafka, 0))
@@ -414,7 +414,7 @@ async def test_a_flush_that_is_under_way_when_it_stops_is_ended_in_order(kafka: 
     ]
 
 
-async def test_it_flushes_and_tells_by_itself(kafka: FakeKafka) -> None:
+async def test_run_flushes_and_sends_verdicts_at_intervals(kafka: FakeKafka) -> None:
     made = job(kafka)
     await made.on_record(record(kafka, 0))
     running = asyncio.ensure_future(made.run())
@@ -424,7 +424,7 @@ async def test_it_flushes_and_tells_by_itself(kafka: FakeKafka) -> None:
         await running
 
 
-async def test_it_stops_also_when_it_is_cancelled_just_as_kafka_has_taken_a_record(kafka: FakeKafka) -> None:
+async def test_a_cancellation_stops_it_even_while_kafka_confirms_a_record(kafka: FakeKafka) -> None:
     made = job(kafka)
     await made.on_record(record(kafka, 0))
     loop = asyncio.get_running_loop()

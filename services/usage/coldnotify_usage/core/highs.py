@@ -35,7 +35,7 @@ def highest(one: Counts, other: Counts) -> Counts:
 
 
 def above(one: Counts, floor: Counts) -> Counts:
-    """By how much `one` is above `floor`, field by field; 0 where it is not."""
+    """Returns, field by field, how far `one` is above `floor`; 0 if it is not."""
     return tuple(a - b if a > b else 0 for a, b in zip(one, floor, strict=True))
 
 
@@ -50,7 +50,7 @@ def total(several: Iterable[Counts]) -> Counts:
 
 
 class Highs:
-    """Of one cumulative count: the highest in each of the last windows, and the highest before them."""
+    """One cumulative count: its highest value in each of the last windows, and the highest before them."""
 
     __slots__ = ("before", "kept", "windows")
 
@@ -83,7 +83,7 @@ class Highs:
         return True
 
     def counted(self, window: int) -> Counts:
-        """What was counted in a kept window; nothing in any other."""
+        """Returns the count within a kept window; nothing for any other."""
         high = self.windows.get(window)
         if high is None:
             return NO_COUNTS

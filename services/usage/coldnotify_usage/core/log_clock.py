@@ -1,13 +1,13 @@
-"""What time it is at the end of what was read of a log (`LogClock`): records that wait to be read are of the past."""
+"""Tells the time at the end of what was read of a log (`LogClock`): records that wait to be read are older."""
 
 LATE_MS_MAX = 60_000
-"""By so much a record may be older than the broker's time for it: a node gives up writing after 30 s."""
+"""A record may be older than the broker's time for it by so much: a node gives up writing after 30 s."""
 
 
 def time_of(at_ms: int, broker_ms: int) -> int:
-    """When a record was made: its node's clock, where that agrees with the broker's; else the nearest that does.
+    """Returns when a record was made: its node's time if it agrees with the broker's; else the nearest time that does.
 
-    So a node whose clock is wrong is counted all the same, and moves no other's hour.
+    So a node with a wrong clock is counted nevertheless, and does not change another node's hour.
     """
     return min(max(at_ms, broker_ms - LATE_MS_MAX), broker_ms)
 
@@ -26,7 +26,7 @@ class LogClock:
 
     @property
     def behind_ms(self) -> int:
-        """How far the reading was behind the writing at the last record; 0: nothing was read yet."""
+        """Returns how far reading was behind writing at the last record; 0 if nothing was read yet."""
         return self._behind_ms or 0
 
     def read(self, now_ms: int) -> int | None:

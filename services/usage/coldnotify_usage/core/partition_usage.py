@@ -1,4 +1,4 @@
-"""The usage of the tenants of one partition of the usage topic: `PartitionUsage` takes records and tells what it is."""
+"""The usage of one partition's tenants: `PartitionUsage` takes records of the usage topic and computes verdicts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from coldnotify_usage.core.seen import DAY_MS, HOUR_MS, NO_GAUGES, Seen
 from coldnotify_usage.core.verdict_rules import Judge, Measured
 
 NODE_SILENT_MS = 75_000
-"""A node says all its tenants once a minute; behind that it is gone, and its gauges with it."""
+"""A node reports all its tenants once a minute; after this silence it is gone, and its gauges with it."""
 RATE_MS = 2_500
-"""A rate is of now for so long: a node that says no more of a tenant has nothing to say, or is dead."""
+"""How long a rate counts as current: a node that reports no more of a tenant has nothing to report, or is dead."""
 INTERVAL_MS_MAX = 5_000
 INTERVAL_MS = 1_000
-"""A node writes once a second what has changed. After a longer silence all of it has happened in the last second."""
+"""A node writes changes once a second. After a longer silence, the whole rise happened in the last second."""
 INTERVAL_MS_MIN = 200
 """Two records of one node may have come to the broker at nearly one time."""
 CLOSED_AFTER_MS = HOUR_MS
@@ -44,19 +44,19 @@ Boot = tuple[str, str]
 
 
 class SeenKey(NamedTuple):
-    """Whose counters: the key of what is stored."""
+    """Identifies a tenant's counters at one node's boot: the key of a stored record."""
 
     tenant: str
     node: str
     boot: str
 
     def encode(self) -> bytes:
-        """To be stored; "/" is in no name."""
+        """Returns the key to store; "/" is in no name."""
         return "/".join(self).encode()
 
     @classmethod
     def decode(cls, key: bytes) -> "SeenKey":
-        """What encode() made. Raises ValueError."""
+        """Parses the result of encode(). Raises ValueError."""
         tenant, node, boot = key.decode().split("/")
         return cls(tenant, node, boot)
 
@@ -66,11 +66,11 @@ class SetAside(NamedTuple):
 
     tenant: str
     reason: Literal["partition", "room"]
-    """It belongs to another partition, or there are too many counters."""
+    """The record belongs to another partition, or there are too many counters."""
 
 
 class Counted(NamedTuple):
-    """What a tenant used in an hour or a day."""
+    """A tenant's usage in an hour or a day."""
 
     tenant: str
     span: Span
@@ -84,17 +84,17 @@ class _Tenant:
 
     seen: dict[Boot, Seen] = field(default_factory=dict)
     risen: Counts = NO_COUNTS
-    """By how much its counts rose since the job took the partition over, as far as it is known in which time."""
+    """The rise of its counts since the job took the partition over, as far as the time of the rise is known."""
     heard_ms: int = 0
     judge: Judge | None = None
     verdict: Verdict | None = None
-    """The one that was told last."""
+    """The verdict that was sent last."""
     quiet: bool = False
-    """Whether that one says that nothing happens, and that there is nothing."""
+    """True if that verdict says that nothing happens, and that nothing exists."""
 
 
 class PartitionUsage:
-    """The counters of a partition's tenants. It has no clock: each call says what time it is."""
+    """The counters of a partition's tenants. It has no clock: each call passes the time."""
 
     def __init__(self, belongs: Callable[[str], bool], has_room: Callable[[], bool]) -> None:
         """`belongs`: whether a tenant's usage is in this partition. `has_room`: for one more counter."""
@@ -102,7 +102,7 @@ class PartitionUsage:
         self._has_room = has_room
         self._tenants: dict[str, _Tenant] = {}
         self._nodes: dict[str, tuple[str, int]] = {}
-        """By node: the newest start, and when it was heard of last, by the broker's clock."""
+        """By node: the newest boot, and when its last record came, by the broker's clock."""
         self._said: dict[Boot, tuple[int, int | None]] = {}
         """The time of its newest record, by its own clock, and the interval before that."""
         self._changed: set[SeenKey] = set()
@@ -110,15 +110,15 @@ class PartitionUsage:
         self._swept: Iterator[SeenKey] = iter(())
         self.clock = LogClock()
         self.seen_count = 0
-        """Of counters by tenant, node and start."""
+        """Number of counters, by tenant, node and boot."""
 
     @property
     def tenants(self) -> int:
-        """How many are known."""
+        """The number of known tenants."""
         return len(self._tenants)
 
     def load(self, key: SeenKey, seen: Seen) -> None:
-        """What is stored. All of it is loaded before the first record."""
+        """Loads a stored counter. All of them are loaded before the first record."""
         tenant = self._tenants.setdefault(key.tenant, _Tenant())
         tenant.seen[key.node, key.boot] = seen
         tenant.heard_ms = max(tenant.heard_ms, seen.at_ms)
@@ -170,7 +170,7 @@ class PartitionUsage:
         return set_aside
 
     def take_changed(self) -> Iterator[tuple[SeenKey, Seen | None]]:
-        """What is to be stored since the last time; None: it is to be removed."""
+        """Yields what must be stored since the last call; None: it must be removed."""
         changed, self._changed = self._changed, set()
         for key in changed:
             tenant = self._tenants.get(key.tenant)
@@ -189,7 +189,7 @@ class PartitionUsage:
             yield Counted(name, span, start_ms, tuple(min(one, COUNT_MAX) for one in counts))
 
     def verdicts(self, now_ms: int, agreement_of: Callable[[str], Agreement | None]) -> Iterator[tuple[str, Verdict]]:
-        """What is to be told now. None, until a record was read: how things are is not known."""
+        """Yields the verdicts to send now; none before a record was read, because the present usage is unknown then."""
         at_ms = self.clock.read(now_ms)
         if at_ms is None:
             return
@@ -211,7 +211,7 @@ class PartitionUsage:
                 yield name, verdict
 
     def forget(self, now_ms: int, at_most: int) -> None:
-        """Look at some of the counters and forget those of days that are closed; take_changed() tells which."""
+        """Checks some counters and forgets those of closed days; take_changed() returns them."""
         at_ms = self.clock.read(now_ms)
         if at_ms is None:
             return
@@ -234,7 +234,7 @@ class PartitionUsage:
             self._forget_node(key.node, key.boot, at_ms)
 
     def _interval(self, boot: Boot, at_ms: int) -> int | None:
-        """In which time the counts of a new record have risen, by the node's clock; None: that cannot be said."""
+        """Returns the time in which a new record's counts have risen, by the node's clock; None if that is unknown."""
         if boot not in self._said:
             return None
         last_ms, interval_ms = self._said[boot]
@@ -314,5 +314,5 @@ def _is_quiet(verdict: Verdict) -> bool:
 
 
 def _is_closed(day_of_ms: int, at_ms: int) -> bool:
-    """Whether the day of a time is over for good."""
+    """Returns true if the day of a time is closed for good."""
     return (at_ms - CLOSED_AFTER_MS) // DAY_MS > day_of_ms // DAY_MS

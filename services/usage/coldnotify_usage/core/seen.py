@@ -1,4 +1,4 @@
-"""What is known of one tenant at one node since the node's start (`Seen`), and how that is stored."""
+"""The counts of one tenant since a node's boot (`Seen`), and their stored form."""
 
 from operator import attrgetter
 
@@ -10,19 +10,19 @@ from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counts_
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 HOURS_KEPT = 3
-"""Of each counter. A record is read in its hour or, if the job was away, behind all that came before it."""
+"""Hours kept of each counter. A record is read within its hour or, if the job was away, after all earlier ones."""
 DAYS_KEPT = 2
 _TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999: no history has a later hour."""
 _WINDOWS_MAX = 100
-"""Of hours, or of days, in a stored counter: another release may keep more than this one."""
+"""Limit on hours, or days, in a stored counter: another release may keep more than this one."""
 
 _gauges = attrgetter(*GAUGES)
 NO_GAUGES = (0,) * len(GAUGES)
 
 
 class _Stored(msgspec.Struct, array_like=True):
-    """As it stands in the topic of the job's state: numbers only, in this order."""
+    """The stored form in the topic of the job's state: numbers only, in this order."""
 
     at_ms: int
     gauges: tuple[int, ...]
@@ -44,7 +44,7 @@ class Seen:
     def __init__(self) -> None:
         """Nothing was read yet."""
         self.at_ms = 0
-        """Of the newest record."""
+        """Time of the newest record."""
         self.top: Counts = NO_COUNTS
         self.hours = Highs(HOURS_KEPT)
         self.days = Highs(DAYS_KEPT)
@@ -52,12 +52,12 @@ class Seen:
         self.rate: tuple[float, ...] | None = None
         """Per second, from one record to the next; None: not measured since the job took it over."""
         self.rate_at_ms = 0
-        """When that was, by the broker's clock."""
+        """Time of that record, by the broker's clock."""
 
     def add(self, at_ms: int, counters: Counters, interval_ms: int | None, broker_ms: int) -> tuple[Counts, bool]:
-        """A record's counters: by how much the highest counts rose, and whether there is anything new to be stored.
+        """Adds a record's counters. Returns the rise of the highest counts, and whether anything new must be stored.
 
-        `interval_ms`: the time in which that happened; None: not known, so no rate is measured.
+        `interval_ms`: the time of the rise; None: unknown, so no rate is measured.
         """
         counts = counts_of(counters)
         rise = above(counts, self.top)
@@ -75,13 +75,15 @@ class Seen:
         return rise, changed
 
     def encode(self) -> bytes:
-        """To be stored."""
+        """Returns the value to store."""
         hours, days = self.hours, self.days
         return _encoder.encode(_Stored(self.at_ms, self.gauges, hours.before, hours.windows, days.before, days.windows))
 
     @classmethod
     def decode(cls, value: bytes) -> "Seen":
-        """What encode() made; by a release with fewer counters, or with more behind ours, too. Raises ValueError."""
+        """Parses the result of encode(), even of a release with fewer counters, or with further ones after ours. Raises
+        ValueError.
+        """
         stored = _decoder.decode(value)
         for numbers in (stored.gauges, stored.hours_before, stored.days_before):
             _check(numbers)

@@ -1,21 +1,21 @@
-"""Which part of an agreement each node may let in: `share_out`, from what each of them had to do."""
+"""Divides an agreement among nodes, by each node's demand."""
 
 from collections.abc import Mapping
 
 HEADROOM = 1.25
 """A node is given so much more than it had to do: else it could not grow before the next verdict."""
 KEPT_FOR_ALL = 0.04
-"""Of the whole, what all nodes have in equal parts whatever they had to do: the first publishes at an idle node.
+"""The part of the whole that all nodes share evenly, whatever their demand, for a first publish at an idle node.
 
-A tenant whose publishers are all at one node has 95 % of its agreement there, of however many nodes."""
+A tenant whose publishers are all at one node has 95 % of its agreement there, however many nodes exist.
+"""
 
 
 def share_out(demand: Mapping[str, float]) -> dict[str, float]:
-    """Each node's share; together 1, or nothing where there is no node.
+    """Returns each node's share; together 1, or nothing if there are no nodes.
 
-    `demand`: by node, what it had to do, refused or not, as a part of the agreement. Where all fit, what is left over
-    is split evenly. Where they do not, the smallest are served first and nobody gets more than an even part of the
-    rest (max-min fairness).
+    `demand`: by node, its requests, refused or not, as a part of the agreement. If all fit, the rest is divided evenly.
+    If not, the smallest are served first and no node gets more than an even part of the rest (max-min fairness).
     """
     if not demand:
         return {}

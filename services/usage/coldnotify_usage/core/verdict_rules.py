@@ -1,4 +1,4 @@
-"""What follows from a tenant's usage: `Judge` measures it against the agreement and makes its verdict."""
+"""Judges a tenant's usage: `Judge` compares it with the agreement and makes its verdict."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ POINT_EVERY_MS = 10_000
 """The last minute is measured from points so far apart: it is 60 to 70 s long."""
 MINUTE_MS = 60_000
 DEBT_OF_BURSTS_MAX = 2.0
-"""What exceeds an agreement is forgotten beyond so many bursts, so that the verdict ends soon after the excess."""
+"""An excess beyond so many bursts is forgotten, so that the verdict ends soon after the excess."""
 
 _RATED = ("in_per_s", "in_bytes_per_s", "out_per_s", "out_bytes_per_s")
 _ADMITTED, _ADMITTED_BYTES, _REFUSED = (CUMULATIVE.index(f) for f in ("admitted", "admitted_bytes", "refused"))
@@ -37,7 +37,7 @@ class Measured:
     """A tenant at one moment, over all nodes."""
 
     risen: Counts
-    """What was counted since the job took it over."""
+    """The counts since the job took the partition over."""
     per_s: tuple[float, ...]
     gauges: tuple[int, ...]
     doors: Mapping[str, tuple[float, ...]]
@@ -52,7 +52,7 @@ class Judge:
     """The verdicts of one tenant, one after the other."""
 
     def __init__(self, at_ms: int, risen: Counts) -> None:
-        """What is counted from here on."""
+        """Counting begins at this time, from these counts."""
         self._points: deque[tuple[int, Counts]] = deque([(at_ms, risen)])
         self._last = (at_ms, risen)
         self._debts = [0.0] * len(_RATED)
@@ -113,7 +113,7 @@ class Judge:
 
 
 def _shares(doors: Mapping[str, tuple[float, ...]], agreement: Agreement) -> dict[str, float]:
-    """By node; none where the agreement limits nothing that comes in."""
+    """Returns shares by node; none if the agreement does not limit incoming publishes."""
     limits_out = agreement.out_per_s is not None or agreement.out_bytes_per_s is not None
     if agreement.in_per_s is None and agreement.in_bytes_per_s is None:
         if agreement.over != "refuse" or not limits_out:
@@ -126,21 +126,21 @@ def _shares(doors: Mapping[str, tuple[float, ...]], agreement: Agreement) -> dic
 
 
 def _out_shares(tellers: Mapping[str, tuple[float, ...]], agreement: Agreement) -> dict[str, float]:
-    """By matcher; none where the agreement limits nothing that goes out."""
+    """Returns shares by matcher; none if the agreement does not limit deliveries."""
     if agreement.out_per_s is None and agreement.out_bytes_per_s is None:
         return {}
     return _floored(share_out({node: _out_demand(rate, agreement) for node, rate in tellers.items()}))
 
 
 def _held(held: Mapping[str, tuple[int, ...]], agreement: Agreement) -> dict[str, tuple[int, int, int]]:
-    """By partition; none where the agreement limits nothing that there is."""
+    """Returns counts by partition; none if the agreement does not limit what exists."""
     if all(getattr(agreement, limit) is None for limit in HELD):
         return {}
     return {node: (min(a, COUNT_MAX), min(b, COUNT_MAX), min(c, COUNT_MAX)) for node, (a, b, c) in held.items()}
 
 
 def _out_demand(rate: tuple[float, ...], agreement: Agreement) -> float:
-    """What a matcher would have to tell, as a part of the agreement."""
+    """Returns the deliveries that a matcher would have to make, as a part of the agreement."""
     rates = Rates(**dict(zip(CUMULATIVE, rate, strict=True)))
     parts = [0.0]
     if agreement.out_per_s is not None:
@@ -151,7 +151,7 @@ def _out_demand(rate: tuple[float, ...], agreement: Agreement) -> float:
 
 
 def _demand(rate: tuple[float, ...], agreement: Agreement) -> float:
-    """What a node had to do, as a part of the agreement; of what was refused the bytes are not known."""
+    """Returns a node's demand as a part of the agreement; the bytes of refused publishes are not known."""
     admitted, refused = rate[_ADMITTED], rate[_REFUSED]
     parts = [0.0]
     if agreement.in_per_s is not None:
@@ -163,7 +163,7 @@ def _demand(rate: tuple[float, ...], agreement: Agreement) -> float:
 
 
 def _rates(numbers: tuple[float, ...]) -> Rates:
-    """What is 0 is left out of the record, as long as nobody sets it."""
+    """Converts rates; those that are 0 are left out of the record, because nobody sets them."""
     return Rates(**{name: round(one, _DIGITS) for name, one in zip(CUMULATIVE, numbers, strict=True) if one})
 
 

@@ -33,14 +33,14 @@ def test_neither_order_nor_repetition_changes_counts(read: list[tuple[int, Count
 
 
 @given(records)
-def test_what_changes_nothing_is_told_so(read: list[tuple[int, Counts]]) -> None:
+def test_adding_the_same_counts_reports_no_change(read: list[tuple[int, Counts]]) -> None:
     highs = Highs(3)
     for window, one in read:
         highs.add(window, one)
     assert not any(highs.add(window, one) for window, one in read)
 
 
-def test_windows_that_are_no_longer_kept_still_count_as_what_was_before() -> None:
+def test_dropped_windows_still_count_as_the_floor() -> None:
     highs = Highs(2)
     for window, one in ((1, 5), (2, 7), (3, 12), (5, 20)):
         highs.add(window, (one, *NO_COUNTS[1:]))
@@ -49,7 +49,7 @@ def test_windows_that_are_no_longer_kept_still_count_as_what_was_before() -> Non
     assert [highs.counted(window)[0] for window in (3, 5)] == [3, 8]
 
 
-def test_a_lost_record_is_made_good_by_the_next() -> None:
+def test_the_next_record_makes_up_for_a_lost_one() -> None:
     highs = Highs(3)
     for one in (3, 4, 9):  # of 1 to 9
         highs.add(7, (one, *NO_COUNTS[1:]))

@@ -15,21 +15,21 @@ BROKER_MS = 1_795_384_800_000
         (0, BROKER_MS - LATE_MS_MAX),
     ],
 )
-def test_a_wrong_clock_is_taken_for_the_nearest_that_could_be_right(at_ms: int, time_ms: int) -> None:
+def test_a_wrong_clock_counts_as_the_nearest_plausible_time(at_ms: int, time_ms: int) -> None:
     assert time_of(at_ms, BROKER_MS) == time_ms
 
 
-def test_without_a_record_it_is_not_known() -> None:
+def test_without_a_record_the_time_is_unknown() -> None:
     assert LogClock().read(BROKER_MS) is None
 
 
-def test_where_nothing_waits_it_goes_on_by_itself() -> None:
+def test_at_the_end_of_the_log_the_clock_runs_by_itself() -> None:
     clock = LogClock()
     clock.on_record(BROKER_MS, BROKER_MS + 5)
     assert clock.read(BROKER_MS + 30_005) == BROKER_MS + 30_000
 
 
-def test_where_records_wait_it_is_of_the_past() -> None:
+def test_while_records_wait_the_clock_shows_the_past() -> None:
     clock = LogClock()
     clock.on_record(BROKER_MS, BROKER_MS + 90_000)
     assert (clock.read(BROKER_MS + 90_100), clock.behind_ms) == (BROKER_MS + 100, 90_000)
@@ -37,7 +37,7 @@ def test_where_records_wait_it_is_of_the_past() -> None:
     assert clock.behind_ms == 200
 
 
-def test_it_does_not_go_back() -> None:
+def test_the_clock_never_goes_back() -> None:
     clock = LogClock()
     clock.on_record(BROKER_MS, BROKER_MS - 50)
     assert clock.read(BROKER_MS - 40) == BROKER_MS

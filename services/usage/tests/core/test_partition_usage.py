@@ -88,7 +88,7 @@ def test_counts_are_those_of_a_naive_model(read: list[UsageRecord], draw: random
 
 
 @given(written(), st.randoms())
-def test_who_takes_over_counts_on_where_it_was_stored(read: list[UsageRecord], draw: random.Random) -> None:
+def test_a_takeover_resumes_counting_from_the_stored_counters(read: list[UsageRecord], draw: random.Random) -> None:
     """Killed at drawn times; what was read since it was stored is read again."""
     stored: dict[SeenKey, Seen] = {}
     counted: dict[tuple[str, str, int], Counts] = {}
@@ -117,7 +117,7 @@ def test_a_key_is_read_as_it_was_written() -> None:
     assert SeenKey.decode(key.encode()) == key
 
 
-def test_what_cannot_be_counted_is_set_aside_and_the_rest_is_counted() -> None:
+def test_uncountable_records_are_set_aside_and_all_others_counted() -> None:
     made = usage(room=1)
     aside = made.on_record(
         record(T, one=Counters(publishes=1), two=Counters(publishes=1), elsewhere=Counters(publishes=1)), T, T
@@ -150,7 +150,7 @@ def test_several_records_of_one_second_have_the_same_interval() -> None:
     assert {name: v.per_s.publishes for name, v in verdicts(made, T + 2000).items()} == {"one": 10, "two": 10}
 
 
-def test_who_says_nothing_more_has_no_rate() -> None:
+def test_a_silent_node_has_no_rate() -> None:
     made = usage()
     for second in range(3):
         made.on_record(record(T + 1000 * second, one=Counters(publishes=50 * second)), T + 1000 * second, T)
@@ -159,7 +159,7 @@ def test_who_says_nothing_more_has_no_rate() -> None:
     assert verdicts(made, T + 5000)["one"].per_s.publishes == 0
 
 
-def test_gauges_are_those_of_nodes_that_live() -> None:
+def test_only_live_nodes_contribute_gauges() -> None:
     made = usage()
     made.on_record(record(T, "a", one=Counters(objects=5)), T, T)
     made.on_record(record(T, "b", "first", one=Counters(objects=7)), T, T)
@@ -200,13 +200,13 @@ def test_a_verdict_is_written_when_it_changes_and_before_it_expires() -> None:
     assert len([second for second in range(61, 76) if verdicts(made, T + 1000 * second, None)]) <= 3
 
 
-def test_before_the_first_record_nothing_is_known() -> None:
+def test_before_the_first_record_it_sends_no_verdict() -> None:
     made = usage()
     made.load(SeenKey("one", "n", "b"), Seen())
     assert verdicts(made, T) == {}
 
 
-def test_a_takeover_is_no_burst() -> None:
+def test_a_takeover_does_not_count_as_a_burst() -> None:
     """Records that waited are counted in the time in which they were made."""
     made = usage()
     seen = Seen()
@@ -221,7 +221,7 @@ def test_a_takeover_is_no_burst() -> None:
     assert verdict.per_s.publishes == 90
 
 
-def test_a_closed_day_is_forgotten_and_removed_from_what_is_stored() -> None:
+def test_a_closed_day_is_forgotten_and_removed_from_storage() -> None:
     made = usage()
     made.on_record(record(T, one=Counters(publishes=1)), T, T)
     list(made.take_changed())

@@ -15,7 +15,7 @@ def publishes(count: int, **others: int) -> Counters:
     return Counters(publishes=count, **others)
 
 
-def test_a_rise_is_told_once() -> None:
+def test_a_rise_is_reported_once() -> None:
     seen = Seen()
     assert seen.add(HOUR, publishes(4), None, HOUR)[0][0] == 4
     assert seen.add(HOUR + 1000, publishes(9), 1000, HOUR + 1000)[0][0] == 5
@@ -31,7 +31,7 @@ def test_an_old_record_does_not_bring_back_old_gauges() -> None:
     assert (seen.gauges[0], seen.at_ms, seen.rate_at_ms) == (7, HOUR + 2000, HOUR + 2000)
 
 
-def test_another_hour_is_something_new_even_without_a_rise() -> None:
+def test_a_new_hour_is_a_change_even_without_a_rise() -> None:
     seen = Seen()
     assert seen.add(HOUR, publishes(4), None, HOUR)[1]
     assert not seen.add(HOUR + 1, publishes(4), 1000, HOUR)[1]
@@ -42,7 +42,7 @@ def test_another_hour_is_something_new_even_without_a_rise() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 4 * DAY_MS), st.integers(0, (1 << 63) - 1), st.integers(0, 1 << 40)), max_size=20)
 )
-def test_what_is_stored_is_all_there_is(records: list[tuple[int, int, int]]) -> None:
+def test_the_stored_form_is_complete(records: list[tuple[int, int, int]]) -> None:
     seen = Seen()
     for after_ms, count, objects in records:
         seen.add(HOUR + after_ms, publishes(count, objects=objects), 1000, HOUR)
@@ -61,7 +61,7 @@ def test_a_release_with_fewer_counters_and_one_with_more_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[1]", b"[1,[],[],{},[],3]", b"\xff"])
-def test_what_is_no_counter_is_an_error(value: bytes) -> None:
+def test_an_invalid_counter_is_an_error(value: bytes) -> None:
     with pytest.raises(ValueError):
         Seen.decode(value)
 
@@ -75,7 +75,7 @@ def test_what_is_no_counter_is_an_error(value: bytes) -> None:
     ],
     ids=["at_ms", "hour", "day"],
 )
-def test_a_time_that_no_calendar_has_is_an_error(stored: list[object]) -> None:
+def test_a_time_beyond_the_calendar_is_an_error(stored: list[object]) -> None:
     """Else the job could not name the hour in the usage history, and ended, again and again."""
     with pytest.raises(ValueError, match="out of range"):
         Seen.decode(msgspec.json.encode(stored))

@@ -11,7 +11,7 @@ demands = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=3), st.floats
 
 
 @given(demands)
-def test_all_of_it_is_given_and_no_more(demand: dict[str, float]) -> None:
+def test_the_shares_add_up_to_one(demand: dict[str, float]) -> None:
     shares = share_out(demand)
     assert shares.keys() == demand.keys()
     assert sum(shares.values()) == pytest.approx(1)
@@ -19,28 +19,28 @@ def test_all_of_it_is_given_and_no_more(demand: dict[str, float]) -> None:
 
 
 @given(demands)
-def test_who_had_more_to_do_never_gets_less(demand: dict[str, float]) -> None:
+def test_a_node_with_more_demand_never_gets_less(demand: dict[str, float]) -> None:
     shares = share_out(demand)
     ordered = [shares[node] for node in sorted(demand, key=lambda node: demand[node])]
     assert all(a <= b + 1e-9 for a, b in itertools.pairwise(ordered))
 
 
 @pytest.mark.parametrize("idle", [0, 1, 2, 10, 100])
-def test_one_busy_node_among_idle_ones_has_nearly_all(idle: int) -> None:
+def test_one_busy_node_among_idle_ones_gets_nearly_everything(idle: int) -> None:
     assert share_out({"busy": 1.0} | {f"idle {number}": 0.0 for number in range(idle)})["busy"] >= 0.95
 
 
-def test_what_all_can_have_all_get() -> None:
+def test_demands_that_fit_are_all_met() -> None:
     shares = share_out({"a": 0.5, "b": 0.2, "c": 0.0})
     assert shares["a"] >= 0.5
     assert shares["b"] >= 0.2
 
 
-def test_where_there_is_not_enough_nobody_is_starved() -> None:
+def test_in_a_shortage_no_node_is_starved() -> None:
     shares = share_out({"a": 5.0, "b": 3.0, "c": 0.1})
     assert shares["a"] == pytest.approx(shares["b"])
     assert shares["c"] >= 0.1
 
 
-def test_no_node_no_shares() -> None:
+def test_without_nodes_there_are_no_shares() -> None:
     assert share_out({}) == {}

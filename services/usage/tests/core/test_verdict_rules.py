@@ -40,7 +40,7 @@ def test_within_the_agreement_nothing_is_exceeded() -> None:
     assert set(judged([100] * 60, Agreement(in_per_s=100))) == {()}
 
 
-def test_a_burst_is_allowed_and_what_goes_on_is_not() -> None:
+def test_a_burst_is_allowed_but_a_lasting_excess_is_not() -> None:
     agreement = Agreement(in_per_s=100, burst_s=2)
     assert judged([0, 0, 300, 100], agreement)[2:] == [(), ()]
     found = judged([200, 200, 200, 200], agreement)
@@ -62,7 +62,7 @@ def test_each_limit_has_its_own_count() -> None:
     assert verdict.exceeded == ("in_bytes_per_s", "out_bytes_per_s", "objects_max")
 
 
-def test_what_partitions_have_is_told_where_it_is_limited() -> None:
+def test_a_verdict_contains_partitions_counts_if_they_are_limited() -> None:
     judge = Judge(T, NO_COUNTS)
     held = {"partition-3": (1, 2, 3)}
     assert judge.judge(T + 1000, measured(held=held), Agreement(in_per_s=1)).held == {}
@@ -70,7 +70,7 @@ def test_what_partitions_have_is_told_where_it_is_limited() -> None:
         assert judge.judge(T + 1000, measured(held=held), agreement).held == held
 
 
-def test_the_last_minute_is_what_was_counted_in_it() -> None:
+def test_the_last_minute_contains_the_counts_of_that_minute() -> None:
     judge = Judge(T, NO_COUNTS)
     verdict = judge.judge(T + 1000, measured(counts(7)))
     assert verdict.per_min == Rates(publishes=7), "not drawn out to a minute"
@@ -82,7 +82,7 @@ def test_the_last_minute_is_what_was_counted_in_it() -> None:
     assert verdict.per_min == Rates()
 
 
-def test_shares_follow_what_each_node_had_to_do() -> None:
+def test_shares_follow_each_nodes_demand() -> None:
     def rate(admitted: float, refused: float = 0.0, admitted_bytes: float = 0.0) -> tuple[float, ...]:
         given = {"admitted": admitted, "refused": refused, "admitted_bytes": admitted_bytes}
         return tuple(given.get(name, 0.0) for name in CUMULATIVE)
@@ -100,7 +100,7 @@ def test_shares_follow_what_each_node_had_to_do() -> None:
     )
 
 
-def test_a_verdict_can_be_read_by_who_gets_it() -> None:
+def test_nodes_can_parse_a_verdict() -> None:
     judge = Judge(T, NO_COUNTS)
     verdict = judge.judge(T + 5, measured(counts(3, bytes=8), gauges=((1 << 70), 2, 3)), Agreement(in_per_s=0.1))
     again: Verdict = parse_verdict(encode_verdict(verdict))
@@ -111,7 +111,7 @@ def rates(**per_s: float) -> tuple[float, ...]:
     return tuple(per_s.get(name, 0.0) for name in CUMULATIVE)
 
 
-def test_who_is_thinned_is_above_the_agreement_although_no_more_goes_out() -> None:
+def test_a_thinned_tenant_exceeds_its_agreement_although_its_deliveries_do_not() -> None:
     judge, found = Judge(T, NO_COUNTS), []
     for second in range(1, 11):
         risen = counts(publishes=10 * second, deliveries=10 * second, out_bytes=100 * second, thinned=90 * second)
@@ -122,7 +122,7 @@ def test_who_is_thinned_is_above_the_agreement_although_no_more_goes_out() -> No
     assert verdict.per_min.out_bytes_wanted == 10_000
 
 
-def test_matchers_share_what_goes_out_by_what_they_had_to_tell() -> None:
+def test_matchers_share_deliveries_by_their_demand() -> None:
     tellers = {"m-1": rates(deliveries=10, thinned=70), "m-2": rates(deliveries=0)}
     judged_out = Judge(T, NO_COUNTS).judge(T + 1000, measured(tellers=tellers), Agreement(out_per_s=20))
     assert judged_out.shares == {}
@@ -134,7 +134,7 @@ def test_matchers_share_what_goes_out_by_what_they_had_to_tell() -> None:
     assert parse_verdict(encode_verdict(judged_out)) == judged_out
 
 
-def test_doors_share_an_agreement_that_refuses_for_what_goes_out() -> None:
+def test_nodes_share_an_agreement_that_refuses_publishes_because_of_deliveries() -> None:
     doors = {"h-1": rates(admitted=1, refused=9), "h-2": rates()}
     refusing = Judge(T, NO_COUNTS).judge(T + 1000, measured(doors=doors), Agreement(out_per_s=20, over="refuse"))
     assert refusing.shares["h-1"] > 0.9
