@@ -1,6 +1,6 @@
-"""Who may do what in Kafka: acls.yaml, read and checked, compared with a Kafka and brought into it.
+"""Permissions in Kafka: reads and checks acls.yaml, compares it with a Kafka, and applies the difference.
 
-Only allowances of the roles' own principals are managed; those of others stay as they are.
+Only allow rules of the roles' own principals are managed; those of others stay as they are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ _OPERATIONS = {
 
 @dataclass(frozen=True, order=True)
 class Acl:
-    """One allowance: this principal may do `operation` with what is named so, or begins so."""
+    """One allow rule: this principal may do `operation` on the resource with this name, or with this prefix."""
 
     principal: str
     resource: str
@@ -57,7 +57,7 @@ class Acl:
 
 @dataclass(frozen=True)
 class AclPlan:
-    """What differs."""
+    """The differences."""
 
     missing: tuple[Acl, ...]
     surplus: tuple[Acl, ...]
@@ -83,7 +83,7 @@ def load(principal: str = PRINCIPAL_TEMPLATE, text: str | None = None) -> list[A
 
 
 def plan(admin: AdminClient, wanted: Iterable[Acl], timeout_s: float = APPLY_SECONDS_MAX) -> AclPlan:
-    """How the Kafka behind `admin` differs from `wanted`; changes nothing. Raises AclsNotAppliedError."""
+    """Returns how the Kafka behind `admin` differs from `wanted`; changes nothing. Raises AclsNotAppliedError."""
     wanted = set(wanted)
     principals = {acl.principal for acl in wanted}
     none: Any = None  # the client takes it for "any"; its types do not say so
@@ -96,7 +96,7 @@ def plan(admin: AdminClient, wanted: Iterable[Acl], timeout_s: float = APPLY_SEC
 
 
 def apply(admin: AdminClient, wanted: Iterable[Acl], timeout_s: float = APPLY_SECONDS_MAX) -> AclPlan:
-    """Adds what is missing, then takes away what is too much; what was done. Raises AclsNotAppliedError."""
+    """Adds missing rules, then removes surplus ones; returns what was done. Raises AclsNotAppliedError."""
     todo = plan(admin, wanted, timeout_s)
     if todo.missing:
         for answer in admin.create_acls([_binding(acl) for acl in todo.missing], request_timeout=timeout_s).values():
@@ -132,7 +132,7 @@ def _operation(role: str, word: object) -> str:
 
 
 def _is_plain(binding: AclBinding) -> bool:
-    """What we make: an allowance from everywhere."""
+    """Returns true for a rule of the kind that ColdNotify creates: it allows access from every host."""
     return bool(binding.permission_type == AclPermissionType.ALLOW and binding.host == "*")
 
 

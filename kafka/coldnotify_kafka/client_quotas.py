@@ -11,7 +11,7 @@ from coldnotify_kafka.errors import QuotaNotAppliedError
 
 _QUOTA = "producer_byte_rate"
 _NOT_THERE = "Invalid config(s)"
-"""What the tool says where there is no quota to be removed."""
+"""The tool's message if there is no quota to remove."""
 _SHOWN_CHARS_MAX = 500
 
 
@@ -21,7 +21,7 @@ def set_producer_quota(
     """From now on each Kafka node slows this principal's writes down to so many bytes a second.
 
     `principal`: the user's name, without "User:". `command_config`: file with properties of a Java client. Raises
-    QuotaNotAppliedError, and BrokerError where the tool cannot be run.
+    QuotaNotAppliedError, and BrokerError if the tool cannot be run.
     """
     _alter(bootstrap, principal, ["--add-config", f"{_QUOTA}={bytes_per_s}"], command_config, timeout_s)
 

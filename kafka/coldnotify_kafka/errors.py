@@ -26,7 +26,7 @@ class ColdNotifyKafkaError(Exception):
 
 
 class BrokerError(ColdNotifyKafkaError):
-    """The embedded broker cannot do what it was asked."""
+    """The embedded broker cannot do what was requested."""
 
 
 class BrokerSettingError(BrokerError):
@@ -34,11 +34,11 @@ class BrokerSettingError(BrokerError):
 
 
 class JarsUnavailableError(BrokerError):
-    """Kafka's jars are not in the cache and cannot be fetched; the message says what to do."""
+    """Kafka's jars are not in the cache and cannot be fetched; the message names a remedy."""
 
 
 class JavaUnavailableError(BrokerError):
-    """There is no Java that can run Kafka; the message says where it was looked for."""
+    """No Java that can run Kafka was found; the message lists where it was searched for."""
 
 
 class PortTakenError(BrokerError):
@@ -54,7 +54,7 @@ class DataDirectoryInUseError(DataDirectoryError):
 
 
 class DiskFullError(DataDirectoryError):
-    """The disk of the data directory is full; the message says how much is free, and how much is needed."""
+    """The disk of the data directory is full; the message states how much is free, and how much is needed."""
 
 
 class BrokerNotReadyError(BrokerError):
@@ -62,7 +62,7 @@ class BrokerNotReadyError(BrokerError):
 
 
 class AclsError(ColdNotifyKafkaError):
-    """ACLs as code cannot do what it was asked."""
+    """ACLs as code cannot do what was requested."""
 
 
 class AclsFileError(AclsError):
@@ -74,11 +74,11 @@ class AclsNotAppliedError(AclsError):
 
 
 class QuotaNotAppliedError(ColdNotifyKafkaError):
-    """Kafka, or the tool that asks it, has not set or removed a quota; the message says what it said."""
+    """Kafka, or the tool that asks it, has not set or removed a quota; the message contains its output."""
 
 
 class TopicsError(ColdNotifyKafkaError):
-    """Topics as code cannot do what it was asked."""
+    """Topics as code cannot do what was requested."""
 
 
 class TopicsFileError(TopicsError):

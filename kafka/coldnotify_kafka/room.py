@@ -1,4 +1,6 @@
-"""Room on the disk of a data directory. Without any, Kafka ends, in many words of which few say why."""
+"""Free space on the disk of a data directory. Without any, Kafka ends, and few of its many log
+lines give the reason.
+"""
 
 import os
 import shutil
@@ -8,14 +10,14 @@ from typing import NamedTuple
 from coldnotify_kafka.errors import DiskFullError
 
 FREE_BYTES_MIN = 64 * 1024 * 1024
-"""With less the broker is not started: it writes that much before it serves where it has to check many segments."""
+"""With less, the broker is not started: it writes that much before it serves if it has to check many segments."""
 FREE_SHARE_SOON = 0.05
-"""With less somebody should make room. The alert DiskNearlyFull has the same number."""
+"""With less, somebody should free space. The alert DiskNearlyFull uses the same number."""
 _MIB = 1024 * 1024
 
 
 class Room(NamedTuple):
-    """How much there is on the disk of a directory."""
+    """The free space on the disk of a directory."""
 
     directory: Path
     free_bytes: int
@@ -24,12 +26,12 @@ class Room(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether Kafka cannot go on with it."""
+        """True if Kafka cannot continue with it."""
         return self.free_bytes < FREE_BYTES_MIN
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether somebody should make room."""
+        """True if somebody should free space."""
         return self.free_bytes < self.whole_bytes * FREE_SHARE_SOON or self.is_full
 
     def __str__(self) -> str:
@@ -38,7 +40,7 @@ class Room(NamedTuple):
 
 
 def room_of(directory: Path) -> Room:
-    """Of a directory, or of the one in which it will be made. Raises OSError."""
+    """Returns the room of a directory, or of the one in which it will be created. Raises OSError."""
     found = directory.absolute()
     while not found.exists() and found != found.parent:
         found = found.parent

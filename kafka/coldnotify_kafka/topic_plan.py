@@ -1,7 +1,7 @@
-"""Compares a Kafka with the topics as they should be, and brings it there: without losing data, or not at all.
+"""Compares a Kafka with the topics as they should be, and applies the difference: without losing data, or not at all.
 
-`plan` only reads. `apply` plans, refuses as a whole if one change is refused, and else carries out what is left to do:
-applied once more, there is nothing to change.
+`plan` only reads. `apply` plans, refuses as a whole if one change is refused, and else makes the remaining changes:
+applied again, it finds nothing to change.
 """
 
 import time
@@ -50,7 +50,7 @@ class CreateTopic:
 
 @dataclass(frozen=True)
 class AlterSetting:
-    """A setting has another value; `old` is None where the broker does not know the setting yet."""
+    """A setting has another value; `old` is None if the broker does not know the setting yet."""
 
     topic: str
     key: str
@@ -92,7 +92,7 @@ Change = CreateTopic | AlterSetting | AddPartitions
 
 @dataclass(frozen=True)
 class Plan:
-    """What differs: `changes` that `apply` would make, and `refusals` that keep it from making any."""
+    """The differences: `changes` that `apply` would make, and `refusals` that keep it from making any."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -112,7 +112,7 @@ class ExistingTopic:
 
 
 def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
-    """How the Kafka behind `admin` differs from `specs`; changes nothing.
+    """Returns how the Kafka behind `admin` differs from `specs`; changes nothing.
 
     `timeout` in seconds. Raises TopicsNotAppliedError if Kafka does not answer, or has too few brokers.
     """
@@ -126,8 +126,8 @@ def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_
 def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
     """Makes the planned changes, waits until they are in force and each partition serves, and returns what was done.
 
-    May be repeated, also after it failed half-way. `timeout` in seconds. Raises TopicsRefusedError before anything is
-    changed, TopicsNotAppliedError when Kafka does not carry out a change or not in time.
+    May be repeated, even after it failed half-way. `timeout` in seconds. Raises TopicsRefusedError before anything is
+    changed, TopicsNotAppliedError if Kafka does not make a change or not in time.
     """
     specs = list(specs)
     deadline = time.monotonic() + timeout
@@ -230,7 +230,7 @@ def _same(old: str | None, new: str) -> bool:
 
 
 def _existing(admin: AdminClient, wanted: Sequence[str], deadline: float) -> dict[str, ExistingTopic]:
-    """Those of the wanted topics that there are."""
+    """Returns those of the wanted topics that exist."""
     while True:
         try:
             return _described(admin, wanted, deadline)
@@ -308,7 +308,7 @@ def _wait_until_served(admin: AdminClient, specs: Sequence[TopicSpec], deadline:
 
 
 def _not_served(admin: AdminClient, specs: Sequence[TopicSpec], deadline: float) -> str:
-    """What is not yet as it should be, in words; empty when everything is."""
+    """Returns in words what is not yet as it should be; empty when everything is."""
     if (rest := compare(specs, _existing(admin, [spec.name for spec in specs], deadline))).changes:
         return str(rest)
     # Metadata names a leader slightly before that broker knows that it is it. So the leaders themselves are asked.

@@ -11,7 +11,7 @@ from coldnotify_kafka.errors import TopicsFileError
 from coldnotify_kafka.yaml_text import read_yaml
 
 REPLICATION_FACTOR_FOR_TWO_COPIES = 3
-"""From so many replicas on, an acknowledged write is on two of them (min.insync.replicas) and one may still be down."""
+"""With so many replicas, an acknowledged write is on two of them (min.insync.replicas) and one may still be down."""
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 _TOPICS = names.ALL
@@ -67,11 +67,11 @@ class TopicSpec:
 def load(
     partitions: int | None = None, replication_factor: int = 1, text: str | None = None, *, more: Iterable[str] = ()
 ) -> list[TopicSpec]:
-    """The topics of topics.yaml (or of `text`, for another such file's content).
+    """Returns the topics of topics.yaml (or of `text`, the content of another such file).
 
-    `partitions` takes the place of the file's number for the co-partitioned topics; with a `replication_factor` of 3 or
-    more, min.insync.replicas is 2. `more`: topics of jobs, each as the file words what stands under `topics`. Raises
-    TopicsFileError, naming topic and key.
+    `partitions` replaces the file's number for the co-partitioned topics; with a `replication_factor` of 3 or more,
+    min.insync.replicas is 2. `more`: topics of jobs, each in the file's format below `topics`. Raises TopicsFileError,
+    naming topic and key.
     """
     if text is None:
         text = files("coldnotify_kafka").joinpath("topics.yaml").read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ def load(
 
 
 def co_partitions() -> int:
-    """How many partitions the co-partitioned topics of topics.yaml have."""
+    """Returns the number of partitions of the co-partitioned topics in topics.yaml."""
     return next(spec.partitions for spec in load() if spec.co_partitioned)
 
 
@@ -153,7 +153,7 @@ def _count(where: str, value: object) -> int:
 
 
 def _setting(where: str, value: object) -> str:
-    """The value as Kafka writes it: a plan compares with what the broker says."""
+    """Returns the value in Kafka's own form, because a plan compares it with the broker's answer."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float | str):

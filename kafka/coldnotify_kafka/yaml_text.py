@@ -6,5 +6,5 @@ import yaml
 
 
 def read_yaml(text: str) -> Any:
-    """What the text says, in plain Python values. Raises yaml.YAMLError."""
+    """Parses the text into plain Python values. Raises yaml.YAMLError."""
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

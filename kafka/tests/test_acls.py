@@ -35,7 +35,7 @@ def test_back_ends_write_objects_and_channels_and_nothing_else() -> None:
     assert sorted(allowances("http")) == sorted(written | of_agreements | of_histories)
 
 
-def test_agreements_are_written_by_operators_and_what_is_used_by_who_counts_it() -> None:
+def test_operators_write_agreements_and_counting_services_write_usage() -> None:
     roles = ("publisher", "http", "gateway", "matcher", "usage", "operator")
     written = {role: allowed(role, "WRITE") & set(TOPICS.of_tenants) for role in roles}
     assert written == {
@@ -73,7 +73,7 @@ def test_state_is_written_by_the_matcher_alone() -> None:
         ("{", "not as it should be"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_named(text: str, words: str) -> None:
+def test_a_mistake_in_the_file_is_named(text: str, words: str) -> None:
     with pytest.raises(AclsFileError, match=words):
         acls.load(text=text)
 
@@ -83,7 +83,7 @@ def test_a_principal_without_the_role_in_it_is_refused() -> None:
         acls.load("User:everybody")
 
 
-def test_a_plan_reads_as_what_would_be_done() -> None:
+def test_a_plan_lists_the_changes_it_would_make() -> None:
     one, other = acls.load()[0], acls.load()[-1]
     assert str(acls.AclPlan((one,), (other,))) == f"+ {one}\n- {other}"
     assert str(acls.AclPlan((), ())) == "nothing to change"

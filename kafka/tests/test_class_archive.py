@@ -51,7 +51,7 @@ def classes_from_archive(java_options: list[str]) -> bool:
 
 
 @pytest.mark.kafka
-def test_java_takes_kafkas_classes_out_of_it(archive: Path) -> None:
+def test_java_loads_kafkas_classes_from_the_archive(archive: Path) -> None:
     assert options() == [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
     assert classes_from_archive(options())
     assert not classes_from_archive([])
@@ -59,7 +59,7 @@ def test_java_takes_kafkas_classes_out_of_it(archive: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_a_node_starts_with_it(archive: Path, tmp_path: Path) -> None:
+def test_a_node_starts_with_the_archive(archive: Path, tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "data") as broker:
         line = Path(f"/proc/{broker.pid}/cmdline").read_text().split("\0")
         assert f"-XX:SharedArchiveFile={archive}" in line
@@ -69,7 +69,7 @@ def test_a_node_starts_with_it(archive: Path, tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("damage", ["cut off", "one byte", "nothing in it"])
-def test_one_that_is_damaged_is_not_used_and_goes(archive: Path, damage: str) -> None:
+def test_a_damaged_archive_is_not_used_and_removed(archive: Path, damage: str) -> None:
     content = archive.read_bytes()
     middle = len(content) // 2
     one_byte = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
@@ -79,7 +79,7 @@ def test_one_that_is_damaged_is_not_used_and_goes(archive: Path, damage: str) ->
 
 
 @pytest.mark.kafka
-def test_one_that_others_could_have_written_is_not_used(archive: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_archive_that_others_could_have_written_is_not_used(archive: Path, caplog: pytest.LogCaptureFixture) -> None:
     archive.chmod(0o666)
     assert options() == []
     assert "others than its user may write there" in caplog.text
@@ -91,7 +91,7 @@ def test_one_that_others_could_have_written_is_not_used(archive: Path, caplog: p
 
 
 @pytest.mark.kafka
-def test_one_of_other_jars_is_not_used(archive: Path) -> None:
+def test_an_archive_of_other_jars_is_not_used(archive: Path) -> None:
     jar = jars.jars()[0]
     before = jar.stat()
     os.utime(jar, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
@@ -103,7 +103,7 @@ def test_one_of_other_jars_is_not_used(archive: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_of_two_makers_one_leaves_it_to_the_other(archive: Path) -> None:
+def test_only_one_of_two_makers_makes_the_archive(archive: Path) -> None:
     lock = next(archive.parent.glob("*.lock"))
     away = archive.with_suffix(".away")
     archive.rename(away)
@@ -122,7 +122,7 @@ def test_of_two_makers_one_leaves_it_to_the_other(archive: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_one_that_nobody_used_for_long_goes_when_another_is_made(archive: Path) -> None:
+def test_an_archive_unused_for_long_is_removed_when_another_is_made(archive: Path) -> None:
     folder = archive.parent
     for name, days in (("old", 31), ("recent", 29)):
         (folder / f"{name}.lock").touch()
@@ -136,11 +136,13 @@ def test_one_that_nobody_used_for_long_goes_when_another_is_made(archive: Path) 
     assert archive.exists()
 
 
-def test_without_a_java_that_is_laid_out_as_usual_there_is_none(tmp_path: Path) -> None:
+def test_a_java_with_an_unusual_layout_gets_no_archive(tmp_path: Path) -> None:
     assert class_archive.options(Java(tmp_path / "bin" / "java", 17, "PATH"), []) == []
 
 
-def test_the_first_start_has_it_made_by_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_start_has_a_separate_process_make_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLDNOTIFY_CACHE", str(tmp_path))
     monkeypatch.setattr(class_archive, "_maker", None)
     monkeypatch.setattr(class_archive, "_key", lambda java, classpath: "key")
@@ -161,7 +163,7 @@ def test_the_first_start_has_it_made_by_a_process_of_its_own(tmp_path: Path, mon
     assert started.read_text() == "x\n"
 
 
-def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_does_not_prevent_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "classes").touch()
     monkeypatch.setenv("COLDNOTIFY_CACHE", str(tmp_path))
     monkeypatch.setattr(class_archive, "_maker", None)

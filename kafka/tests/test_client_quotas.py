@@ -15,7 +15,7 @@ EVERYBODY = "ANONYMOUS"
 
 
 @pytest.mark.kafka
-def test_who_is_above_a_quota_is_slowed_down_until_it_is_removed(kafka: EmbeddedBroker) -> None:
+def test_a_principal_above_its_quota_is_slowed_down_until_the_quota_is_removed(kafka: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic("quotas", 1)])["quotas"].result(60)
     throttled = threading.Event()
@@ -43,7 +43,7 @@ def test_who_is_above_a_quota_is_slowed_down_until_it_is_removed(kafka: Embedded
 
 
 @pytest.mark.kafka
-def test_what_kafkas_tool_says_is_told(kafka: EmbeddedBroker) -> None:
+def test_the_error_contains_the_output_of_kafkas_tool(kafka: EmbeddedBroker) -> None:
     with pytest.raises(QuotaNotAppliedError, match=r"the quota of user-7: .*nowhere"):
         set_producer_quota(kafka.bootstrap, "user-7", 1000, command_config="/nowhere")
     with pytest.raises(QuotaNotAppliedError, match=r"in 0\.01 s"):

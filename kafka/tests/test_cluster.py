@@ -121,7 +121,7 @@ def test_a_dead_leader_is_replaced_and_three_dead_nodes_carry_on(cluster: Embedd
     assert again.nodes[3].poll() == -signal.SIGKILL
 
 
-def test_ports_come_one_by_one_or_all_free(tmp_path: Path) -> None:
+def test_a_clusters_ports_are_consecutive_or_all_free(tmp_path: Path) -> None:
     assert EmbeddedCluster(tmp_path, 9092).bootstrap == "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
     free = EmbeddedCluster(tmp_path)
     ports = [port for node in free.nodes.values() for port in (node.port, node.config.controller_port)]

@@ -21,14 +21,14 @@ def test_the_template_is_filled_in() -> None:
     assert "$" not in config.server_properties()
 
 
-def test_what_the_promises_need_is_set() -> None:
+def test_the_settings_that_the_promises_need_are_set() -> None:
     found = properties(BrokerConfig(Path("/data"), port=9092, controller_port=9093))
     assert found["auto.create.topics.enable"] == "false"
     assert found["unclean.leader.election.enable"] == "false"
     assert int(found["group.min.session.timeout.ms"]) <= 1000
 
 
-def test_a_broker_for_other_machines_says_under_which_name() -> None:
+def test_a_broker_for_other_machines_needs_an_advertised_host() -> None:
     config = BrokerConfig(Path("/data"), 9092, 9093, host="0.0.0.0", advertised_host="kafka.example")
     found = properties(config)
     assert found["listeners"].startswith("BROKER://0.0.0.0:9092,")
@@ -38,7 +38,7 @@ def test_a_broker_for_other_machines_says_under_which_name() -> None:
         BrokerConfig(Path("/data"), 9092, 9093, host="0.0.0.0")
 
 
-def test_an_address_of_ipv6_stands_in_brackets() -> None:
+def test_an_ipv6_address_has_brackets() -> None:
     config = BrokerConfig(Path("/data"), 9092, 9093, host="::1")
     found = properties(config)
     assert found["listeners"] == "BROKER://[::1]:9092,CONTROLLER://127.0.0.1:9093"
@@ -58,7 +58,7 @@ def test_users_get_both_of_javas_compilers() -> None:
     assert not any("Tiered" in option for option in BrokerConfig(Path("/data"), 9092, 9093).java_options())
 
 
-def test_a_directory_of_any_name_is_what_java_reads() -> None:
+def test_java_reads_a_directory_of_any_name() -> None:
     text = BrokerConfig(Path('/data/jürgen/データ 🐧/50% \\"it\'s" $x'), 9092, 9093).server_properties()
     said = next(line for line in text.splitlines() if line.startswith("log.dirs="))
     assert text.isascii(), "a properties file is ISO-8859-1"
@@ -79,7 +79,7 @@ def test_a_directory_that_kafka_would_misread_is_refused() -> None:
         BrokerConfig(Path("/data,old"), 9092, 9093)
 
 
-def test_the_files_beside_the_module_are_there() -> None:
+def test_the_files_beside_the_module_exist() -> None:
     for name in ("server.properties", "log4j2.xml", "tools-log4j2.xml"):
         assert resource(name).is_file()
 

@@ -7,7 +7,7 @@ from coldnotify_kafka.broker.data_dir import ClusterFile
 from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
 
 
-def test_what_was_written_is_read_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_written_cluster_file_is_read_back_without_remains(tmp_path: Path) -> None:
     assert data_dir.read_cluster_file(tmp_path) is None
     content = ClusterFile("AAAA", (20001, 20002, 20003))
     data_dir.write_cluster_file(tmp_path, content)
@@ -16,7 +16,7 @@ def test_what_was_written_is_read_and_leaves_nothing_beside_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cluster_id": 1, "controller_ports": [1]}', '{"cluster_id": "a", "con'])
-def test_a_damaged_file_is_told_and_not_made_anew(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_is_reported_and_not_recreated(tmp_path: Path, text: str) -> None:
     (tmp_path / "cluster.json").write_text(text)
     with pytest.raises(DataDirectoryError, match=r"cluster\.json"):
         EmbeddedCluster(tmp_path)

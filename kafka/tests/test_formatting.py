@@ -39,7 +39,7 @@ def without_times(checkpoint: bytes) -> list[bytes]:
 
 
 @pytest.mark.kafka
-def test_the_checkpoint_is_what_kafkas_own_tool_writes(tmp_path: Path) -> None:
+def test_the_checkpoint_equals_that_of_kafkas_own_tool(tmp_path: Path) -> None:
     java = [str(find_java().path), "-XX:TieredStopAtLevel=1", "-cp", jars.classpath()]
     by_tool = checkpoint_by_tool(java, tmp_path)
     assert without_times(by_tool) == without_times(CHECKPOINT.read_bytes()), "run `make pins`"
@@ -74,14 +74,14 @@ def test_nodes_of_a_cluster_have_its_id_and_their_own_directorys(tmp_path: Path)
     assert fields(node)["directory.id"] != cluster
 
 
-def test_one_that_is_formatted_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_formatted_directory_stays_unchanged(tmp_path: Path) -> None:
     format_if_new(config(tmp_path))
     before = fields(config(tmp_path))
     format_if_new(config(tmp_path))
     assert fields(config(tmp_path)) == before
 
 
-def test_a_format_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
+def test_an_interrupted_format_is_repeated(tmp_path: Path) -> None:
     one = config(tmp_path)
     one.log_dir.mkdir()
     for name in ("bootstrap.checkpoint", "bootstrap.checkpoint.tmp", "meta.properties.tmp"):
@@ -91,7 +91,7 @@ def test_a_format_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in one.log_dir.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
 
 
-def test_what_it_writes_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_a_formatted_directorys_files_are_for_their_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         format_if_new(config(tmp_path))
@@ -111,7 +111,7 @@ def test_ids_are_of_kafkas_form() -> None:
     assert all(len(one) == 22 and not one.startswith("-") for one in ids)
 
 
-def test_one_that_holds_nothing_and_has_lost_its_identity_gets_another(tmp_path: Path) -> None:
+def test_an_empty_directory_that_lost_its_identity_gets_another(tmp_path: Path) -> None:
     new = config(tmp_path)
     format_if_new(new)
     (new.log_dir / "meta.properties").write_bytes(b"")

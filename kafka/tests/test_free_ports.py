@@ -43,14 +43,14 @@ def test_a_free_port_can_be_listened_on() -> None:
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_a_taken_port_is_told_with_its_number_and_setting() -> None:
+def test_a_taken_port_is_reported_with_its_number_and_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(PortTakenError, match=rf"port {port} on 127\.0\.0\.1 is taken.*--some-port"):
             check_port_is_free("127.0.0.1", port, "--some-port")
 
 
-def test_a_connection_that_a_dead_server_left_behind_is_no_obstacle() -> None:
+def test_a_dead_servers_connection_does_not_occupy_its_port() -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         port = server.getsockname()[1]
         client = socket.create_connection(("127.0.0.1", port))
@@ -62,18 +62,18 @@ def test_a_connection_that_a_dead_server_left_behind_is_no_obstacle() -> None:
 
 
 @pytest.mark.parametrize("port", [-1, 65536])
-def test_what_is_no_port_is_told(port: int) -> None:
+def test_an_invalid_port_is_reported(port: int) -> None:
     with pytest.raises(BrokerSettingError, match=f"--some-port: {port} is not a port"):
         check_port_is_free("127.0.0.1", port, "--some-port")
 
 
-def test_a_host_that_is_not_here_is_told() -> None:
+def test_a_foreign_host_is_reported() -> None:
     with pytest.raises(BrokerSettingError, match=r"--some-port: cannot listen on 192\.0\.2\.1:9092"):
         check_port_is_free("192.0.2.1", 9092, "--some-port")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
-def test_a_chosen_port_is_chosen_by_nobody_else_until_the_process_ends(among: Among) -> None:
+def test_a_chosen_port_stays_reserved_until_the_process_ends(among: Among) -> None:
     with another_process("free_port()") as port:
         among(port, 1)
         with pytest.raises(BrokerError, match=f"no free port between {port} and {port} on {HOST}"):
@@ -98,7 +98,7 @@ def test_a_process_chooses_a_port_once_and_may_ask_for_it_again(among: Among) ->
     assert reserve(port, HOST)
 
 
-def test_a_row_is_free_at_all_addresses_and_one_that_is_not_is_given_back(among: Among) -> None:
+def test_a_row_is_free_at_all_addresses_or_its_ports_are_released(among: Among) -> None:
     first = free_row(3, HOST)
     for port in range(first, first + 3):
         free_ports._release(port)
@@ -108,7 +108,7 @@ def test_a_row_is_free_at_all_addresses_and_one_that_is_not_is_given_back(among:
     assert free_row(3, HOST, "127.0.0.3") == first
 
 
-def test_the_oldest_is_given_up_for_the_newest(among: Among, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_reservation_is_released_for_the_newest(among: Among, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(free_ports, "_reserved", {})
     monkeypatch.setattr(free_ports, "_RESERVED_MAX", 2)
     first, *_ = (free_port() for _ in range(3))
@@ -119,11 +119,11 @@ def test_the_oldest_is_given_up_for_the_newest(among: Among, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])
-def test_what_is_no_port_cannot_be_reserved(port: int) -> None:
+def test_an_invalid_port_cannot_be_reserved(port: int) -> None:
     assert not reserve(port, HOST)
 
 
-def test_where_something_listens_nothing_is_reserved() -> None:
+def test_a_port_with_a_listener_cannot_be_reserved() -> None:
     with socket.create_server((HOST, free_port())) as server:
         port = server.getsockname()[1]
         free_ports._release(port)

@@ -52,7 +52,7 @@ def test_once_it_returns_no_thread_moves(busy: subprocess.Popen[bytes], tmp_path
         wait_for(lambda before=before: counts(tmp_path) != before, what="going on")  # type: ignore[misc]
 
 
-def test_it_goes_on_whatever_happens_meanwhile(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_a_frozen_process_is_resumed_whatever_is_raised(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     def interrupted() -> None:
         with frozen(busy.pid):
             raise KeyboardInterrupt
@@ -63,7 +63,7 @@ def test_it_goes_on_whatever_happens_meanwhile(busy: subprocess.Popen[bytes], tm
     wait_for(lambda: counts(tmp_path) != before, what="going on")
 
 
-def test_a_process_that_is_not_there_is_told(busy: subprocess.Popen[bytes]) -> None:
+def test_a_missing_process_is_reported(busy: subprocess.Popen[bytes]) -> None:
     busy.kill()
     busy.wait()
     with pytest.raises(ProcessLookupError):
@@ -72,7 +72,7 @@ def test_a_process_that_is_not_there_is_told(busy: subprocess.Popen[bytes]) -> N
         thaw(busy.pid)
 
 
-def test_one_that_has_ended_and_was_not_waited_for_is_not_waited_for_here(busy: subprocess.Popen[bytes]) -> None:
+def test_freezing_does_not_wait_for_a_zombie(busy: subprocess.Popen[bytes]) -> None:
     busy.kill()
     os.waitid(os.P_PID, busy.pid, os.WEXITED | os.WNOWAIT)
     freeze(busy.pid)

@@ -143,7 +143,7 @@ def test_an_empty_cache_is_filled_and_then_needs_no_network(repository: Reposito
     assert sorted(path.name for path in cache.iterdir()) == [f"kafka-{KAFKA_VERSION}", f"kafka-{KAFKA_VERSION}.lock"]
 
 
-def test_progress_is_told(repository: Repository, tmp_path: Path) -> None:
+def test_progress_is_reported(repository: Repository, tmp_path: Path) -> None:
     said: list[str] = []
     jars.jars(said.append, {"COLDNOTIFY_CACHE": str(tmp_path), "COLDNOTIFY_MAVEN_URL": repository.url})
     assert KAFKA_VERSION in said[0]
@@ -159,7 +159,7 @@ def test_a_connection_lost_half_way_is_tried_again(repository: Repository, tmp_p
     assert repository.asked[NAMES[0]] == repository.asked[f"log4j-core-{LOG4J}.pom"] == 2
 
 
-def test_what_cannot_be_fetched_is_told_with_what_to_do(repository: Repository, tmp_path: Path) -> None:
+def test_a_failed_fetch_is_reported_with_a_remedy(repository: Repository, tmp_path: Path) -> None:
     with pytest.raises(JarsUnavailableError, match=r"could not be fetched.*network.*COLDNOTIFY_MAVEN_URL"):
         fetch(tmp_path, NOWHERE)
     del repository.files[next(path for path in repository.files if path.endswith(NAMES[1]))]
@@ -169,7 +169,7 @@ def test_what_cannot_be_fetched_is_told_with_what_to_do(repository: Repository, 
     assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{KAFKA_VERSION}.lock"]
 
 
-def test_a_damaged_jar_is_told_and_not_kept(repository: Repository, tmp_path: Path) -> None:
+def test_a_damaged_jar_is_reported_and_not_kept(repository: Repository, tmp_path: Path) -> None:
     path = next(path for path in repository.files if path.endswith(NAMES[1]))
     whole = repository.files[path]
     for damaged in (b"<html>Please log in to the proxy</html>", whole.replace(b"kafka", b"kafki", 3)):
@@ -180,7 +180,7 @@ def test_a_damaged_jar_is_told_and_not_kept(repository: Repository, tmp_path: Pa
     assert names(fetch(tmp_path, repository.url)) == sorted(NAMES)
 
 
-def test_a_jar_that_is_another_one_is_told_and_not_kept(repository: Repository, tmp_path: Path) -> None:
+def test_a_jar_that_differs_from_its_pin_is_reported_and_not_kept(repository: Repository, tmp_path: Path) -> None:
     path = next(path for path in repository.files if path.endswith(NAMES[1]))
     right = repository.files[path]
     repository.files[path] = jar("somebody else's")
@@ -203,7 +203,7 @@ def test_a_cache_with_another_jar_is_not_used(
         fetch(tmp_path, NOWHERE)
 
 
-def test_all_jars_can_be_fetched_anew_to_be_pinned(repository: Repository, tmp_path: Path) -> None:
+def test_all_jars_can_be_fetched_again_to_be_pinned(repository: Repository, tmp_path: Path) -> None:
     pins.FILE.write_text("")
     found = jars.fetch_anew(tmp_path, {"COLDNOTIFY_MAVEN_URL": repository.url})
     assert names(found) == sorted(NAMES)
@@ -243,13 +243,13 @@ def test_two_processes_fetch_once(repository: Repository, tmp_path: Path) -> Non
     assert {repository.asked[name] for name in NAMES} == {1}
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_its_setting(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_reported_with_its_setting(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JarsUnavailableError, match="COLDNOTIFY_CACHE"):
         fetch(tmp_path / "file" / "cache", NOWHERE)
 
 
-def test_where_the_cache_is() -> None:
+def test_the_cache_directory_follows_the_environment() -> None:
     assert cache_directory({"COLDNOTIFY_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
     assert cache_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/coldnotify")
     assert cache_directory({"XDG_CACHE_HOME": "relative"}) == Path.home() / ".cache" / "coldnotify"
@@ -269,7 +269,7 @@ def test_without_a_home_the_setting_is_named(home: str | None, monkeypatch: pyte
     assert cache_directory({"COLDNOTIFY_CACHE": str(tmp_path)}) == tmp_path
 
 
-def test_who_has_not_what_fetches_is_told_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_fetcher_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "coldnotify_kafka.broker.maven", None)
     monkeypatch.delattr(broker, "maven", raising=False)
     with pytest.raises(JarsUnavailableError, match=r"pip install 'coldnotify-server\[embedded\]'"):

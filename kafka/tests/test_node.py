@@ -97,7 +97,7 @@ def test_a_directory_of_any_name_is_used_again_under_another_locale(tmp_path: Pa
 
 
 @pytest.mark.kafka
-def test_an_address_of_ipv6_is_listened_on(tmp_path: Path) -> None:
+def test_a_broker_listens_on_an_ipv6_address(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path, host="::1") as broker:
         assert broker.bootstrap == f"[::1]:{broker.port}"
         write(broker.bootstrap, b"one")
@@ -146,7 +146,7 @@ def test_a_frozen_broker_is_killed_at_the_stops_limit(broker: EmbeddedBroker) ->
 
 
 @pytest.mark.kafka
-def test_the_limit_for_readiness_ends_the_wait_with_the_log(broker: EmbeddedBroker) -> None:
+def test_the_time_limit_for_readiness_raises_with_the_log(broker: EmbeddedBroker) -> None:
     broker.start()
     freeze(broker.pid)
     with pytest.raises(BrokerNotReadyError, match=r"not ready within 0.1 s \(nothing listens"):
@@ -154,7 +154,7 @@ def test_the_limit_for_readiness_ends_the_wait_with_the_log(broker: EmbeddedBrok
 
 
 @pytest.mark.kafka
-def test_a_broker_that_ends_by_itself_is_told_with_its_log(broker: EmbeddedBroker) -> None:
+def test_a_broker_that_ends_by_itself_is_reported_with_its_log(broker: EmbeddedBroker) -> None:
     broker.start()
     broker.stop()
     properties = broker.config.log_dir / "meta.properties"
@@ -165,12 +165,12 @@ def test_a_broker_that_ends_by_itself_is_told_with_its_log(broker: EmbeddedBroke
 
 
 @pytest.mark.kafka
-def test_a_data_directory_in_use_is_told(kafka: EmbeddedBroker) -> None:
+def test_a_data_directory_in_use_is_reported(kafka: EmbeddedBroker) -> None:
     with pytest.raises(DataDirectoryInUseError, match=rf"{kafka.config.data_dir} is in use.*--data"):
         EmbeddedBroker(kafka.config.data_dir).start()
 
 
-def test_a_taken_port_is_told_before_anything_is_made(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_before_anything_is_created(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", free_port())) as server:
         port = server.getsockname()[1]
         with pytest.raises(PortTakenError, match=f"port {port} .*--kafka-port"):
@@ -179,13 +179,13 @@ def test_a_taken_port_is_told_before_anything_is_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_a_data_directory_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
     with pytest.raises(DataDirectoryError, match=r"data directory .*/data cannot be used"):
         EmbeddedBroker(tmp_path / "data").start()
 
 
-def test_what_was_not_started_has_no_pid_and_stops_at_once(tmp_path: Path) -> None:
+def test_a_broker_that_was_not_started_has_no_pid_and_stops_at_once(tmp_path: Path) -> None:
     broker = EmbeddedBroker(tmp_path)
     for ask in (lambda: broker.pid, broker.poll, broker.wait_ready):
         with pytest.raises(BrokerError, match="has not been started"):
@@ -233,7 +233,7 @@ def test_the_broker_ends_when_its_parent_is_killed(broker: EmbeddedBroker) -> No
     broker.start()
 
 
-def test_the_end_of_the_log_has_the_last_error_though_much_follows(tmp_path: Path) -> None:
+def test_the_end_of_the_log_contains_the_last_error_even_if_much_follows(tmp_path: Path) -> None:
     broker = EmbeddedBroker(tmp_path)
     time = "2026-01-31T12:00:00,001"
     lines = [f"{time} INFO fine (a)", f"{time} ERROR first (a)", f"{time} ERROR Exiting (b)", "java.io.IOException: x"]

@@ -35,7 +35,7 @@ PAIRS = [
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("partitions", [8, 7])
-def test_a_domain_and_group_are_where_javas_client_puts_them(partitions: int, kafka: EmbeddedBroker) -> None:
+def test_a_domain_and_group_have_the_partition_of_javas_client(partitions: int, kafka: EmbeddedBroker) -> None:
     topic = f"partitioner.{partitions}"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(topic, partitions)])[topic].result(30)

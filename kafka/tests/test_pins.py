@@ -20,7 +20,7 @@ def jars(tmp_path: Path) -> list[Path]:
     return found
 
 
-def test_what_was_written_of_jars_is_what_they_have_to_be(jars: list[Path], tmp_path: Path) -> None:
+def test_written_pins_match_the_jars(jars: list[Path], tmp_path: Path) -> None:
     file = tmp_path / "jars.sha256"
     file.write_text(pins.text_of(jars))
     assert file.read_text().splitlines()[0] == f"{hashlib.sha256(b'a.jar').hexdigest()}  a.jar"
@@ -38,7 +38,7 @@ def test_what_was_written_of_jars_is_what_they_have_to_be(jars: list[Path], tmp_
 
 
 @pytest.mark.parametrize("text", ["abc  a.jar", f"{'0' * 64} a.jar", f"{'0' * 64}  a.txt", f"{'0' * 64}  a.jar\n\n"])
-def test_a_line_that_is_none_is_told(text: str, tmp_path: Path) -> None:
+def test_an_invalid_line_of_pins_is_reported(text: str, tmp_path: Path) -> None:
     file = tmp_path / "jars.sha256"
     file.write_text(text)
     with pytest.raises(JarsUnavailableError, match=r"jars\.sha256, line \d: is not"):

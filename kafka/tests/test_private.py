@@ -27,7 +27,7 @@ def open_to_others(root: Path) -> list[str]:
     return [str(path) for path in [root, *root.rglob("*")] if not path.is_symlink() and mode(path) & 0o077]
 
 
-def test_what_is_made_is_for_the_owner_only(tmp_path: Path) -> None:
+def test_new_files_are_for_the_owner_only(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "data"
     os.close(data_dir.lock(directory))
     data_dir.write_cluster_file(directory, data_dir.ClusterFile("AAAA", (1, 2, 3)))
@@ -39,7 +39,7 @@ def test_what_is_made_is_for_the_owner_only(tmp_path: Path) -> None:
     assert (directory / "server.properties").read_text() == "c"
 
 
-def test_what_was_made_before_loses_the_rights_of_others(tmp_path: Path) -> None:
+def test_existing_files_lose_the_permissions_of_others(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     for name in ("records/topic-0/0.log", "node-2/records/1.log", "node-2/broker.out", "up.log", "broker.log.2"):
         path = directory / name
@@ -55,7 +55,7 @@ def test_what_was_made_before_loses_the_rights_of_others(tmp_path: Path) -> None
     assert mode(directory / "records" / "topic-0") == 0o2700
 
 
-def test_a_directory_that_is_shared_for_other_ends_is_left_and_what_is_ours_in_it_is_not(tmp_path: Path) -> None:
+def test_in_a_shared_directory_only_our_own_files_lose_permissions(tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     (tmp_path / "program").touch(0o755)
     tmp_path.chmod(0o755)
@@ -64,7 +64,7 @@ def test_a_directory_that_is_shared_for_other_ends_is_left_and_what_is_ours_in_i
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
-def test_another_users_directory_is_warned_of_and_refused_where_everybody_may_write(
+def test_another_users_directory_causes_a_warning_or_an_error_if_everybody_may_write(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = tmp_path / "theirs"

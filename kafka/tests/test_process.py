@@ -27,7 +27,7 @@ def test_output_goes_to_the_file(tmp_path: Path) -> None:
     assert output.read_text().split() == ["one", "one", "two", "two"]
 
 
-def test_a_program_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         spawn([str(tmp_path / "nowhere")], tmp_path / "out")
 
@@ -69,7 +69,7 @@ def test_a_child_is_out_of_reach_of_the_terminals_interrupt(tmp_path: Path) -> N
         child.wait(30)
 
 
-def test_one_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path: Path) -> None:
+def test_a_process_that_ignores_its_stop_is_killed(tmp_path: Path) -> None:
     output = tmp_path / "out"
     deaf = spawn(["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"], output)
     wait_for(lambda: "deaf" in output.read_text(), what="its trap")

@@ -16,7 +16,7 @@ def test_hash_codes_are_javas() -> None:
     assert [java_hash_code(text) for text in ("", "a", "polygenelubricants", "hello")] == [0, 97, -(2**31), 99162322]
 
 
-def test_there_is_a_name_for_each_partition() -> None:
+def test_each_partition_has_a_name() -> None:
     names = names_for_partitions(16)
     assert [abs(java_hash_code(name)) % 16 for name in names] == list(range(16))
 
@@ -28,7 +28,7 @@ def test_a_port_alone_is_not_readiness() -> None:
             wait_until_ready("127.0.0.1", port, time.monotonic() + 1, lambda: None)
 
 
-def test_nothing_there_is_told() -> None:
+def test_a_missing_broker_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(NotReadyInTimeError, match=f"nothing listens on 127.0.0.1:{port}.*refused"):

@@ -67,7 +67,7 @@ def leave(path: Path, content: bytes | None) -> None:
 
 
 @pytest.mark.kafka
-def test_what_is_damaged_is_named_mended_and_kept_and_nothing_is_lost(data: Path) -> None:
+def test_damaged_files_are_named_repaired_and_kept_without_loss(data: Path) -> None:
     records = data / "records"
     before = {name: (records / name).read_bytes() for name in DAMAGED}
     for name, content in DAMAGED.items():
@@ -106,7 +106,7 @@ def test_what_is_damaged_is_named_mended_and_kept_and_nothing_is_lost(data: Path
 
 
 @pytest.mark.kafka
-def test_a_missing_file_is_no_new_directory_and_no_strangers_records(data: Path) -> None:
+def test_a_directory_with_a_missing_file_is_not_taken_for_new_or_foreign(data: Path) -> None:
     records = data / "records"
     cluster_id = (records / META).read_text()
     for name in (META, f"{TOPIC}-0/partition.metadata"):
@@ -126,7 +126,7 @@ def test_a_missing_file_is_no_new_directory_and_no_strangers_records(data: Path)
 
 
 @pytest.mark.kafka
-def test_what_nothing_knows_is_refused_with_its_reason(data: Path) -> None:
+def test_an_irreparable_file_is_refused_with_its_reason(data: Path) -> None:
     records = data / "records"
     stray = records / "no.such.topic-0"
     shutil.copytree(records / f"{TOPIC}-0", stray)
@@ -144,7 +144,7 @@ def test_what_nothing_knows_is_refused_with_its_reason(data: Path) -> None:
     assert (records / META).read_bytes() == b""
 
 
-def test_a_node_of_three_is_not_to_vote_twice(tmp_path: Path) -> None:
+def test_a_repaired_node_of_three_cannot_vote_twice(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         (tmp_path / f"node-{number}" / "records" / "__cluster_metadata-0").mkdir(parents=True)
         (tmp_path / f"node-{number}" / "records" / META).write_text(
@@ -163,7 +163,7 @@ def test_a_node_of_three_is_not_to_vote_twice(tmp_path: Path) -> None:
         check_whole(node)
 
 
-def test_a_directory_that_is_new_or_not_there_or_in_use(tmp_path: Path) -> None:
+def test_new_missing_and_used_directories_are_not_repaired(tmp_path: Path) -> None:
     with pytest.raises(DataDirectoryError, match="is not there"):
         repair(tmp_path / "none")
     assert repair(tmp_path).mended == []

@@ -25,7 +25,7 @@ def test_a_directory_that_will_be_made_is_on_the_disk_of_the_one_above(tmp_path:
 @pytest.mark.parametrize(
     ("free_mib", "full", "nearly_full"), [(10, True, True), (64, False, True), (499, False, True), (500, False, False)]
 )
-def test_when_a_disk_is_full(free_mib: int, full: bool, nearly_full: bool) -> None:
+def test_a_disk_is_full_below_the_minimum(free_mib: int, full: bool, nearly_full: bool) -> None:
     one = Room(Path("/data"), free_mib * _MIB, 10_000 * _MIB)
     assert (one.is_full, one.is_nearly_full) == (full, nearly_full)
 
@@ -42,12 +42,12 @@ def test_a_full_disk_is_named_with_what_is_free_and_what_is_needed(
     assert "\n" not in words
 
 
-def test_with_room_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_disk_with_room_causes_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     disk_with(monkeypatch, FREE_BYTES_MIN)
     check_room(tmp_path)
 
 
-def test_a_disk_that_does_not_say_is_not_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_disk_without_figures_does_not_count_as_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails(_: object) -> None:
         raise OSError("no answer")
 

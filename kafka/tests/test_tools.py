@@ -9,7 +9,7 @@ from coldnotify_kafka.errors import BrokerSettingError
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
-def test_an_unknown_tool_is_told_with_those_there_are() -> None:
+def test_an_unknown_tool_is_reported_with_the_known_ones() -> None:
     with pytest.raises(BrokerSettingError, match=r"kafka-tool: there is no 'kafka-topics'.*console-producer.*topics"):
         console_tool("kafka-topics", [])
 
@@ -26,7 +26,7 @@ def test_all_tools_are_in_the_jars() -> None:
 
 
 @pytest.mark.kafka
-def test_what_the_console_producer_writes_the_console_consumer_reads(
+def test_the_console_consumer_reads_the_console_producers_record(
     kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JDK_JAVA_OPTIONS", raising=False)  # Java says that it has found it

@@ -28,7 +28,7 @@ def refusals(spec: TopicSpec, found: ExistingTopic) -> Mapping[str, str]:
     return {refusal.key: refusal.why for refusal in plan.refusals}
 
 
-def test_what_is_missing_is_created() -> None:
+def test_missing_topics_are_created() -> None:
     plan = compare([SPEC], {})
     assert plan.changes == (CreateTopic(SPEC),)
     assert str(plan) == (
@@ -36,7 +36,7 @@ def test_what_is_missing_is_created() -> None:
     )
 
 
-def test_what_is_as_it_should_be_is_left_alone() -> None:
+def test_correct_topics_are_left_alone() -> None:
     plan = compare([SPEC], {"t": existing(SPEC, segment_bytes="77")})
     assert (plan.changes, plan.refusals, str(plan)) == ((), (), "nothing to change")
 
@@ -79,7 +79,7 @@ def test_another_number_of_co_partitions_is_refused(partitions: int) -> None:
         ("unclean.leader.election.enable", "false", "true", "could become leader"),
     ],
 )
-def test_what_would_lose_data_is_refused(key: str, old: str, new: str, words: str) -> None:
+def test_changes_that_would_lose_data_are_refused(key: str, old: str, new: str, words: str) -> None:
     spec = replace(SPEC, settings={key: new})
     assert words in refusals(spec, ExistingTopic(4, 1, {key: old}))[key]
 
@@ -93,7 +93,7 @@ def test_what_would_lose_data_is_refused(key: str, old: str, new: str, words: st
         ("unclean.leader.election.enable", "true", "false"),
     ],
 )
-def test_what_loses_nothing_is_not_refused(key: str, old: str, new: str) -> None:
+def test_changes_that_lose_nothing_are_not_refused(key: str, old: str, new: str) -> None:
     spec = replace(SPEC, settings={key: new})
     assert not compare([spec], {"t": ExistingTopic(4, 1, {key: old})}).refusals
 
@@ -155,7 +155,7 @@ def test_an_applied_plan_leaves_nothing_to_change(admin: AdminClient) -> None:
 
 
 @pytest.mark.kafka
-def test_kafka_unpacks_no_batch_to_pack_it_otherwise_in_topics_of_earlier_releases_either(admin: AdminClient) -> None:
+def test_topics_of_earlier_releases_also_keep_the_producers_compression(admin: AdminClient) -> None:
     assert {spec.settings["compression.type"] for spec in load()} == {"producer"}
     alter(admin, TOPICS.usage, compression_type="uncompressed")
     done = topic_plan.apply(admin, load())
@@ -185,7 +185,7 @@ def test_one_refusal_keeps_everything_as_it_is(admin: AdminClient) -> None:
 
 
 @pytest.mark.kafka
-def test_what_kafka_refuses_is_told_with_the_topic(admin: AdminClient) -> None:
+def test_kafkas_refusal_is_reported_with_the_topic(admin: AdminClient) -> None:
     delete(admin, TOPICS.rejected)
     with pytest.raises(TopicsNotAppliedError, match=r"--replication .* as many brokers.*[Nn]othing"):
         topic_plan.apply(
@@ -193,7 +193,7 @@ def test_what_kafka_refuses_is_told_with_the_topic(admin: AdminClient) -> None:
         )
 
 
-def test_a_kafka_that_is_not_there_is_told_within_the_limit() -> None:
+def test_a_missing_kafka_is_reported_within_the_limit() -> None:
     silent = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     with pytest.raises(TopicsNotAppliedError, match="reading metadata"):
         topic_plan.plan(silent, load(), timeout=0.5)

@@ -23,7 +23,7 @@ def edited(topic: str, key: str, value: object) -> str:
     return yaml.safe_dump(document)
 
 
-def test_every_topic_is_there_as_designed() -> None:
+def test_topics_yaml_contains_every_topic_as_designed() -> None:
     specs = by_name(load())
     assert {spec.name for spec in specs.values() if spec.co_partitioned} == set(TOPICS.co_partitioned)
     assert {specs[name].partitions for name in TOPICS.co_partitioned} == {co_partitions()} == {8}
@@ -47,14 +47,14 @@ def test_every_topic_is_there_as_designed() -> None:
     }
 
 
-def test_the_order_of_tenants_records_is_one_order() -> None:
+def test_topics_of_tenants_have_one_partition() -> None:
     specs = by_name(load(partitions=3))
     assert {specs[name].partitions for name in (TOPICS.tenants, TOPICS.verdicts, TOPICS.usage_history)} == {1}
     assert specs[TOPICS.usage].partitions == specs[TOPICS.usage_state].partitions == 8
     assert specs[TOPICS.usage].settings["message.timestamp.type"] == "LogAppendTime"
 
 
-def test_partitions_can_be_given() -> None:
+def test_the_number_of_partitions_can_be_passed() -> None:
     specs = by_name(load(partitions=3))
     assert {specs[name].partitions for name in TOPICS.co_partitioned} == {3}
     assert specs[TOPICS.notifications].partitions == 16
@@ -85,12 +85,12 @@ def test_with_three_replicas_two_must_have_a_record() -> None:
         (TOPICS.rejected, "settings", 7, "settings: must be a mapping"),
     ],
 )
-def test_a_mistake_is_told_with_topic_and_key(topic: str, key: str, value: object, words: str) -> None:
+def test_a_mistake_is_reported_with_topic_and_key(topic: str, key: str, value: object, words: str) -> None:
     with pytest.raises(TopicsFileError, match=f"{topic}: {words}"):
         load(text=edited(topic, key, value))
 
 
-def test_a_topic_too_many_or_too_few_is_told() -> None:
+def test_a_surplus_or_missing_topic_is_reported() -> None:
     document = yaml.safe_load(TEXT)
     document["topics"]["coldnotify.other"] = document["topics"].pop(TOPICS.rejected)
     with pytest.raises(TopicsFileError, match=r"coldnotify\.other: is no topic of ColdNotify's"):
@@ -101,7 +101,7 @@ def test_a_topic_too_many_or_too_few_is_told() -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [("a: [", "is not YAML"), ("7", "mapping"), ("a: 1", "a: is not known")])
-def test_what_is_no_such_file_is_told(text: str, words: str) -> None:
+def test_another_kind_of_file_is_reported(text: str, words: str) -> None:
     with pytest.raises(TopicsFileError, match=words):
         load(text=text)
 
@@ -109,7 +109,7 @@ def test_what_is_no_such_file_is_told(text: str, words: str) -> None:
 PLANTED = "coldnotify.planted: {co_partitioned: true, settings: {cleanup.policy: compact}}"
 
 
-def test_topics_of_jobs_are_as_many_partitions_as_the_others() -> None:
+def test_topics_of_jobs_have_as_many_partitions_as_the_others() -> None:
     *own, planted = load(3, 3, more=[PLANTED])
     assert own == load(3, 3)
     expected = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
@@ -126,7 +126,7 @@ def test_topics_of_jobs_are_as_many_partitions_as_the_others() -> None:
         ("planted", "topics of a job: must be a mapping"),
     ],
 )
-def test_a_mistake_in_a_jobs_topics_is_told(text: str, words: str) -> None:
+def test_a_mistake_in_a_jobs_topics_is_reported(text: str, words: str) -> None:
     with pytest.raises(TopicsFileError) as caught:
         load(more=[text])
     assert words in str(caught.value)

@@ -84,7 +84,7 @@ class _Words(ast.NodeTransformer):
     def _named(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         if self._is_test and node.name.startswith("test_"):
             self.texts.append(node.name)
-            node.name = "test_"
+            node = type(node)(**{**dict(ast.iter_fields(node)), "name": "test_"})
         return self.generic_visit(node)
 
 

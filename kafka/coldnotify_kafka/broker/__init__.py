@@ -1,9 +1,9 @@
 """The embedded Kafka: a real Apache Kafka broker out of Python wheels and Maven jars, and Kafka's console tools.
 
-jars.py fetches, java.py finds a Java, config.py and server.properties say how a node runs, node.py starts, watches and
+jars.py fetches, java.py finds a Java, config.py and server.properties configure a node, node.py starts, watches and
 stops it, formatting.py gives its directory an identity, class_archive.py lets it start sooner, cluster.py runs three,
-data_dir.py knows for how many nodes a directory was made, readiness.py knows when they serve, tools.py runs Kafka's own
-commands.
+data_dir.py records for how many nodes a directory was made, readiness.py waits until they serve, tools.py runs Kafka's
+own commands.
 """
 
 from coldnotify_kafka.broker.cluster import EmbeddedCluster

@@ -1,11 +1,11 @@
-"""An archive of Kafka's classes as Java holds them in memory (class-data sharing): a node starts a second sooner.
+"""An archive of Kafka's classes in Java's memory format (class-data sharing): a node starts a second sooner.
 
-It is made once for each Java and set of jars, beside the jars in the cache, by a process of its own that runs while the
-first node does: it starts a node on data of its own to see which classes that takes (`train`), and has Java write them
-down. Whatever is wrong with an archive, or keeps it from being made, the node starts without it.
+It is made once for each Java and set of jars, beside the jars in the cache, by a separate process that runs while the
+first node does: it starts a node on data of its own to see which classes that loads (`train`), and has Java write them
+down. If an archive is faulty, or cannot be made, the node starts without it.
 
-An archive holds code, so it is believed only where nobody else could have written it, and it is compared with the
-SHA-256 in its own name each time: Java itself dies of one that was cut off.
+An archive contains code, so it is used only if nobody else could have written it, and its SHA-256 is compared with the
+one in its name each time, because Java itself crashes on a truncated one.
 """
 
 import fcntl
@@ -44,14 +44,14 @@ _UNUSED_SECONDS_MAX = 30 * 24 * 3600.0
 _checked: dict[Path, tuple[int, int]] = {}
 """Archives that were compared with their names in this process, as they were then: size and time of change."""
 _maker: subprocess.Popen[bytes] | None = None
-"""The process that makes an archive; there is never more than one of this process."""
+"""The process that makes an archive; this process never starts a second one."""
 _maker_guard = threading.Lock()
 
 
 def options(java: Java, classpath: Sequence[Path]) -> list[str]:
-    """Java's options for a start with the archive; none as long as there is none. It is being made then.
+    """Returns Java's options for a start with the archive; none if it is missing, and is being made.
 
-    `classpath`: as it is handed to Java. Raises nothing.
+    `classpath`: as passed to Java. Raises nothing.
     """
     try:
         if (key := _key(java, classpath)) is None:
@@ -140,7 +140,7 @@ def _find(folder: Path, key: str) -> Path | None:
 
 
 def _nobody_elses(path: Path) -> bool:
-    """Whether only root or this user could have written it."""
+    """Returns true if only root or this user could have written it."""
     found = path.lstat()
     return found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
 

@@ -1,4 +1,4 @@
-"""The embedded cluster: three real Kafka nodes on this machine, each broker and controller on data of its own."""
+"""The embedded cluster: three real Kafka nodes on this machine, each a broker and controller with its own data."""
 
 import os
 import signal
@@ -46,8 +46,9 @@ class EmbeddedCluster(Startable):
         with EmbeddedCluster(Path("data"), port=9092) as cluster:    # started and ready, on 9092, 9093, 9094
             connect_to(cluster.bootstrap)
 
-    Any one node may die: what was acknowledged is on another, and that goes on. It is not started again by itself:
-    `start_node` does that, also while the others run. The methods block; two threads may start different nodes.
+    Any one node may die: another one has what was acknowledged, and continues. A dead node is not restarted
+    automatically: `start_node` does that, also while the others run. The methods block; two threads may start different
+    nodes.
     """
 
     def __init__(
@@ -93,11 +94,11 @@ class EmbeddedCluster(Startable):
             )
             for number in voters
         }
-        """By their number, from 1 on."""
+        """The nodes by number, from 1 on."""
 
     @property
     def bootstrap(self) -> str:
-        """What clients set as bootstrap.servers: all nodes."""
+        """The bootstrap.servers of clients: all nodes."""
         return ",".join(node.bootstrap for node in self.nodes.values())
 
     @property
@@ -137,10 +138,11 @@ class EmbeddedCluster(Startable):
         self._wait(number, timeout, lambda: self._wait_registered(number, deadline))
 
     def wait_in_sync(self, timeout: float = READY_SECONDS_MAX) -> None:
-        """Returns once every node says that all partitions have all their replicas in sync. Raises BrokerNotReadyError.
+        """Returns once every node reports that all partitions have all their replicas in sync. Raises
+        BrokerNotReadyError.
 
-        One node's word is not enough: each learns of the others in its own time, and one that has just been started
-        may still tell how it was when it ended.
+        One node's report is not enough: each learns of the others in its own time, and one that was just started may
+        still report its state from before it ended.
         """
         deadline = time.monotonic() + timeout
         while lagging := self._lagging():
@@ -155,7 +157,7 @@ class EmbeddedCluster(Startable):
         return sorted({name for at in configs for name in out_of_sync(quiet_admin(at.bootstrap))})
 
     def _lagging(self) -> list[str]:
-        """As out_of_sync; a node that gives no answer lags as a whole."""
+        """Returns the same as out_of_sync; a node without an answer counts as lagging."""
         try:
             return self.out_of_sync()
         except KafkaException as error:
@@ -274,7 +276,7 @@ def out_of_sync(admin: AdminClient) -> list[str]:
 
 
 def _in_parallel(calls: Sequence[Callable[[], object]]) -> None:
-    """All to their end, then the first error, if there is one, is raised."""
+    """Runs all calls to their end, then raises the first error, if any."""
     with ThreadPoolExecutor(len(calls)) as pool:
         answers = [pool.submit(call) for call in calls]
     for answer in answers:

@@ -14,7 +14,7 @@ from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryError
 HEAP_MIB_DEFAULT = 256
 """Runs 60 partitions and 100,000 records a second; the whole process then takes 200 to 330 MB."""
 _HEAP_MIB_MIN = 128
-"""With less the broker dies of OutOfMemoryError once the log cleaner takes its buffer."""
+"""With less, the broker dies of OutOfMemoryError once the log cleaner allocates its buffer."""
 
 _BACKSLASH = 0x5C
 _WILDCARD_HOSTS = ("", "0.0.0.0", "::", "*")
@@ -22,10 +22,10 @@ _WILDCARD_HOSTS = ("", "0.0.0.0", "::", "*")
 
 @dataclass(frozen=True)
 class BrokerConfig:
-    """Where one broker keeps its data and listens, and how much memory it may take.
+    """Data directory, addresses and memory of one broker.
 
-    `port` and `controller_port` are actual ports here, `host` the address to listen on, `advertised_host` the one that
-    clients are told. Raises BrokerSettingError or DataDirectoryError.
+    `port` and `controller_port` are actual ports here, `host` is the address to listen on, `advertised_host` the one
+    for clients. Raises BrokerSettingError or DataDirectoryError.
     """
 
     data_dir: Path
@@ -36,9 +36,9 @@ class BrokerConfig:
     heap_mib: int = HEAP_MIB_DEFAULT
     node_id: int = 1
     voters: Mapping[int, int] = field(default_factory=dict)
-    """Of a cluster: each node's id with its controller's port. Empty: this node alone."""
+    """For a cluster: each node's id with its controller's port. Empty: this node alone."""
     cluster_id: str = ""
-    """What a new data directory is formatted with; empty: a random one."""
+    """The cluster id for formatting a new data directory; empty: a random one."""
 
     controller_host = "127.0.0.1"
     """The controllers of all nodes are on this machine; nobody else needs to reach them."""
@@ -67,7 +67,7 @@ class BrokerConfig:
 
     @property
     def output_file(self) -> Path:
-        """What Java itself writes to standard output and error, before and beside the log."""
+        """Java's own standard output and error, before and beside the log."""
         return self.data_dir / "broker.out"
 
     @property
@@ -82,7 +82,7 @@ class BrokerConfig:
 
     @property
     def bootstrap(self) -> str:
-        """What clients on this machine set as bootstrap.servers."""
+        """The bootstrap.servers of clients on this machine."""
         return host_port(self.contact_host, self.port)
 
     def server_properties(self) -> str:

@@ -1,4 +1,4 @@
-"""What a data directory says of itself: whether somebody uses it, and for how many nodes it was made."""
+"""Tells if a data directory is in use, and for how many nodes it was made."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ _MARKS = (Path("records", "meta.properties"), Path("records", "__cluster_metadat
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """What the nodes of a cluster have in common, kept beside their directories."""
+    """The common data of a cluster's nodes, kept beside their directories."""
 
     cluster_id: str
     controller_ports: tuple[int, ...]
@@ -25,7 +25,9 @@ class ClusterFile:
 
 
 def check_unused(data_dir: Path, by: str) -> None:
-    """Raises DataDirectoryInUseError, which says `by` whom, if a broker runs on it. The directory need not exist."""
+    """Raises DataDirectoryInUseError, which names `by` as the user, if a broker runs on it. The directory need not
+    exist.
+    """
     try:
         descriptor = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -75,7 +77,9 @@ def check_nodes(data_dir: Path, nodes: int) -> None:
 
 
 def read_cluster_file(data_dir: Path) -> ClusterFile | None:
-    """None if the directory is none of a cluster, or not yet. Raises DataDirectoryError if the file is damaged."""
+    """Returns None if the directory does not belong to a cluster (yet). Raises DataDirectoryError if the file is
+    damaged.
+    """
     path = data_dir / _CLUSTER_FILE
     try:
         fields = json.loads(path.read_text())

@@ -1,8 +1,8 @@
 """Gives an empty directory of records its identity, as Kafka's StorageTool does, but without a Java process of 1.5 s.
 
-Two files make a directory one of Kafka's. `meta.properties` says the ids of the cluster, the directory and the node; it
-is the data directory's own. `bootstrap.checkpoint` says with which features Kafka begins; it depends on Kafka's version
-alone, so it comes with the package: `make pins` has StorageTool write it anew for another version.
+Two files make a directory one of Kafka's. `meta.properties` contains the ids of the cluster, the directory and the
+node; each data directory has its own. `bootstrap.checkpoint` contains the features with which Kafka begins; it depends
+on Kafka's version alone, so it comes with the package: `make pins` has StorageTool write it for another version.
 """
 
 import base64
@@ -19,7 +19,7 @@ from coldnotify_kafka.broker.java import environment
 CHECKPOINT = resource("bootstrap.checkpoint")
 META = "meta.properties"
 ID = re.compile(r"[\w-]{22}", re.ASCII)
-"""Of a cluster, a directory, a topic."""
+"""The format of ids of clusters, directories and topics."""
 _TOOL_SECONDS_MAX = 60.0
 
 
@@ -38,7 +38,7 @@ def format_if_new(config: BrokerConfig) -> None:
 
 
 def is_meta(text: str) -> bool:
-    """Whether Kafka knows a directory by this meta.properties."""
+    """Returns true if Kafka recognises a directory by this meta.properties."""
     said = properties(text)
     return all(said.get(name) for name in ("version", "cluster.id", "node.id")) and bool(
         ID.fullmatch(said.get("directory.id", ""))
@@ -46,7 +46,7 @@ def is_meta(text: str) -> bool:
 
 
 def properties(text: str) -> dict[str, str]:
-    """What such a file says."""
+    """Parses such a file."""
     return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
@@ -57,9 +57,10 @@ def meta_properties(cluster_id: str, node_id: int, directory_id: str) -> str:
 
 
 def checkpoint_by_tool(java: Sequence[str], directory: Path) -> bytes:
-    """What Kafka's own StorageTool writes into a new directory. `java`: the command line up to the class's name.
+    """Returns what Kafka's own StorageTool writes into a new directory. `java`: the command line up to the class's
+    name.
 
-    Raises RuntimeError with the tool's words if it fails.
+    Raises RuntimeError with the tool's output if it fails.
     """
     config = BrokerConfig(data_dir=directory, port=9092, controller_port=9093)
     config.properties_file.write_text(config.server_properties())

@@ -17,15 +17,17 @@ from coldnotify_kafka.errors import BrokerError, BrokerSettingError, PortTakenEr
 
 _FREE_PORT_MIN = 20_000
 _FREE_PORT_MAX = 32_000
-"""Below the range (from 32,768 on) out of which Linux serves outgoing connections: else some client's connection could
-sit on the port between choosing and listening, or while a broker is being restarted."""
+"""Below the range (from 32,768 on) from which Linux assigns ports to outgoing connections: otherwise some client's
+connection could occupy the port between choosing and listening, or while a broker restarts.
+"""
 _PORT_MAX = 65_535
 _TRIES = 200
 _RESERVED_MAX = 256
-"""Of one process, each with a descriptor; the oldest are given up: what chooses for so many has long ended those. The
-largest stack takes some 20."""
+"""Limit on reservations of one process, each with a descriptor; the oldest are released, because a process that chooses
+so many ports has long ended their users. The largest stack takes some 20.
+"""
 _reserved: dict[int, int | None] = {}
-"""By port, the descriptor that holds it; the oldest first. None: where nothing can, off Linux."""
+"""By port, oldest first: the descriptor that reserves it; None where that is not possible, outside Linux."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -49,9 +51,9 @@ def free_row(count: int, *hosts: str) -> int:
 
 
 def reserve(port: int, *hosts: str) -> bool:
-    """Whether nothing listens on it, and it is reserved for this process now, or was before.
+    """Returns true if nothing listens on the port, and this process has reserved it now or before.
 
-    False: something listens there, nothing could, or it is reserved for another process.
+    False: something listens there, nothing could, or another process has reserved it.
     """
     if not 0 < port <= _PORT_MAX:
         return False
@@ -86,7 +88,7 @@ def check_port_is_free(host: str, port: int, setting: str) -> None:
 
 
 def _hold(port: int) -> int | None:
-    """What shows others that it is reserved. Raises OSError where another process holds it."""
+    """Marks the port as reserved for other processes. Raises OSError if another one has reserved it."""
     if sys.platform != "linux":
         return None
     with socket.socket(socket.AF_UNIX) as holder:

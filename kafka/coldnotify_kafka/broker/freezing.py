@@ -12,13 +12,14 @@ _STOPPED_SECONDS_MAX = 60.0
 """A thread stops where it next leaves the kernel: on a busy machine, or one whose disk is slow, that may take long."""
 _POLL_SECONDS = 0.001
 _STOPPED = {"T", "t", "Z", "X"}
-"""Of /proc/PID/task/TID/stat: stopped (by a signal, by a tracer), and ended."""
+"""States in /proc/PID/task/TID/stat: stopped (by a signal, by a tracer), and ended."""
 
 
 def freeze(pid: int, timeout_s: float = _STOPPED_SECONDS_MAX) -> None:
-    """SIGSTOP. Returns once every thread of the process is stopped: when `kill` returns, the signal is only queued.
+    """Sends SIGSTOP. Returns once every thread of the process is stopped: after `kill` the signal is only queued.
 
-    (On Linux; elsewhere nothing tells.) Raises ProcessLookupError if there is no such process (any more), TimeoutError.
+    (On Linux; other systems do not tell.) Raises ProcessLookupError if the process does not exist (any more),
+    TimeoutError.
     """
     os.kill(pid, signal.SIGSTOP)
     if sys.platform != "linux":
@@ -31,13 +32,13 @@ def freeze(pid: int, timeout_s: float = _STOPPED_SECONDS_MAX) -> None:
 
 
 def thaw(pid: int) -> None:
-    """SIGCONT. Raises ProcessLookupError if there is no such process (any more)."""
+    """Sends SIGCONT. Raises ProcessLookupError if the process does not exist (any more)."""
     os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
 def frozen(pid: int, timeout_s: float = _STOPPED_SECONDS_MAX) -> Iterator[None]:
-    """The process is stopped inside of `with`, and goes on behind it. Raises what `freeze` and `thaw` do."""
+    """Stops the process inside of `with`, and resumes it afterwards. Raises the same as `freeze` and `thaw`."""
     try:
         freeze(pid, timeout_s)
         yield

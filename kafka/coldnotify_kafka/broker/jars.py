@@ -19,11 +19,12 @@ from coldnotify_kafka.broker import pins, private
 from coldnotify_kafka.errors import JarsUnavailableError
 
 KAFKA_VERSION = "4.3.1"
-"""The one line that says which Kafka is embedded; `make pins` follows it. 4.4.0 does not resolve (its own POMs name
-what was not published)."""
+"""The version of Kafka that is embedded; `make pins` follows it. 4.4.0 does not resolve (its own POMs name artifacts
+that were not published).
+"""
 
 Progress = Callable[[str], None]
-"""Is told in words how far a long piece of work is."""
+"""Called with the progress of a long piece of work, in words."""
 
 _COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}")
 _MANIFEST = "manifest.json"
@@ -34,9 +35,10 @@ _LOCK_POLL_SECONDS = 0.2
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where fetched things are kept: COLDNOTIFY_CACHE, else XDG_CACHE_HOME/coldnotify, else ~/.cache/coldnotify.
+    """Returns the directory for fetched files: COLDNOTIFY_CACHE, else XDG_CACHE_HOME/coldnotify, else
+    ~/.cache/coldnotify.
 
-    Raises JarsUnavailableError where there is no home directory.
+    Raises JarsUnavailableError if there is no home directory.
     """
     try:
         if chosen := environ.get("COLDNOTIFY_CACHE"):
@@ -59,11 +61,11 @@ _checked: set[Path] = set()
 
 
 def jars(progress: Progress | None = None, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """Kafka's jars (broker, clients, console tools, logging), fetched first if they are not in the cache.
+    """Returns Kafka's jars (broker, clients, console tools, logging); fetches them if they are not in the cache.
 
-    Safe against other processes doing the same; what is returned is complete. `progress` is told how far the fetch is
-    (default: standard error). COLDNOTIFY_MAVEN_URL names a mirror to fetch from instead of Maven's central repository.
-    Jars that are not the pinned ones are not returned. Raises JarsUnavailableError.
+    Safe against other processes doing the same; the returned set is complete. `progress` is called with the fetch's
+    progress (default: standard error). COLDNOTIFY_MAVEN_URL names a mirror to fetch from instead of Maven's central
+    repository. Jars that differ from the pinned ones are not returned. Raises JarsUnavailableError.
     """
     cache = cache_directory(environ)
     target = cache / f"kafka-{KAFKA_VERSION}"
@@ -121,9 +123,9 @@ def _as_pinned(target: Path, found: list[Path]) -> list[Path]:
 
 
 def _fill(target: Path, mirror: str | None, deadline: float, say: Progress, pinned: Mapping[str, str] | None) -> None:
-    """Fetches into a directory beside `target` and renames it: under its own name there is only a complete cache.
+    """Fetches into a directory beside `target` and renames it: under its own name a cache is always complete.
 
-    `pinned`: what the jars have to be; None: anything.
+    `pinned`: the required jars; None: any.
     """
     partial = target.with_name(f"{target.name}.partial")
     repository = partial / "repository"
@@ -177,7 +179,7 @@ def _fetch(repository: Path, mirror: str | None, deadline: float, say: Progress)
 
 
 def _check_jar(jar: Path) -> None:
-    """A proxy's error page and a flipped bit are told from a jar here, not by Java later."""
+    """Checks a jar, so that a proxy's error page or a flipped bit is reported here, and not by Java later."""
     try:
         with zipfile.ZipFile(jar) as archive:
             damaged = archive.testzip()

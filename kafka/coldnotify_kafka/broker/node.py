@@ -34,12 +34,12 @@ STOP_SECONDS_MAX = 30.0
 _TAIL_BYTES_MAX = 64 * 1024
 _BEGINS = re.compile(r"\d{4}-\d\d-\d\dT\S+ ")
 _ERROR = re.compile(_BEGINS.pattern + r"(?:ERROR|FATAL) ")
-"""As log4j2.xml has a line: time, level, message."""
+"""The beginning of an error's line in log4j2.xml's format: time, level, message."""
 _CAUSES_MAX = 5
 
 
 class Startable(ABC):
-    """What is started and ready inside of `with`, and stopped behind it."""
+    """Something that is started and ready inside of `with`, and stopped afterwards."""
 
     @abstractmethod
     def start(self) -> None:
@@ -116,7 +116,7 @@ class EmbeddedBroker(Startable):
 
     @property
     def bootstrap(self) -> str:
-        """What clients set as bootstrap.servers."""
+        """The bootstrap.servers of clients."""
         return self.config.bootstrap
 
     @property
@@ -183,7 +183,7 @@ class EmbeddedBroker(Startable):
 
     @property
     def running(self) -> bool:
-        """Whether there is a process that has not ended."""
+        """True if the process exists and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def ask_to_stop(self) -> None:
@@ -228,7 +228,7 @@ class EmbeddedBroker(Startable):
 
 
 def _last_error(lines: list[str]) -> list[str]:
-    """The last one of these lines, and why: behind it Kafka says at length what it closes."""
+    """Returns the last error in these lines, and its causes: after it Kafka logs at length what it closes."""
     at = next((n for n in range(len(lines) - 1, -1, -1) if _ERROR.match(lines[n])), None)
     if at is None:
         return []

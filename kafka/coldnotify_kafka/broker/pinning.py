@@ -1,6 +1,6 @@
-"""Writes the pins of Kafka's jars anew: `make pins`, after KAFKA_VERSION was changed.
+"""Writes the pins of Kafka's jars: `make pins`, after KAFKA_VERSION was changed.
 
-With them it writes `bootstrap.checkpoint` (see `formatting`). Look at the difference before you trust it.
+It also writes `bootstrap.checkpoint` (see `formatting`). Look at the difference before you trust it.
 """
 
 import os
@@ -15,7 +15,7 @@ from coldnotify_kafka.broker.pins import FILE, read, text_of
 
 
 def main() -> int:
-    """Fetches all jars anew, and writes the files."""
+    """Fetches all jars again, and writes the files."""
     with tempfile.TemporaryDirectory(prefix="coldnotify-pins-") as directory:
         jars = fetch_anew(Path(directory))
         text = text_of(jars)

@@ -1,7 +1,8 @@
-"""Which jars Kafka is made of, by name and SHA-256: what is fetched, or found in a cache, is these or is not run.
+"""The pins of Kafka's jars, by name and SHA-256: only jars with these sums are run, whether fetched or found in a
+cache.
 
-`jars.sha256` beside this module says them, a line `SHA256  NAME` each, as sha256sum writes it. After KAFKA_VERSION was
-changed, `make pins` fetches all jars anew and writes the file (see `pinning`).
+`jars.sha256` beside this module lists them, a line `SHA256 NAME` each, as sha256sum writes it. After KAFKA_VERSION was
+changed, `make pins` fetches all jars again and writes the file (see `pinning`).
 """
 
 import hashlib
@@ -50,11 +51,11 @@ def check(jars: Iterable[Path], pinned: Mapping[str, str]) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Of a file's content, as hex."""
+    """Returns the SHA-256 of a file's content, as hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def text_of(jars: Iterable[Path]) -> str:
-    """What the file says of these jars."""
+    """Returns the file's text for these jars."""
     return "".join(f"{sha256(jar)}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))

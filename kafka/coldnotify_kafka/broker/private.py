@@ -1,6 +1,6 @@
-"""Directories and files for their owner only: 0700 and 0600, whatever the umask, also where they were made before.
+"""Directories and files for their owner only: 0700 and 0600, whatever the umask, even if they already existed.
 
-Records hold what applications publish, and who is registered for what. Whoever may write there could forge both.
+Records contain what applications publish, and who is registered for what. Anybody with write access could forge both.
 """
 
 import logging
@@ -17,18 +17,18 @@ from coldnotify_kafka.errors import DataDirectoryError
 log = logging.getLogger(__name__)
 
 UMASK = 0o077
-"""Of processes that write there."""
+"""The umask of processes that write there."""
 _OURS = re.compile(
     r"lock|records|node-\d+|cluster\.(json(\.tmp)?|partial)|server\.properties(\.tmp)?|broker\.(log(\.\d+)?|out)"
     r"|up\.log(\.1)?|before-repair-\w+"
 )
-"""What our own processes put into a data directory. What else is there is left alone."""
+"""The files that our own processes put into a data directory. Others are left alone."""
 
 
 def make_directory(directory: Path) -> None:
-    """Makes it where it is missing. What is there already, and is ours by name and owner, loses the others' rights.
+    """Creates the directory if it is missing. Existing files that are ours by name and owner lose others' permissions.
 
-    The directory itself loses them if nothing else is in it: one that somebody shares for other ends stays as it is.
+    The directory itself loses them if it contains nothing else: a directory shared for other purposes stays as it is.
     Raises DataDirectoryError for another user's that everybody may write to, and OSError.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -53,7 +53,7 @@ def make_directory(directory: Path) -> None:
 
 
 def open_file(path: Path, mode: Literal["xb", "ab"]) -> BinaryIO:
-    """A new file in the place of what was there, or one to be appended to; never through a link. Raises OSError."""
+    """Opens a new file in place of an existing one, or one to append to; never through a link. Raises OSError."""
     if mode == "xb":
         path.unlink(missing_ok=True)
     how = os.O_EXCL if mode == "xb" else os.O_APPEND | os.O_NOFOLLOW
@@ -64,7 +64,7 @@ def open_file(path: Path, mode: Literal["xb", "ab"]) -> BinaryIO:
 
 
 def write(path: Path, content: bytes) -> None:
-    """The whole file or what was there before, also after a power cut. Raises OSError."""
+    """Writes the whole file, or leaves the previous one, even after a power cut. Raises OSError."""
     temporary = path.with_name(f"{path.name}.tmp")
     with open_file(temporary, "xb") as file:
         file.write(content)
@@ -79,7 +79,7 @@ def open_lock(path: Path) -> int:
 
 
 def _all_in(path: Path) -> Iterator[Path]:
-    """It, and what is in it; links are not followed."""
+    """Yields the path and everything in it; links are not followed."""
     if path.is_symlink():
         return
     yield path

@@ -26,12 +26,12 @@ def spawn(
     umask: int = -1,
     environ: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts `argv`, output appended to the file `output` (None: to our stderr), descriptors `keep_open` handed on.
+    """Starts `argv`, output appended to the file `output` (None: to our stderr), descriptors `keep_open` passed on.
 
-    The file is for its owner only. `umask`: the child's; -1: as ours. `environ`: its environment; None: ours.
+    The file is for its owner only. `umask`: the child's; -1: the same as ours. `environ`: its environment; None: ours.
 
-    The child gets SIGKILL when this process ends, however it ends (on Linux). It has a session of its own, so that
-    Ctrl-C in a terminal reaches the parent only, which then stops its children in order. Raises OSError.
+    The child gets SIGKILL when this process ends, however it ends (on Linux). It has its own session, so that Ctrl-C in
+    a terminal reaches the parent only, which then stops its children in order. Raises OSError.
     """
     started: Future[subprocess.Popen[bytes]] = Future()
     _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open, umask, environ)))
@@ -110,7 +110,10 @@ def _spawn(
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """What the child does between fork and exec. It must not take a lock there, so all is looked up beforehand."""
+    """Returns the function that the child calls between fork and exec.
+
+    The child must not take a lock there, so everything is looked up here.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -1,6 +1,6 @@
-"""Tells when a broker can really be used: metadata, and every group and transaction coordinator, have been loaded.
+"""Waits until a broker is really usable: metadata, and every group and transaction coordinator, have been loaded.
 
-An open port says little: right after it, coordinators still answer "load in progress". Kafka spreads groups over the
+An open port means little: right after it, coordinators still answer "load in progress". Kafka spreads groups over the
 partitions of __consumer_offsets and transactional ids over those of __transaction_state, and loads each by itself, so
 each one is asked.
 """
@@ -40,7 +40,7 @@ def quiet_admin(bootstrap: str) -> AdminClient:
 
 
 class NotReadyInTimeError(Exception):
-    """The limit passed; the message says what was still missing."""
+    """The time limit has passed; the message names what was still missing."""
 
 
 def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callable[[], None]) -> None:
@@ -88,11 +88,11 @@ def wait_until_registered(host: str, port: int, node_id: int, deadline: float, c
 
 
 def nodes_that_serve(bootstrap: str, timeout_s: float) -> set[int]:
-    """The ids of the nodes that the cluster counts in: none while its only one is fenced, as just after a freeze.
+    """Returns the ids of the cluster's live nodes: none while its only one is fenced, as just after a freeze.
 
-    Each look has a client of its own. One of librdkafka that saw a cluster without nodes looks again only after five
-    minutes (confluentinc/librdkafka#5301): its list_topics fails till then, its deletions wait for a controller.
-    Raises KafkaException.
+    Each call uses a new client. One of librdkafka that saw a cluster without nodes looks again only after five minutes
+    (confluentinc/librdkafka#5301): until then its list_topics fails, and its deletions wait for a controller. Raises
+    KafkaException.
     """
     return set(quiet_admin(bootstrap).list_topics(timeout=timeout_s).brokers)
 
@@ -112,7 +112,9 @@ class _Wait:
         self._check_alive = check_alive
 
     def until(self, trouble: str, attempt: Callable[[float], bool]) -> None:
-        """Calls `attempt`, with the seconds it may take, until it says True; `trouble` is for the error's words."""
+        """Calls `attempt`, with its time limit in seconds, until it returns true; `trouble` begins
+        the error's message.
+        """
         last: object = "no answer"
         while True:
             self._check_alive()

@@ -1,8 +1,8 @@
-"""Finds and mends what a power cut left of the small files by which Kafka knows a directory of records.
+"""Finds and repairs what a power cut left of the small files by which Kafka recognises a directory of records.
 
-With a damaged one Kafka does not start, and says so in many words. Where `partition.metadata` is missing it does start,
-and takes the partition's records for nobody's: it puts them aside, and removes them. So this is looked at before each
-start. What the files said, Kafka's metadata log knows; they are written again by that, and what lay there is kept.
+With a damaged one Kafka does not start, and logs many lines. If `partition.metadata` is missing it does start, and
+treats the partition's records as orphaned: it puts them aside, and removes them. So this check precedes each start.
+Kafka's metadata log contains the same data; the files are rewritten from it, and the damaged ones are kept.
 """
 
 import json
@@ -27,7 +27,7 @@ from coldnotify_kafka.broker.tools import console_tool
 from coldnotify_kafka.errors import BrokerError, DataDirectoryError
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<number>\d+)")
-"""Of a directory. One that Kafka is about to remove has another ending."""
+"""The name of a partition's directory. One that Kafka is about to remove has another ending."""
 _METADATA = "__cluster_metadata"
 _METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """Kafka's own topic has this id everywhere."""
@@ -41,10 +41,10 @@ _OF_A_DIRECTORY = (
     "replication-offset-checkpoint",
     "cleaner-offset-checkpoint",
 )
-"""Kafka writes them now and then, and makes them anew from the logs where they are not there."""
+"""Kafka writes these files now and then, and recreates missing ones from the logs."""
 _PAYLOAD = re.compile(r"payload: (\{.*\})\s*$")
 _DUMP_SECONDS_MAX = 600.0
-"""2 s are usual. Kafka writes a new snapshot of its metadata every 20 MB or hour, and keeps what is before that."""
+"""2 s are usual. Kafka writes a new snapshot of its metadata every 20 MB or hour, and keeps everything before it."""
 _SHOWN_MAX = 5
 
 
@@ -58,18 +58,18 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Repair:
-    """What was done."""
+    """The result of a repair."""
 
     mended: list[str] = field(default_factory=list)
-    """In words, each with its file."""
+    """Repaired files, each with what was done, in words."""
     refused: list[str] = field(default_factory=list)
-    """What could not be mended, each with its reason."""
+    """Files that could not be repaired, each with its reason."""
     kept_in: Path | None = None
-    """Where that lies which was replaced."""
+    """The directory that keeps the replaced files."""
 
 
 def damage_of(config: BrokerConfig) -> list[Damage]:
-    """What a node on this directory would fail on. Raises OSError."""
+    """Returns the damage on which a node with this directory would fail. Raises OSError."""
     records = config.log_dir
     if not records.is_dir():
         return []
@@ -86,7 +86,7 @@ def damage_of(config: BrokerConfig) -> list[Damage]:
 
 
 def check_whole(config: BrokerConfig) -> None:
-    """Raises DataDirectoryError, which names what is damaged, and what mends it; and OSError."""
+    """Raises DataDirectoryError, which names the damaged files and the command that repairs them; and OSError."""
     found = damage_of(config)
     if found:
         shown = [f"{one.path} {one.how}" for one in found[:_SHOWN_MAX]]
@@ -157,7 +157,7 @@ def _repair_node(config: BrokerConfig, done: Repair) -> None:
 
 
 def _as_it_was(config: BrokerConfig, path: Path, metadata: "_Metadata") -> tuple[bytes | None, str]:
-    """What is to be in the file (None: it is to be removed), and that in words. Raises BrokerError."""
+    """Returns the file's repaired content (None: it must be removed), and that in words. Raises BrokerError."""
     if path.name == META:
         return _meta_as_it_was(config, metadata)
     if path.name == CHECKPOINT.name:
@@ -195,19 +195,19 @@ def _meta_as_it_was(config: BrokerConfig, metadata: "_Metadata") -> tuple[bytes,
 
 
 class _Metadata:
-    """What Kafka's metadata log says, as its own tool reads it; only if it is asked for."""
+    """Kafka's metadata log, as its own tool reads it; read only if it is needed."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
     @property
     def topics(self) -> dict[str, str]:
-        """The ids of the topics that there are, by name. Raises BrokerError."""
+        """The ids of the existing topics, by name. Raises BrokerError."""
         return self._read[0]
 
     @property
     def directory_id(self) -> str | None:
-        """Of this node's directory of records. Raises BrokerError."""
+        """The id of this node's directory of records. Raises BrokerError."""
         return self._read[1]
 
     @cached_property

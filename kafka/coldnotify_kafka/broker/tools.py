@@ -39,10 +39,10 @@ CONSOLE_TOOLS: Mapping[str, str] = {
 def console_tool(
     name: str, arguments: Sequence[str], progress: jars.Progress | None = None, environ: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """The command line (for subprocess or os.execv) that runs Kafka's console tool `name` with `arguments`.
+    """Returns the command line (for subprocess or os.execv) that runs Kafka's console tool `name` with `arguments`.
 
-    Fetches the jars first where they are missing. Raises BrokerSettingError for a tool that there is not,
-    JarsUnavailableError, JavaUnavailableError.
+    Fetches the jars first if they are missing. Raises BrokerSettingError for an unknown tool, JarsUnavailableError,
+    JavaUnavailableError.
     """
     if name not in CONSOLE_TOOLS:
         raise BrokerSettingError(f"kafka-tool: there is no {name!r}; there are {', '.join(CONSOLE_TOOLS)}")
