@@ -164,8 +164,8 @@ def test_every_decision_is_in_the_list() -> None:
     decisions = {path.name for path in (ROOT / "docs" / "adr").glob("[0-9]*.md")}
     listed = set(_LINK.findall((ROOT / "docs" / "adr" / "README.md").read_text(encoding="utf-8")))
     assert decisions == listed
-    numbers = sorted(name[:4] for name in decisions)
-    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+    numbers = [name[:4] for name in decisions]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_make_alone_lists_every_verb_with_what_it_does() -> None:

@@ -101,7 +101,7 @@ def _spawn(
             stderr=subprocess.STDOUT,
             pass_fds=keep_open,
             # Ctrl-C does not reach it. A session of its own would do that, too, but the kernel shares processors among
-            # sessions, and may leave one without for a minute (docs/adr/0041-one-session.md).
+            # sessions, and may leave one without for a minute (docs/adr/0028-price-of-a-step.md#the-brokers-session).
             process_group=0,
             preexec_fn=_die_with_parent(),
             umask=umask,
