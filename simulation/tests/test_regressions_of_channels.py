@@ -10,12 +10,12 @@ from coldnotify_gateway.core import Produce
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher.engine.allowances import OutAgreement
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_sessions import ChannelSession
 from coldnotify_matcher.engine.channels import channel_requests
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.positions import Positions
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (
@@ -128,10 +128,10 @@ def a_page_is_answered_twice_and_the_second_answer_alone_is_the_last_page() -> N
 
 @contextmanager
 def what_the_last_page_had_is_forgotten_at_once() -> Iterator[None]:
-    def sent_last(self: ChannelSession) -> None:
-        self.pending, self.lost = {}, {}
+    def sent_last(self: Positions) -> None:
+        self.at, self.told, self.pending, self.lost = {}, {}, {}, {}
 
-    with patch.object(ChannelSession, "sent_last", sent_last):
+    with patch.object(Positions, "sent_last", sent_last):
         yield
 
 
@@ -181,7 +181,7 @@ def an_empty_page_is_the_last_one() -> Iterator[None]:
 
     def sent(self: CatchingUp, log: ChannelLog, client: Client, session: Session, *, last: bool) -> None:
         channels = session.channels
-        empty = channels is not None and channels.filling is not None and not channels.filling.entries
+        empty = channels is not None and channels.row.page is not None and not channels.row.page.entries
         send(self, log, client, session, last=last or empty)
 
     with patch.object(CatchingUp, "_send", sent):

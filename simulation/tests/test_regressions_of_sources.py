@@ -9,7 +9,8 @@ from coldnotify._core.document import decode
 from coldnotify_matcher.engine import paging
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.sessions import NO_CURSOR, Session
+from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told
 from coldnotify_simulation.world import World
 
@@ -102,7 +103,7 @@ def who_has_no_cursor_is_spared_too() -> Iterator[None]:
 
 @contextmanager
 def what_it_published_comes_in_its_turn() -> Iterator[None]:
-    begin, send = Paging.begin, Paging.send
+    begin, send = Paging.begin, Paging._send
     without_cursor: set[int] = set()
 
     def begin_without(
@@ -115,11 +116,11 @@ def what_it_published_comes_in_its_turn() -> Iterator[None]:
         if session.number not in without_cursor:
             send(self, client, session, now_ms)
             return
-        session.owed = {obj: None for obj in session.owed if not client.published(obj)}
+        session.answers.objects = {obj: None for obj in session.answers.objects if not client.published(obj)}
         with patch.object(Client, "published", lambda *_: False):
             send(self, client, session, now_ms)
 
-    with patch.object(Paging, "begin", begin_without), patch.object(Paging, "send", send_without):
+    with patch.object(Paging, "begin", begin_without), patch.object(Paging, "_send", send_without):
         yield
 
 

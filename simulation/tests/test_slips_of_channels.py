@@ -20,8 +20,8 @@ SLIPS = {
     "a page skips one record": Slip(
         channel_paging,
         "_from_block",
-        "if message.offset > channels.positions[hash_] and",
-        "if message.offset % 3 and message.offset > channels.positions[hash_] and",
+        "if message.offset > positions[hash_] and",
+        "if message.offset % 3 and message.offset > positions[hash_] and",
         11,
     ),
     "a hand-over is one offset late": Slip(
@@ -34,8 +34,8 @@ SLIPS = {
     "what lies between is said of another channel": Slip(
         CatchingUp,
         "_fill",
-        "message.fill_in(entry.message, hash_, channels.told[hash_])",
-        "message.fill_in(entry.message, hash_, min(offset, max(channels.told.values())))",
+        "message.fill_in(entry.message, hash_, positions.told[hash_])",
+        "message.fill_in(entry.message, hash_, min(offset, max(positions.told.values())))",
         11,
     ),
     "a repeat is told after a takeover": Slip(
@@ -84,8 +84,8 @@ SLIPS = {
     "all channels of a session are taken to be where one is that came first": Slip(
         CatchingUp,
         "_fill",
-        "_move_on(channels, lacking, next_ - 1)",
-        "_move_on(channels, channels.positions, next_ - 1)",
+        "positions.move_on(lacking, next_ - 1)",
+        "positions.move_on(positions.at, next_ - 1)",
         11,
     ),
 }

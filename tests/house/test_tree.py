@@ -64,12 +64,13 @@ SHARED_NAMES = {
     "settings": "what a part can be told",
     "shell": "what executes what a core wants done",
     "state": "a client's durable state; commands are named after what is typed",
+    "stream": "how far a session is told a log: by the gateway, by the matcher",
     "tls": "TLS contexts: a client's, the services'",
     "topics": "their names; how they should be; commands are named after what is typed",
     "topics_watch": "a thread that looks whether the topics are as they were",
     "tracing": "what goes into traces",
-    "worker": "what runs a stream job, and the matcher's",
     "unsettled": "what an application has not taken: as the client says it, as the matcher keeps it",
+    "worker": "what runs a stream job, and the matcher's",
 }
 """Names of modules in several shipped packages, and the one thing that they mean."""
 

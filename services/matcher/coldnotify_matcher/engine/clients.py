@@ -16,7 +16,8 @@ from coldnotify_matcher.engine.interests.by_channel import ByChannel, Registered
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.sessions import NO_CURSOR, Session
+from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.unsettled import NOTHING, Unsettled
 
 Registration = Obj | RegisteredQuery | RegisteredChannel

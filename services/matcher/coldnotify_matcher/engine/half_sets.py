@@ -12,7 +12,7 @@ from sys import getsizeof
 
 from coldnotify_schemas.interests import Interest
 
-from coldnotify_matcher.engine.channel_sessions import SaidChannel
+from coldnotify_matcher.engine.interests.said import SaidChannel
 from coldnotify_matcher.engine.sessions import Session
 
 Said = str | Interest | SaidChannel
@@ -24,26 +24,44 @@ _SLOT_BYTES = 8
 """Of a list, for each of its items."""
 
 
+class _HalfSet:
+    """The set of one session."""
+
+    __slots__ = ("chunks", "said", "size_bytes")
+
+    def __init__(self) -> None:
+        self.chunks = 0
+        self.said: list[Said] = []
+        self.size_bytes = 0
+        """What it takes in memory."""
+
+    def add(self, said: Sequence[Said]) -> None:
+        """One more chunk."""
+        self.chunks += 1
+        self.said += said
+        self.size_bytes += sum(map(_size_of, said)) + _SLOT_BYTES * len(said)
+
+
 class HalfSets:
-    """Those of one partition: `synced`, `synced_chunks` and `synced_bytes` of its sessions."""
+    """Those of one partition."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
         """What all of them take in memory."""
         self._by_size: dict[int, dict[Session, None]] = {}
         """By the number of bits of its size; in the order in which they were added to."""
+        self._sets: dict[Session, _HalfSet] = {}
         self._added_to_ms: dict[Session, int] = {}
         """In the same order."""
 
     def add(self, session: Session, names: Sequence[Said], bytes_max: int, now_ms: int) -> int:
         """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
-        self._remove(session)
-        session.synced_chunks += 1
-        session.synced += names
-        session.synced_bytes += sum(map(_size_of, names)) + _SLOT_BYTES * len(names)
-        self._by_size.setdefault(session.synced_bytes.bit_length(), {})[session] = None
+        half = self._remove(session) or _HalfSet()
+        half.add(names)
+        self._sets[session] = half
+        self._by_size.setdefault(half.size_bytes.bit_length(), {})[session] = None
         self._added_to_ms[session] = now_ms
-        self.size_bytes += session.synced_bytes
+        self.size_bytes += half.size_bytes
         dropped = 0
         while self.size_bytes > bytes_max:
             self.forget(self._next_to_drop(now_ms))
@@ -52,10 +70,18 @@ class HalfSets:
 
     def forget(self, session: Session) -> list[Said]:
         """The set is whole, or is begun anew, or its session is over. Returns what was in."""
-        self._remove(session)
-        names = session.synced
-        session.synced_chunks, session.synced, session.synced_bytes = 0, [], 0
-        return names
+        half = self._remove(session)
+        return [] if half is None else half.said
+
+    def chunks(self, session: Session) -> int:
+        """How many chunks are in."""
+        half = self._sets.get(session)
+        return 0 if half is None else half.chunks
+
+    def said(self, session: Session) -> Sequence[Said]:
+        """All that they say."""
+        half = self._sets.get(session)
+        return () if half is None else half.said
 
     def _next_to_drop(self, now_ms: int) -> Session:
         session, added_to_ms = next(iter(self._added_to_ms.items()))
@@ -63,15 +89,18 @@ class HalfSets:
             return session
         return next(iter(self._by_size[max(self._by_size)]))
 
-    def _remove(self, session: Session) -> None:
-        if self._added_to_ms.pop(session, None) is None:
-            return
-        size = session.synced_bytes.bit_length()
+    def _remove(self, session: Session) -> _HalfSet | None:
+        half = self._sets.pop(session, None)
+        if half is None:
+            return None
+        del self._added_to_ms[session]
+        size = half.size_bytes.bit_length()
         of_size = self._by_size[size]
         del of_size[session]
         if not of_size:
             del self._by_size[size]
-        self.size_bytes -= session.synced_bytes
+        self.size_bytes -= half.size_bytes
+        return half
 
 
 def _size_of(name: Said) -> int:

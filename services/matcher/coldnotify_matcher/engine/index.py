@@ -12,7 +12,7 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.memberships import Changes, Told
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, Obj, Subscribers
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session, SessionState
+from coldnotify_matcher.engine.sessions import Session
 
 _FIXED_BYTES_MAX = 160
 """Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""
@@ -33,7 +33,7 @@ class _Members:
     def add(self, session: Session, since: int) -> None:
         """One more."""
         self.numbers.append(session.number)
-        self.pagings.append(session.paging)
+        self.pagings.append(session.objects.paging)
         self.known_since.append(max(since, 0))
 
 
@@ -130,7 +130,7 @@ class Index:
                     continue
                 client = clients[key]
                 session = client.session
-                if session is None or session is spared or session.state is not SessionState.CATCHING:
+                if session is None or session is spared or not session.objects.under_way:
                     continue
                 if client.interested(obj):
                     numbers.append(number)
@@ -266,7 +266,7 @@ class Index:
             self._state.members.hear(client)
         if session.indexed:
             return
-        session.indexed = True
+        session.join()
         session.gateway.catching.discard(session.number)
         for obj in client.objects():
             self.subscribe(obj, session)

@@ -43,20 +43,23 @@ class Lacked:
         return newest
 
 
-def lacking_of_queries(state: State, client: Client, session: Session, by_name: Iterable[Obj]) -> list[Lacked]:
-    """All of it, in the order of offsets. `by_name`: what the session lacks of what is registered by name."""
+def lacking_of_queries(
+    state: State, client: Client, session: Session, by_name: Iterable[Obj]
+) -> tuple[list[Lacked], list[int]]:
+    """Returns all of it, in the order of offsets, and the hashes of queries of which it is not known what has changed.
+
+    `by_name`: what the session lacks of what is registered by name.
+    """
     group = client.group_key
-    session.unsaid = False
+    cursor, answered_at = session.objects.cursor, session.answers.answered_at
     changed: dict[tuple[str, int], Lacked] = {}
     """By name and offset: the cursor may come to lie between two changes of an object."""
     unknown: list[int] = []
     unsettled: dict[int, set[str]] = {}
     """By hash: the names of what has come or gone."""
     for hash_, set_ in client.queries.sets():
-        difference = set_.difference(session.answered_at.get(hash_, session.cursor))
+        difference = set_.difference(answered_at.get(hash_, cursor))
         if difference is None:
-            session.says_sets = True
-            session.unsaid |= hash_ not in session.doubted
             unknown.append(hash_)
             continue
         unsettled[hash_] = {*difference.entered, *difference.left}
@@ -68,11 +71,11 @@ def lacking_of_queries(state: State, client: Client, session: Session, by_name: 
                     lacked = changed[name, offset] = Lacked(offset, obj, name)
                 (lacked.entered if entered else lacked.left).append(hash_)
     found = {obj.name: Lacked(obj.offset, obj, obj.name) for obj in by_name}
-    for name, offset in state.members.newer(client, session.cursor):
+    for name, offset in state.members.newer(client, cursor):
         having = client.queries.have(name)
         # By these it is a member, and its client knows that already, or is told with the version.
         stable = [hash_ for hash_ in having if name not in unsettled.get(hash_, ())]
-        if not stable or all(session.answered_at.get(hash_, -1) >= offset for hash_ in stable):
+        if not stable or all(answered_at.get(hash_, -1) >= offset for hash_ in stable):
             continue
         obj = state.objects.get(f"{group}/{name}")
         if obj is None or client.published(obj):
@@ -87,7 +90,7 @@ def lacking_of_queries(state: State, client: Client, session: Session, by_name: 
     described: list[Lacked] = []
     if session.descriptions:
         described = _described(state, client, session, found, changed, unsettled, unknown)
-    return sorted((*found.values(), *changed.values(), *described), key=lambda lacked: lacked.offset)
+    return sorted((*found.values(), *changed.values(), *described), key=lambda lacked: lacked.offset), unknown
 
 
 def _described(
@@ -110,11 +113,11 @@ def _described(
         if lacked.entered or (not lacked.left and client.queries.have(lacked.name)):
             lacked.description = groups.description_said(group, lacked.name)
             said[lacked.name] = min(lacked.offset, said.get(lacked.name, lacked.offset))
-    described = []
-    for name, offset in state.members.redescribed(client, session.cursor):
+    described, answered_at = [], session.answers.answered_at
+    for name, offset in state.members.redescribed(client, session.objects.cursor):
         stable = [hash_ for hash_ in client.queries.have(name) if name not in unsettled.get(hash_, ())]
         is_said = name in said and said[name] <= offset
-        if is_said or not stable or all(session.answered_at.get(hash_, -1) >= offset for hash_ in stable):
+        if is_said or not stable or all(answered_at.get(hash_, -1) >= offset for hash_ in stable):
             continue
         lacked = Lacked(offset, state.objects.get(f"{group}/{name}"), name)
         lacked.description = groups.description_said(group, name)

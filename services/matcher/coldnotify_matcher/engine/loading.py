@@ -11,8 +11,9 @@ from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
+from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.engine.strays import Strays
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stream
 
 
 class Loading:
@@ -72,7 +73,7 @@ class Loading:
             return
         gateway = state.gateway_of(int(record.gateway, 16), record.inbox, now_ms)
         if same_epoch:
-            client.connect(session := Session(gateway, record.session, ask=0, cursor=record.cursor))
+            client.connect(session := Session(gateway, record.session, Stream(cursor=record.cursor)))
             gateway.add(record.session, client.key)
             if record.digest not in (None, client.digest):
                 self._doubt(client, session)
@@ -108,7 +109,7 @@ class Loading:
         online = [client for client in state.clients.values() if client.session is not None]
         for client in online:
             session = client.session
-            if session is None or session.state is SessionState.UNSYNCED:
+            if session is None or not session.in_sync:
                 continue
             if requests_start is not None and client.session_applied >= requests_start:
                 # Its Open is handled once more, and its page may never have come. Told what is published before that,

@@ -21,7 +21,6 @@ from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlace
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
-from coldnotify_matcher.engine.sessions import SessionState
 
 Changes = list[tuple[QuerySet, SetChange]]
 """What one change of an object changes in sets."""
@@ -277,22 +276,22 @@ class Memberships:
         The log says who is a member; a session that is sent pages is told that by page and page.
         """
         session = client.session
-        if session is None or session.state is SessionState.UNSYNCED:
+        if session is None or not session.in_sync:
             return None
         known: list[int] = []
+        stream, answers = session.objects, session.answers
         for hash_ in client.queries.have(name):
             set_ = client.queries[hash_].set
             assert set_ is not None, "it has members"
             since = self.sets.member_since(set_, name)
-            answer = session.answers.get(hash_)
+            answer = answers.owed.get(hash_)
             if answer is not None:
-                # Members that came since it began come behind it.
-                told = answer.begun and name <= answer.reached and answer.at is not None and since <= answer.at
-            elif session.state is SessionState.CATCHING:
-                cursor = session.answered_at.get(hash_, session.cursor)
-                told = hash_ not in session.doubted and since <= cursor
-            else:
+                told = answer.knows(name, since)
+            elif stream.live:
                 told = True
+            else:
+                cursor = answers.known_up_to(hash_, stream.cursor)
+                told = cursor is not None and since <= cursor
             if told:
                 known.append(since)
         return min(known, default=None)
@@ -301,7 +300,7 @@ class Memberships:
         """Whether the client, which has a session, may not have been told something of its sets that lies above."""
         if not client.queries:
             return False
-        if not client.queries.settled or (client.session is None or client.session.state is not SessionState.LIVE):
+        if not client.queries.settled or (client.session is None or not client.session.objects.live):
             return True
         for _, set_ in client.queries.sets():
             difference = set_.difference(cursor)

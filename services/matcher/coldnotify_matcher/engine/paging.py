@@ -20,15 +20,15 @@ from coldnotify_matcher.engine.lacking import lacking_of_queries
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.query_answers import QueryAnswers
-from coldnotify_matcher.engine.sessions import NO_CURSOR, Answer, Session, SessionState
+from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.answers import Answer
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
 
 PAGE_BYTES_MAX = 64 * 1024
 """Of one page, and its size where the gateway names none: what is under way at most, so that the newest is chosen late.
 """
 _PAGE_BYTES_MIN = 1024
 """A gateway that names less gets this: each page costs a look at all that its client is registered for."""
-PAGINGS_BITS = 32
-"""Of the number of a row of pages; in front of them stands the generation, so no two matchers use the same."""
 
 
 def page_bytes_of(asked: int) -> int:
@@ -52,20 +52,14 @@ class Paging:
             # It may have lost its state, and what it published with it. So it is told that before anything that gives
             # it a cursor: a cursor says that its client knows what it published, and pages spare it that.
             owed = [*owed, *filter(client.published, client.objects())]
-            self._answers.owe_all(client, session)
-        session.cursor = session.complete = cursor
-        session.says_sets = session.unsaid = False
-        session.doubted = frozenset()
-        session.answered_at.clear()
-        session.page = after_page
-        self._state.pagings += 1
-        session.paging = (self._state.generation << PAGINGS_BITS) + self._state.pagings
-        session.owed = dict.fromkeys(owed)
-        session.state = SessionState.CATCHING
+            session.answers.owe_all(client.queries)
+        session.agree()
+        session.objects.place(cursor)
+        session.objects.begin(self._state.next_paging(), after_page)
+        session.answers.begin(owed)
         if not session.indexed:
             session.gateway.catching.add(session.number)
-        self._answers.begin_anew(session)
-        self.send(client, session, now_ms)
+        self._send(client, session, now_ms)
 
     def owe(
         self, session: Session, queries: Mapping[int, wire_pb2.Query], new: Iterable[int], *, goes_on: bool
@@ -77,49 +71,49 @@ class Paging:
         """
         fresh = set(new)
         for hash_, query in queries.items():
-            reached = query.reached if goes_on and hash_ not in session.begun else ""
-            session.answers[hash_] = Answer(
-                new=hash_ in fresh,
-                held=query.held if query.HasField("held") else None,
-                reached=reached,
-                at=query.reached_at if reached else None,
-            )
+            reached = query.reached if goes_on and hash_ not in session.answers.begun else ""
+            held = query.held if query.HasField("held") else None
+            at = query.reached_at if reached else None
+            session.answers.owe(hash_, Answer(new=hash_ in fresh, held=held, reached=reached, at=at))
 
     def settle(self, now_ms: int) -> None:
         """Sets become known, and the sessions that wait for them are sent their pages."""
         for client in self._state.members.settle(self._state.position, self._state.spent):
-            if client.session is not None and client.session.state is SessionState.CATCHING:
-                self.send(client, client.session, now_ms)
+            if client.session is not None and client.session.objects.stage is Stage.DUE:
+                self._send(client, client.session, now_ms)
 
-    def send(self, client: Client, session: Session, now_ms: int) -> None:
-        """The next page; later, if the client has queries whose sets are not known yet."""
+    def next_page(self, client: Client, session: Session, now_ms: int) -> None:
+        """The next page of the row is asked for."""
+        session.objects.next_page()
+        self._send(client, session, now_ms)
+
+    def _send(self, client: Client, session: Session, now_ms: int) -> None:
+        """The page that is due; later, if the client has queries whose sets are not known yet."""
+        stream, answers = session.objects, session.answers
         if client.queries and not self._state.members.want(client):
             # Its gateway may hold it for live, if a predecessor had answered: what others are told must not move its
             # cursor then. A page of this number is none, but has such a session ask anew.
-            session.gateway.tell(internal_pb2.Item(page=internal_pb2.Page(session=session.number, ask=session.ask)))
+            session.gateway.tell(internal_pb2.Item(page=internal_pb2.Page(session=session.number, ask=stream.ask)))
             return
-        session.page += 1
-        page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page, paging=session.paging)
-        if self._fill(page, client, session, page_bytes_of(session.page_bytes), now_ms):
+        page = internal_pb2.Page(session=session.number, ask=stream.ask, paging=stream.paging)
+        if self._fill(page, client, session, page_bytes_of(stream.page_bytes), now_ms):
             page.last = True
-            session.owed = {}
-            session.cursor = max(session.cursor, self._state.position - 1)
-            session.state = SessionState.LIVE
+            page.page = stream.send_last(self._state.position)
+            answers.told_all_objects()
             self._index.join(client)
-            session.complete = session.cursor
-            if session.says_sets:
+            if answers.says_sets:
                 self._state.count("sets_digests")
                 page.sets_digest = sets_digest((hash_, set_.digest) for hash_, set_ in client.queries.sets())
-        elif session.unsaid:
-            page.sets_unknown, session.unsaid = True, False
-            session.doubted = frozenset(client.queries)
         else:
-            session.complete = session.cursor
-        if session.complete != NO_CURSOR:
-            page.complete = session.complete
-        if session.channels is not None and session.channels.clean:
-            session.channels.clean = False
-            page.channels_complete, page.channels_ask = session.channels.cursor, session.channels.ask
+            page.sets_unknown = answers.unsaid
+            page.page = stream.send(whole=not answers.unsaid)
+            if answers.unsaid:
+                answers.say_unknown(client.queries)
+        if stream.complete != NO_CURSOR:
+            page.complete = stream.complete
+        channels = session.channels
+        if channels is not None and channels.take_clean():
+            page.channels_complete, page.channels_ask = channels.complete, channels.ask
         session.gateway.tell(internal_pb2.Item(page=page))
         self._state.count("pages")
         self._state.count("paged", len(page.newest))
@@ -127,18 +121,19 @@ class Paging:
     def _fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
         """Whether nothing is left behind it. One item goes into it however long it is."""
         now_ms = self._state.expires_ms(now_ms)
-        lacking = sorted(client.lacking(session.cursor), key=lambda obj: obj.offset)
+        stream, answers = session.objects, session.answers
+        lacking = sorted(client.lacking(stream.cursor), key=lambda obj: obj.offset)
         size = 0
-        if session.owed:
+        if answers.objects:
             in_turn = set(lacking)
-            for obj in [obj for obj in session.owed if obj not in in_turn and client.interested(obj)]:
+            for obj in [obj for obj in answers.objects if obj not in in_turn and client.interested(obj)]:
                 newest = obj.newest(now_ms, answer=True)
                 size += newest.ByteSize()
                 if size > bytes_max and page.newest:
                     return False
                 page.newest.append(newest)
-                del session.owed[obj]
-        if client.queries or session.answers:
+                answers.told(obj)
+        if client.queries or answers.owed:
             if not self._answers.fill(page, client, session, bytes_max, now_ms):
                 return False
             return self._fill_with_queries(page, client, session, lacking, bytes_max, now_ms)
@@ -148,8 +143,8 @@ class Paging:
             if size > bytes_max and page.newest:
                 return False
             page.newest.append(newest)
-            session.cursor = obj.offset
-            session.owed.pop(obj, None)
+            stream.cover(obj.offset)
+            answers.told(obj)
         return True
 
     def _fill_with_queries(
@@ -162,23 +157,25 @@ class Paging:
         now_ms: int,
     ) -> bool:
         size = sum(newest.ByteSize() for newest in page.newest)
-        offset = session.cursor
-        items = lacking_of_queries(self._state, client, session, by_name)
+        stream, answers = session.objects, session.answers
+        offset = stream.cursor
+        items, unknown = lacking_of_queries(self._state, client, session, by_name)
+        answers.note_unknown(unknown)
         for item, following in zip_longest(items, items[1:]):
             newest = item.newest(now_ms)
-            if session.unsaid:
-                newest.behind = item.offset - session.complete
+            if answers.unsaid:
+                newest.behind = item.offset - stream.complete
             elif following is not None and following.offset == item.offset:
                 newest.behind = 1
             size += newest.ByteSize()
             # What lies at one offset is told as one: the cursor says that all up to it was told.
             if size > bytes_max and page.newest and item.offset != offset:
-                session.told_up_to(offset)
+                answers.told_up_to(offset)
                 return False
             page.newest.append(newest)
             offset = item.offset
-            session.cursor = max(session.cursor, offset)
+            stream.cover(offset)
             if item.obj is not None:
-                session.owed.pop(item.obj, None)
-        session.answered_at.clear()
+                answers.told(item.obj)
+        answers.told_changes()
         return True

@@ -10,7 +10,6 @@ from coldnotify_streams.core.partition_turns import Spent, never
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
 from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, RefusedClients, Tally
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_sessions import ChannelSession
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
@@ -20,9 +19,12 @@ from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
-from coldnotify_matcher.engine.sessions import NO_ASK, Session, SessionState
+from coldnotify_matcher.engine.sessions import NO_ASK, Session
+from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.use import Use
 
+_PAGINGS_BITS = 32
+"""Of the number of a row of pages; in front of them stands the generation, so no two matchers use the same."""
 At = tuple[str, int] | str | None
 """A record, as (topic, offset); a client, by its key, with all that is stored of it; None: no single one of them."""
 
@@ -61,7 +63,7 @@ class State:
         """By domain and limit of its tenant's agreement, sessions and registrations that were refused since the last
         step; the shell takes it."""
         self.gateways: dict[int, GatewayView] = {}
-        self.pagings = 0
+        self._pagings = 0
         """Rows of pages that were begun."""
         self.half_sets = HalfSets()
         self.brief = BriefSessions()
@@ -109,7 +111,7 @@ class State:
         """What expires before that has expired. Where clocks are apart the earliest counts: nothing does too early."""
         return now_ms + self.rules.clocks.earliest_ahead_ms
 
-    def _end_channels(self, client: Client, channels: ChannelSession) -> bool:
+    def _end_channels(self, client: Client, channels: MessageStream) -> bool:
         """Whether the client was told messages that lie above the stored cursor."""
         log = self.log_of(client)
         if log is None:
@@ -146,7 +148,7 @@ class State:
 
     def announce_anew(self, client: Client, session: Session) -> None:
         """Its gateway is to open the session once more; until then it is told nothing."""
-        session.state = SessionState.UNSYNCED
+        session.disagree()
         opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
         session.gateway.tell(internal_pb2.Item(opened=opened))
 
@@ -154,6 +156,11 @@ class State:
         """This session is over, or never was."""
         gateway.tell(internal_pb2.Item(closed=internal_pb2.Closed(session=number, code=code, reason=reason)))
         self.count("closed")
+
+    def next_paging(self) -> int:
+        """The number of a row of pages that begins."""
+        self._pagings += 1
+        return (self.generation << _PAGINGS_BITS) + self._pagings
 
     def clients_of(self, gateway: GatewayView) -> list[Client]:
         """The clients whose current session is one of this gateway's."""

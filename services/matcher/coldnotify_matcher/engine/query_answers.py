@@ -12,7 +12,8 @@ from coldnotify_matcher.engine.index import newest_of
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Answer, Session
+from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.answers import Answer
 
 
 class QueryAnswers:
@@ -21,61 +22,49 @@ class QueryAnswers:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def owe_all(self, client: Client, session: Session) -> None:
-        """The client knows nothing: all its queries are owed an answer. What it says that it holds counts."""
-        for hash_ in client.queries:
-            if hash_ not in session.answers:
-                session.answers[hash_] = Answer(new=False)
-
-    def begin_anew(self, session: Session) -> None:
-        """Pages may be lost: what was told of unfinished answers is told again."""
-        for answer in session.answers.values():
-            if answer.begun:
-                answer.begun, answer.reached, answer.at = False, "", None
-
     def fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
         """Whether all that are owed are in, with this page. One member goes into an empty page however long it is."""
+        answers = session.answers
         for registered in list(client.queries.values()):
             # Nobody checked its record.
-            if registered.why_never and registered.hash not in session.answers:
+            if registered.why_never and registered.hash not in answers.owed:
                 self._refuse(page, client, registered, registered.why_never)
-        session.begun.intersection_update(client.queries)
-        while session.answers:
-            hash_, answer = next(iter(session.answers.items()))
+        answers.keep(client.queries.keys())
+        while answers.owed:
+            hash_, answer = answers.first()
             query = client.queries.get(hash_)
             if query is not None and query.set is not None and query.settled and not query.why_never:
                 refusal = self._too_many(client, query) if answer.new else ""
             else:
                 refusal = "" if query is None else query.why_never
             if query is None or refusal:
-                del session.answers[hash_]
+                answers.drop(hash_)
                 if query is not None:
                     self._refuse(page, client, query, refusal)
                 continue
             set_ = query.set
             assert set_ is not None, "a session waits until its sets are known"
-            answer.new = query.is_new = False
-            if answer.reached and not answer.begun and not _goes_on(set_, answer.at, session.cursor):
-                answer.reached, answer.at = "", None
-            if answer.at is None:
-                answer.at = self._state.position - 1
-            if set_.difference(session.cursor) is None:
-                answer.held = None  # it may hold the same members, and lack versions of some that left and came back
+            answer.settle_new()
+            query.is_new = False
+            cursor = session.objects.cursor
+            if answer.reached and not answer.begun and not _goes_on(set_, answer.at, cursor):
+                answer.restart()
+            answer.date(self._state.position - 1)
+            if set_.difference(cursor) is None:
+                answer.doubt_held()  # it may hold the same members, and lack versions of some that left and came back
             if not self._fill_from(page, client, session, hash_, set_, answer, bytes_max, now_ms):
-                if answer.reached:
+                if answer.reached and answer.at is not None:
                     page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
                 return False
-            del session.answers[hash_]
             if answer.held is not None:
                 # What has come and gone since the cursor is told, also where that comes to the same members.
+                answers.drop(hash_)
                 page.unchanged.append(hash_)
                 self._state.count("queries_held")
                 continue
+            answers.end(hash_)
             page.answered.append(hash_)
-            session.doubted -= {hash_}
             self._state.count("queries_answered")
-            # What it is owed since the answer began is told as if its cursor stood there.
-            session.answered_at[hash_] = min(answer.at, session.answered_at.get(hash_, answer.at))
         return True
 
     def _fill_from(
@@ -91,13 +80,12 @@ class QueryAnswers:
     ) -> bool:
         if answer.held is not None and answer.held == set_.digest:
             return True
-        answer.held = None
+        answer.doubt_held()
         if not answer.begun:
-            answer.begun = True
             if not answer.reached:
                 page.begun.append(hash_)
-                session.begun.add(hash_)
-            answer.names = sorted((name for name in set_.members if name > answer.reached), reverse=True)
+                session.answers.note_begun(hash_)
+            answer.begin(set_.members)
         size = sum(newest.ByteSize() for newest in page.newest) if page.newest else 0
         while answer.names:
             name = answer.names[-1]
@@ -111,8 +99,7 @@ class QueryAnswers:
                 if size > bytes_max and page.newest:
                     return False
                 page.newest.append(newest)
-            answer.reached = name
-            answer.names.pop()
+            answer.pass_on()
         return True
 
     def _too_many(self, client: Client, query: RegisteredQuery) -> str:

@@ -11,9 +11,7 @@ from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine import operating, unsettled_registrations
 from coldnotify_matcher.engine.ceilings import CLIENTS
-from coldnotify_matcher.engine.channel_sessions import SaidChannel
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.channels.registering import said_channel
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
@@ -22,12 +20,14 @@ from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import query_of
+from coldnotify_matcher.engine.interests.said import SaidChannel, said_channel
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.operating import Operating
 from coldnotify_matcher.engine.outcome_answers import outcome_answer
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import NO_ASK, NO_CURSOR, Session, SessionState
+from coldnotify_matcher.engine.sessions import NO_ASK, Session
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.superseded_opens import SupersededOpens
 
 REFUSALS_MAX = 500
@@ -132,7 +132,8 @@ class Requests:
                 )
             return
         self._state.see(client, now_ms)
-        session.descriptions |= request.descriptions
+        if request.descriptions:
+            session.wants_descriptions()
         if kind == "register":
             self._on_register(offset, client, session, request.register, now_ms)
         elif kind == "unregister":
@@ -142,9 +143,9 @@ class Requests:
         elif kind == "catch_up":
             self._on_catch_up(client, session, request.catch_up, now_ms)
         elif kind == "catch_up_channels":
-            if session.state is SessionState.UNSYNCED:
+            if not session.in_sync:
                 self._channels.asked(client, session, request.catch_up_channels)
-                if session.ask == NO_ASK:
+                if session.objects.ask == NO_ASK:
                     self._open_again(client, session)
             else:
                 self._channels.catch_up(client, session, request.catch_up_channels, now_ms)
@@ -198,16 +199,14 @@ class Requests:
             self._state.half_sets.forget(current)
             self._channels.pause(client, current)
             current.gateway.remove(current.number, indexed=current.in_an_index)
-        session = current if same and current is not None else Session(gateway, number, ask=request.ask)
+        session = current if same and current is not None else Session(gateway, number)
         client.connect(session)
         self._state.refused_clients.let_in(key)
         client.session_applied = max(client.session_applied, offset)
         self._state.see(client, now_ms)
         gateway.add(number, client.key)
-        session.ask, session.page_bytes = request.ask, request.page_bytes
-        session.descriptions = request.descriptions
-        session.channels_in_order = request.channels_in_order
-        session.announced_ms = now_ms
+        session.objects.asked(request.ask, page_bytes=request.page_bytes)
+        session.announced(now_ms, descriptions=request.descriptions, channels_in_order=request.channels_in_order)
         self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)
         registered, refused = self._register_all(offset, client, session, request.register)
@@ -248,7 +247,7 @@ class Requests:
             self._paging.begin(client, session, cursor, registered, now_ms)
             self._channels.begin_pages(client, session, now_ms)
         else:
-            session.state = SessionState.UNSYNCED
+            session.disagree()
             self._channels.await_set(client, session, request)
 
     def _on_said_in_hello(
@@ -311,7 +310,7 @@ class Requests:
         registered, refused = self._register_all(offset, client, session, request.objects)
         if request.queries:
             # A session without a cursor is told all answers unasked: one may have begun, perhaps by a predecessor.
-            goes_on = session.complete != NO_CURSOR
+            goes_on = session.objects.complete != NO_CURSOR
             refused += self._register_queries(offset, client, session, request.queries, goes_on=goes_on)
         answer = internal_pb2.Answered(
             session=session.number, request=request.request, refused=refused, digest=client.digest
@@ -319,8 +318,7 @@ class Requests:
         if request.queries:
             answer.kinds = self._kinds(client)
             # Pages that are under way to it contain the answers. A predecessor's are asked for once more in any case.
-            under_way = session.state is SessionState.CATCHING and session.paging > 0
-            answer.catch_up = bool(session.answers) and not under_way
+            answer.catch_up = bool(session.answers.owed) and not session.objects.under_way
         if request.channels:
             answer.kinds = self._kinds(client)
             self._channels.register(offset, client, session, request, answer)
@@ -357,15 +355,15 @@ class Requests:
         half_sets = self._state.half_sets
         if chunk.index == 0:
             half_sets.forget(session)
-        in_order = chunk.index == session.synced_chunks
+        in_order = chunk.index == half_sets.chunks(session)
         if not in_order:
             # The parts before were dropped, or went to a matcher that is no more, or the client began twice.
             half_sets.forget(session)
             if chunk.last:
-                session.state = SessionState.UNSYNCED
+                session.disagree()
                 self._tell_opened(client, session, in_sync=False, client_epoch=self._state.epoch)
             return
-        room = self._state.registrations_max + REFUSALS_MAX - len(session.synced)
+        room = self._state.registrations_max + REFUSALS_MAX - len(half_sets.said(session))
         said: list[Said] = [
             *chunk.objects,
             *(Interest(Kind.QUERY, query.text) for query in chunk.queries),
@@ -406,17 +404,16 @@ class Requests:
         self._channels.begin_pages(client, session, now_ms)
 
     def _on_catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
-        if session.state is SessionState.UNSYNCED:
+        if not session.in_sync:
             self._open_again(client, session)
             return
-        session.page_bytes = request.page_bytes
-        same = request.ask == session.ask and request.page == session.page
-        # The same question may have been answered twice, by this matcher or by two, and the gateway took what came
-        # first. A gateway of release 0.1.0 does not say which.
-        if request.page and same and request.paging in (0, session.paging):
-            self._paging.send(client, session, now_ms)
+        stream = session.objects
+        # A gateway of release 0.1.0 does not name the row.
+        is_next = stream.is_next(request.ask, request.page, request.paging or stream.paging)
+        stream.asked(request.ask, page_bytes=request.page_bytes)
+        if is_next:
+            self._paging.next_page(client, session, now_ms)
             return
-        session.ask = request.ask
         cursor_counts = (
             request.HasField("cursor")
             and request.cursor < self._state.position
@@ -424,7 +421,7 @@ class Requests:
         )
         cursor = request.cursor if cursor_counts else NO_CURSOR
         # A page above 0 that we did not send, a predecessor did: the next one goes on from there.
-        self._paging.begin(client, session, cursor, session.owed, now_ms, after_page=request.page)
+        self._paging.begin(client, session, cursor, session.answers.objects, now_ms, after_page=request.page)
 
     def _open_again(self, client: Client, session: Session) -> None:
         """The answer to a question for pages of a session that is sent none: its gateway did not hear so, or took no
@@ -432,10 +429,10 @@ class Requests:
         self._state.announce_anew(client, session)
 
     def _on_check_digest(self, client: Client, session: Session, request: internal_pb2.CheckDigest) -> None:
-        session.ask = request.ask
+        session.objects.asked(request.ask)
         in_sync = request.digest == client.digest
         if not in_sync:
-            session.state = SessionState.UNSYNCED
+            session.disagree()
             self._state.half_sets.forget(session)
             self._channels.pause(client, session)
         self._tell_opened(client, session, in_sync=in_sync, client_epoch=self._state.epoch)
@@ -590,7 +587,7 @@ class Requests:
         positions: Sequence[wire_pb2.ChannelPosition] = (),
     ) -> None:
         opened = internal_pb2.Opened(
-            session=session.number, ask=session.ask, in_sync=in_sync, digest=client.digest, refused=refused
+            session=session.number, ask=session.objects.ask, in_sync=in_sync, digest=client.digest, refused=refused
         )
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch

@@ -8,7 +8,8 @@ from coldnotify_schemas.interests import channel_of
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, RegisteredChannel
+from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.looking.showing import show_unsettled
 
 ASLEEP, CATCHING_UP, LIVE = "asleep", "catching up", "live"
@@ -50,8 +51,8 @@ def _known(client: Client, channel: RegisteredChannel, log: ChannelLog) -> int:
     if unsettled is not None and channel.epoch == log.epoch:
         return max(unsettled.position, channel.position)
     session = client.session
-    if session is not None and session.channels is not None and channel.hash in session.channels.pending:
-        return session.channels.pending[channel.hash]
+    if session is not None and session.channels is not None and channel.hash in session.channels.positions.pending:
+        return session.channels.positions.pending[channel.hash]
     began = channel.position if channel.epoch == log.epoch else NO_CURSOR
     return max(began, client.channels.cursor if client.channels.epoch == log.epoch else NO_CURSOR)
 
@@ -61,7 +62,7 @@ def state_of(client: Client, channel: RegisteredChannel) -> str:
     session = client.session
     if session is None:
         return ASLEEP
-    return LIVE if session.channels is not None and channel.hash in session.channels.joined else CATCHING_UP
+    return LIVE if session.channels is not None and channel.hash in session.channels.positions.joined else CATCHING_UP
 
 
 def show_subscriber(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.sessions import NO_CURSOR
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.unsettled import Unsettled
 from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
 from coldnotify_matcher.looking.outcome_endpoints import show_outcome

@@ -79,7 +79,7 @@ class Clients:
         """A session that the matcher doubts is announced anew; one whose digest is another says its whole set."""
         for client, connected in self.connected.items():
             known = self.bench.engine.clients.get(PREFIX + client)
-            if connected and known is not None and known.session is not None and not known.session.ask:
+            if connected and known is not None and known.session is not None and not known.session.objects.ask:
                 self.bench.open(self.wanted[client], session=self.session[client], client=client, again=True)
         self.bench.settle()
         told = opened(self.bench.told[GATEWAY].items)

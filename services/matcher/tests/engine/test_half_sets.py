@@ -28,7 +28,8 @@ def begin(bench: Bench, session: int, chunks: int) -> None:
 def chunks_in(bench: Bench) -> dict[int, int]:
     """By session, the chunks that are held."""
     sessions = [client.session for client in bench.engine.clients.values()]
-    return {session.number: session.synced_chunks for session in sessions if session and session.synced_chunks}
+    chunks = bench.engine.state.half_sets.chunks
+    return {session.number: chunks(session) for session in sessions if session and chunks(session)}
 
 
 def test_whoever_begins_sets_and_never_ends_them_the_sum_stays_in_bounds() -> None:

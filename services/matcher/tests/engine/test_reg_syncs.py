@@ -133,7 +133,7 @@ def test_an_endless_reg_sync_is_held_in_bounds_and_its_welcome_is_a_frame_that_c
     bench.settle()
     session = bench.engine.clients[f"{PREFIX}client-1"].session
     assert session is not None
-    assert len(session.synced) == 3 + REFUSALS_MAX
+    assert len(bench.engine.state.half_sets.said(session)) == 3 + REFUSALS_MAX
     bench.sync(1000, last=True)
 
     told = opened(bench.items())[-1]

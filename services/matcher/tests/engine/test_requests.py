@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX
-from coldnotify_matcher.engine.sessions import NO_CURSOR
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest

@@ -18,8 +18,8 @@ from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, 
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats, repeats_among
 from coldnotify_matcher.engine.channel_logs.subscriptions import Subscriptions
 from coldnotify_matcher.engine.channel_logs.tail import Tail
-from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState
-from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR
+from coldnotify_matcher.engine.streams.message_stream import MessageStream
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 if TYPE_CHECKING:
     from coldnotify_matcher.engine.clients import Client
@@ -225,14 +225,15 @@ class ChannelLog:
                     del self.waiting[start]
                 return
 
-    def stop(self, client: Client, channels: ChannelSession) -> None:
+    def stop(self, client: Client, stream: MessageStream) -> None:
         """The row of pages of the client's session is over."""
-        if channels.waits_for != NO_CURSOR:
-            self.wait_no_more(client, channels.waits_for)
-            channels.waits_for = NO_CURSOR
-        self.pages_bytes -= channels.filled_bytes
-        channels.filling, channels.filled_bytes = None, 0
-        channels.state = ChannelsState.IDLE
+        if stream.row.waits_for != NO_CURSOR:
+            self.wait_no_more(client, stream.row.waits_for)
+        self.fill_pages(-stream.stop())
+
+    def fill_pages(self, by_bytes: int) -> None:
+        """The pages that are being put together have grown by so much, or have left."""
+        self.pages_bytes += by_bytes
 
     def take_served(self, block: Block | None) -> list[Client]:
         """Those whose wait is over, now that this block has come, or retention has removed what they waited for.

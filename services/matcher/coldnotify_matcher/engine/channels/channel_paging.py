@@ -26,13 +26,16 @@ from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import Kept
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
-from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState
 from coldnotify_matcher.engine.channels.page_turns import PageTurns
 from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, RegisteredChannel
-from coldnotify_matcher.engine.paging import PAGINGS_BITS, page_bytes_of
+from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.paging import page_bytes_of
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.message_stream import MessageStream
+from coldnotify_matcher.engine.streams.positions import Positions
+from coldnotify_matcher.engine.streams.row import Stage as RowStage
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
 
 FILLED_MS_MAX = 500
 """A page with anything in it leaves after this: who waits for the first message does not wait for the page's last."""
@@ -59,68 +62,52 @@ class CatchingUp:
 
     def begin(self, log: ChannelLog, client: Client, session: Session, *, after_page: int = 0) -> None:
         """A row of pages begins: from where its client said, or else from the session's cursor."""
-        channels = _of(session)
+        stream = _of(session)
         self.stop(log, client, session)
-        cursor = channels.cursor
-        pending = {**channels.begun, **channels.pending}
-        channels.positions = {
-            hash_: pending.get(hash_, max(cursor, channel.position)) for hash_, channel in client.channels.items()
-        }
-        channels.told = dict(channels.positions)
-        channels.lost_untold = {**channels.lost_told, **channels.lost}
-        channels.page = after_page
-        channels.urgent_bytes = 0
-        self._state.pagings += 1
-        channels.paging = (self._state.generation << PAGINGS_BITS) + self._state.pagings
+        cursor = stream.cursor
+        stream.positions.begin({hash_: max(cursor, one.position) for hash_, one in client.channels.items()})
+        stream.begin_row(self._state.next_paging(), after_page)
 
     def join_if_clean(self, log: ChannelLog, client: Client, session: Session) -> bool:
         """Whether nothing lacks, and the log has a position that can be said. Its channels are live from here on."""
-        channels = _of(session)
-        if channels.lost_untold or not log.position or any(self._lacking(log, client, channels)):
+        stream = _of(session)
+        if stream.positions.lost_untold or not log.position or any(_lacking(log, client, stream.positions)):
             return False
-        self._join(log, client, session)
-        channels.clean = True
+        stream.join(log.position)
+        self._subscribe(log, client, session)
         return True
 
     def next_page(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
         """The next page of the row is asked for."""
-        channels = _of(session)
-        channels.clean = False
-        channels.asked_ms = now_ms
-        channels.filling = internal_pb2.ChannelPage(session=session.number)
-        channels.filled_bytes = 0
+        stream = _of(session)
+        stream.next_page()
+        stream.row.open(session.number, now_ms)
         self.go_on(log, client, session, now_ms)
 
-    def put_off(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+    def put_off(self, log: ChannelLog, client: Client, session: Session) -> None:
         """Its channels are live no more: a message has come that its tenant may not be told now."""
-        channels = _of(session)
-        if channels.state is not ChannelsState.LIVE:
+        stream = _of(session)
+        if not stream.live:
             return
         self._state.count("channel_sessions_put_off")
-        if channels.clean:
-            # Its gateway waits for the answer that nothing lacks, which is true no more.
-            self.begin(log, client, session)
-            self.next_page(log, client, session, now_ms)
-            return
         self.stop(log, client, session)
         # A page of this number is none, but has such a session ask anew.
-        page = internal_pb2.ChannelPage(session=session.number, ask=channels.ask)
+        page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
         session.gateway.tell(internal_pb2.Item(channel_page=page))
 
     def flush(self, now_ms: int) -> None:
         """Go on with the pages whose turn it is."""
-        for log, client, session in self._turns.take_due(now_ms):
-            self._fill_up(log, client, session, now_ms)
+        for log, client, due in self._turns.take_due(now_ms):
+            self._fill_up(log, client, due, now_ms)
         for client in list(self._unfinished):
             log = self._unfinished.pop(client)
-            waits = client.session
-            channels = None if waits is None else waits.channels
-            if waits is None or channels is None or channels.filling is None or channels.waits_for != NO_CURSOR:
+            session = client.session
+            if session is None or session.channels is None or session.channels.row.stage is not RowStage.OPEN:
                 continue
-            if now_ms - channels.asked_ms >= (FILLED_MS_MAX if channels.filling.entries else EMPTY_MS_MAX):
-                self._send(log, client, waits, last=False)
+            if session.channels.row.waited_for_long(now_ms, FILLED_MS_MAX, EMPTY_MS_MAX):
+                self._send(log, client, session, last=False)
             else:
-                self.go_on(log, client, waits, now_ms)
+                self.go_on(log, client, session, now_ms)
             if self._state.spent():
                 return
 
@@ -135,54 +122,37 @@ class CatchingUp:
 
     def add(self, session: Session, channel: RegisteredChannel, begin: int) -> None:
         """A channel is told from `begin` on: with the next page of the row that is under way, or of the next row."""
-        channels = _of(session)
-        channels.pending[channel.hash] = begin
-        if channels.state in (ChannelsState.FILLING, ChannelsState.PAGED):
-            channels.positions[channel.hash] = channels.told[channel.hash] = begin
-            if channel.hash in channels.lost:
-                channels.lost_untold[channel.hash] = None
+        stream = _of(session)
+        stream.positions.add(channel.hash, begin, under_way=stream.under_way)
 
     def remove(self, log: ChannelLog, session: Session, channel: RegisteredChannel) -> None:
         """A channel is told no more."""
-        channels = session.channels
-        if channels is None:
-            return
-        channels.positions.pop(channel.hash, None)
-        channels.told.pop(channel.hash, None)
-        channels.pending.pop(channel.hash, None)
-        channels.begun.pop(channel.hash, None)
-        channels.lost.pop(channel.hash, None)
-        channels.lost_told.pop(channel.hash, None)
-        channels.lost_untold.pop(channel.hash, None)
-        if channel.hash in channels.joined:
-            channels.joined.discard(channel.hash)
+        if session.channels is not None and session.channels.positions.remove(channel.hash):
             log.subscriptions.unsubscribe(channel, session)
 
     def end(self, log: ChannelLog, client: Client, session: Session) -> None:
         """Its client has no channels any more: the page that is being put together is the last one."""
-        channels = _of(session)
-        if channels.waits_for != NO_CURSOR:
-            log.wait_no_more(client, channels.waits_for)
-            channels.waits_for = NO_CURSOR
+        row = _of(session).row
+        if row.stage is RowStage.WAITING:
+            log.wait_no_more(client, row.waits_for)
+            row.served()
         self._send(log, client, session, last=True)
 
     def stop(self, log: ChannelLog, client: Client, session: Session) -> None:
         """Its row of pages is over, or is begun anew."""
-        channels = session.channels
-        if channels is None:
+        if session.channels is None:
             return
         self._turns.forget(client)
         self._unfinished.pop(client, None)
-        log.stop(client, channels)
+        log.stop(client, session.channels)
 
     def on_block(self, log: ChannelLog, served: Iterable[Client], now_ms: int) -> None:
         """What these sessions waited for has come."""
         for client in served:
             session = client.session
             if session is not None and session.channels is not None:
-                session.channels.waits_for = NO_CURSOR
+                session.channels.row.served()
                 if self._state.spent():
-                    session.channels.state = ChannelsState.FILLING
                     self._unfinished[client] = log
                 else:
                     self.go_on(log, client, session, now_ms)
@@ -193,33 +163,32 @@ class CatchingUp:
         for clients in list(log.waiting.values()):
             for client in list(clients):
                 session = client.session
-                channels = None if session is None else session.channels
-                if session is None or channels is None or channels.filling is None:
+                if session is None or session.channels is None or session.channels.row.stage is not RowStage.WAITING:
                     continue
-                waited_ms = now_ms - channels.asked_ms
-                if waited_ms >= (FILLED_MS_MAX if channels.filling.entries else EMPTY_MS_MAX):
-                    log.wait_no_more(client, channels.waits_for)
-                    channels.waits_for = NO_CURSOR
+                row = session.channels.row
+                if row.waited_for_long(now_ms, FILLED_MS_MAX, EMPTY_MS_MAX):
+                    log.wait_no_more(client, row.waits_for)
+                    row.served()
                     self._send(log, client, session, last=False)
         for _, client, session in self._turns.take_waiting(log, now_ms - TURN_MS_MAX):
             self._send(log, client, session, last=False)
 
     def go_on(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
         """Fill the page as far as what is known of the log goes, if it is its tenant's turn."""
-        channels = _of(session)
-        channels.state = ChannelsState.FILLING
-        if any(self._lacking(log, client, channels)) and self._turns.has_to_wait(log, client, channels, now_ms):
+        stream = _of(session)
+        lacks = any(_lacking(log, client, stream.positions))
+        if lacks and self._turns.has_to_wait(log, client, stream.row, now_ms):
             return
         self._fill_up(log, client, session, now_ms)
 
     def _fill_up(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
-        channels = _of(session)
+        stream = _of(session)
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
-        channels.entries_max = None if allowance is None else allowance.at_once
-        if channels.lost_untold and not self._tell_lost(log, session):
+        stream.row.limit(None if allowance is None else allowance.at_once)
+        if stream.positions.lost_untold and not self._tell_lost(log, session):
             self._send(log, client, session, last=False)
             return
-        positions, last_of = channels.positions, log.last.of_marked
+        positions, last_of = stream.positions.at, log.last.of_marked
         all_lacking = {
             hash_: (one, last)
             for hash_, one in client.channels.items()
@@ -239,14 +208,14 @@ class CatchingUp:
             urgent = self._urgent(log, session, lacking)
             if urgent:
                 lacking = urgent
-                _note_urgent(channels, urgent)
+                stream.row.hurry(urgent)
             low = min(map(positions.__getitem__, lacking)) + 1
             if low < log.oldest:
                 if not self._tell_retention(log, lacking, session):
                     break
                 continue
             if low >= log.tail.start:
-                messages = _from_tail(log, client, lacking, channels, low)
+                messages = _from_tail(log, client, lacking, positions, low)
                 if not self._fill(log, lacking, session, messages, log.position, now_ms):
                     break
                 continue
@@ -259,32 +228,24 @@ class CatchingUp:
                 frozenset(one.mark for one in lacking.values()), low, self._state.spent
             )
             if nothing_before > low:
-                _move_on(channels, lacking, nothing_before - 1)
+                stream.positions.move_on(lacking, nothing_before - 1)
                 continue
-            if log.pages_bytes > log.bounds.pages_bytes_max and channels.filled_bytes:
+            if log.pages_bytes > log.bounds.pages_bytes_max and stream.row.size_bytes:
                 break
-            channels.waits_for = low
+            stream.row.wait_for(low)
             log.wait(client, low)
             return
         self._send(log, client, session, last=False)
-
-    def _lacking(
-        self, log: ChannelLog, client: Client, channels: ChannelSession
-    ) -> Iterable[tuple[int, RegisteredChannel]]:
-        positions, last_of = channels.positions, log.last.of_marked
-        for hash_, channel in client.channels.items():
-            if last_of(channel.key, channel.mark) > positions[hash_]:
-                yield hash_, channel
 
     @staticmethod
     def _urgent(
         log: ChannelLog, session: Session, lacking: Mapping[int, RegisteredChannel]
     ) -> dict[int, RegisteredChannel]:
         """Those of them that come before the others."""
-        channels = _of(session)
-        if not log.tail.any_high or session.channels_in_order or channels.urgent_bytes >= URGENT_BYTES_MAX:
+        stream = _of(session)
+        if not log.tail.any_high or session.channels_in_order or stream.row.urgent_bytes >= URGENT_BYTES_MAX:
             return {}
-        positions = channels.positions
+        positions = stream.positions.at
         return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
 
     def tell_ahead(self, log: ChannelLog, message: Message, before: int, now_ms: int) -> None:
@@ -295,51 +256,52 @@ class CatchingUp:
             if session is None or not _is_paged(client):
                 del log.paged[client]
                 continue
-            channels = _of(session)
+            stream = _of(session)
+            positions, row = stream.positions, stream.row
             channel = client.channels.by_key.get(message.key)
-            if channel is None or session.channels_in_order or channel.hash in channels.lost_untold:
+            if channel is None or session.channels_in_order or channel.hash in positions.lost_untold:
                 continue
-            told = channels.ahead.get(channel.hash, channels.told[channel.hash])
-            position = max(channels.positions[channel.hash], told)
+            told = row.ahead.get(channel.hash, positions.told[channel.hash])
+            position = max(positions.at[channel.hash], told)
             if position < min(before, log.tail.start - 1):
                 continue  # some of what lacks has left memory
             page = internal_pb2.ChannelPage(
-                session=session.number, ask=channels.ask, page=channels.page, paging=channels.paging, ahead=True
+                session=session.number, ask=stream.ask, page=stream.page, paging=stream.paging, ahead=True
             )
             lacking = [one for one in log.tail.above(message.key, position) if one.is_for(channel.attributes)]
             for one in lacking:
                 one.fill_in(page.entries.add().message, channel.hash, told)
                 told = one.offset
             whole = told == message.offset and not any(one.expired(self._state.expires_ms(now_ms)) for one in lacking)
-            ahead_bytes = channels.ahead_bytes + page.ByteSize()
-            if whole and ahead_bytes <= page_bytes_of(channels.page_bytes):
-                channels.ahead[channel.hash], channels.ahead_bytes = told, ahead_bytes
+            page_bytes = page.ByteSize()
+            if whole and row.ahead_bytes + page_bytes <= page_bytes_of(stream.page_bytes):
+                row.tell_ahead(channel.hash, told, page_bytes)
                 self._state.count("messages_ahead", len(lacking))
                 size = sum(len(one.payload) for one in lacking)
                 self._state.deliver(client.key.partition("/")[0], len(lacking), size)
                 session.gateway.tell(internal_pb2.Item(channel_page=page))
 
     def _tell_lost(self, log: ChannelLog, session: Session) -> bool:
-        channels = _of(session)
-        for hash_ in list(channels.lost_untold):
-            before = channels.positions[hash_] + 1
+        positions = _of(session).positions
+        for hash_ in list(positions.lost_untold):
+            before = positions.at[hash_] + 1
             entry = internal_pb2.ChannelEntry()
             missed_between(entry.missed, hash_, None, before, wire_pb2.LOST)
             if not self._put(log, session, entry):
                 return False
-            del channels.lost_untold[hash_]
+            positions.tell_lost(hash_)
         return True
 
     def _tell_retention(self, log: ChannelLog, lacking: Mapping[int, RegisteredChannel], session: Session) -> bool:
-        channels, oldest = _of(session), log.oldest
+        positions, oldest = _of(session).positions, log.oldest
         for hash_ in lacking:
-            if channels.positions[hash_] + 1 >= oldest:
+            if positions.at[hash_] + 1 >= oldest:
                 continue
             entry = internal_pb2.ChannelEntry()
-            missed_between(entry.missed, hash_, channels.told[hash_], oldest, wire_pb2.RETENTION)
+            missed_between(entry.missed, hash_, positions.told[hash_], oldest, wire_pb2.RETENTION)
             if not self._put(log, session, entry):
                 return False
-            channels.positions[hash_] = channels.told[hash_] = oldest - 1
+            positions.tell(hash_, oldest - 1)
         return True
 
     def _fill_from(
@@ -351,19 +313,19 @@ class CatchingUp:
         session: Session,
         now_ms: int,
     ) -> bool:
-        channels = _of(session)
+        positions = _of(session).positions
         if not kept.unreadable:
-            messages = _from_block(kept, client, lacking, channels)
+            messages = _from_block(kept, client, lacking, positions.at)
             return self._fill(log, lacking, session, messages, kept.next, now_ms)
         for hash_ in lacking:
-            if channels.positions[hash_] >= kept.next - 1:
+            if positions.at[hash_] >= kept.next - 1:
                 continue
             entry = internal_pb2.ChannelEntry()
             # Its position may have moved on over blocks without a message of it, of which the client knows nothing.
-            missed_between(entry.missed, hash_, channels.told[hash_], kept.next, wire_pb2.UNREADABLE)
+            missed_between(entry.missed, hash_, positions.told[hash_], kept.next, wire_pb2.UNREADABLE)
             if not self._put(log, session, entry):
                 return False
-            channels.positions[hash_] = channels.told[hash_] = kept.next - 1
+            positions.tell(hash_, kept.next - 1)
         return True
 
     def _fill(
@@ -376,7 +338,8 @@ class CatchingUp:
         now_ms: int,
     ) -> bool:
         """Put these in, as (offset, hash, message) in the order of offsets: all there is below `next_`."""
-        channels, expires_ms = _of(session), self._state.expires_ms(now_ms)
+        stream, expires_ms = _of(session), self._state.expires_ms(now_ms)
+        positions = stream.positions
         expired: dict[int, wire_pb2.Missed] = {}
         for offset, hash_, message in messages:
             entry = internal_pb2.ChannelEntry()
@@ -384,57 +347,40 @@ class CatchingUp:
                 before = expired.get(hash_)
                 if before is not None:
                     before.before = offset + 1
-                    channels.positions[hash_] = channels.told[hash_] = offset
+                    positions.tell(hash_, offset)
                     continue
-                missed_between(entry.missed, hash_, channels.told[hash_], offset + 1, wire_pb2.EXPIRED)
+                missed_between(entry.missed, hash_, positions.told[hash_], offset + 1, wire_pb2.EXPIRED)
             else:
-                message.fill_in(entry.message, hash_, channels.told[hash_])
+                message.fill_in(entry.message, hash_, positions.told[hash_])
                 expired.pop(hash_, None)
             if not self._put(log, session, entry):
-                _move_on(channels, lacking, offset - 1)
+                positions.move_on(lacking, offset - 1)
                 return False
-            channels.positions[hash_] = channels.told[hash_] = offset
+            positions.tell(hash_, offset)
             if entry.HasField("missed"):
-                filling = channels.filling
-                assert filling is not None
-                expired[hash_] = filling.entries[-1].missed
-        _move_on(channels, lacking, next_ - 1)
+                expired[hash_] = stream.row.opened().entries[-1].missed
+        positions.move_on(lacking, next_ - 1)
         return True
 
     def _put(self, log: ChannelLog, session: Session, entry: internal_pb2.ChannelEntry) -> bool:
         """False: the page is full."""
-        channels = _of(session)
-        filling = channels.filling
-        assert filling is not None
-        (entry.missed if entry.HasField("missed") else entry.message).paged = True
-        size = entry.ByteSize()
-        if filling.entries and channels.filled_bytes + size > page_bytes_of(channels.page_bytes):
-            return False
-        if channels.entries_max is not None and len(filling.entries) >= channels.entries_max:
-            return False
-        filling.entries.append(entry)
-        told = entry.missed if entry.HasField("missed") else entry.message
-        if told.channel in filling.urgent:
-            channels.urgent_bytes += size
-        channels.filled_bytes += size
-        log.pages_bytes += size
-        return True
+        stream = _of(session)
+        size = stream.row.put(entry, page_bytes_of(stream.page_bytes))
+        log.fill_pages(size)
+        return size > 0
 
     def _send(self, log: ChannelLog, client: Client, session: Session, *, last: bool) -> None:
-        channels = _of(session)
-        page, channels.filling = channels.filling, None
-        assert page is not None
-        log.pages_bytes -= channels.filled_bytes
-        channels.filled_bytes = 0
+        stream = _of(session)
+        positions, row = stream.positions, stream.row
+        page = row.opened()
+        log.fill_pages(-row.close())
         self._turns.forget(client)
         self._unfinished.pop(client, None)
-        channels.page += 1
-        page.ask, page.page, page.paging = channels.ask, channels.page, channels.paging
         state = self._state
         state.count("channel_pages")
         told = [len(entry.message.payload) for entry in page.entries if not entry.HasField("missed")]
         if told:
-            channels.turn_since_ms = None
+            row.had_its_turn()
             state.count("messages_paged", len(told))
             state.deliver(client.key.partition("/")[0], len(told), sum(told))
         for entry in page.entries:
@@ -442,68 +388,57 @@ class CatchingUp:
                 state.count("missed:" + wire_pb2.Reason.Name(entry.missed.reason).lower())
         if last:
             page.last = True
-            self._join(log, client, session)
+            page.page = stream.send_last(log.position)
+            self._subscribe(log, client, session)
         else:
-            channels.state = ChannelsState.PAGED
             log.paged[client] = None
-            channels.ahead, channels.ahead_bytes = {}, 0
-            reached = min(
-                (channels.positions[hash_] for hash_, _ in self._lacking(log, client, channels)),
-                default=log.position - 1,
-            )
-            if channels.lost_untold:
-                reached = NO_CURSOR
-            channels.cursor = max(channels.cursor, reached)
-        if channels.cursor != NO_CURSOR:
-            page.complete = channels.cursor
+            row.begin_ahead()
+            if not positions.lost_untold:
+                lacking = (positions.at[hash_] for hash_, _ in _lacking(log, client, positions))
+                stream.cover(min(lacking, default=log.position - 1))
+            page.page = stream.send(whole=True)
+        page.ask, page.paging = stream.ask, stream.paging
+        if stream.complete != NO_CURSOR:
+            page.complete = stream.complete
         session.gateway.tell(internal_pb2.Item(channel_page=page))
 
-    def _join(self, log: ChannelLog, client: Client, session: Session) -> None:
-        channels = _of(session)
-        channels.state = ChannelsState.LIVE
-        channels.cursor = max(channels.cursor, log.position - 1)
-        channels.positions, channels.told = {}, {}
-        channels.sent_last()
+    @staticmethod
+    def _subscribe(log: ChannelLog, client: Client, session: Session) -> None:
+        """The session's channels are live."""
+        positions = _of(session).positions
+        positions.sent_last()
         for hash_, channel in client.channels.items():
-            if hash_ not in channels.joined:
-                channels.joined.add(hash_)
+            if positions.join(hash_):
                 log.subscriptions.subscribe(channel, session, log.last.of(channel.key))
 
 
-def _of(session: Session) -> ChannelSession:
+def _of(session: Session) -> MessageStream:
     assert session.channels is not None
     return session.channels
 
 
 def _is_paged(client: Client) -> bool:
     session = client.session
-    return session is not None and session.channels is not None and session.channels.state is ChannelsState.PAGED
+    return session is not None and session.channels is not None and session.channels.stage is Stage.SENT
 
 
-def _note_urgent(channels: ChannelSession, urgent: Iterable[int]) -> None:
-    filling = channels.filling
-    assert filling is not None
-    filling.urgent.extend(hash_ for hash_ in urgent if hash_ not in filling.urgent)
-
-
-def _move_on(channels: ChannelSession, lacking: Iterable[int], position: int) -> None:
-    """All up to this offset has been told of these."""
-    positions = channels.positions
-    for hash_ in lacking:
-        if positions[hash_] < position:
-            positions[hash_] = position
+def _lacking(log: ChannelLog, client: Client, positions: Positions) -> Iterator[tuple[int, RegisteredChannel]]:
+    at, last_of = positions.at, log.last.of_marked
+    for hash_, channel in client.channels.items():
+        if last_of(channel.key, channel.mark) > at[hash_]:
+            yield hash_, channel
 
 
 def _from_tail(
-    log: ChannelLog, client: Client, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession, low: int
+    log: ChannelLog, client: Client, lacking: Mapping[int, RegisteredChannel], positions: Mapping[int, int], low: int
 ) -> Iterable[tuple[int, int, Message]]:
     """`low`: none of them lacks anything before."""
     if len(lacking) > MANY:
-        return _of_many(log.tail.since(low), client, lacking, channels)
+        return _of_many(log.tail.since(low), client, lacking, positions)
     rows = [
         [
             (message.offset, hash_, message)
-            for message in log.tail.above(channel.key, channels.positions[hash_])
+            for message in log.tail.above(channel.key, positions[hash_])
             if message.is_for(channel.attributes)
         ]
         for hash_, channel in lacking.items()
@@ -512,15 +447,15 @@ def _from_tail(
 
 
 def _from_block(
-    kept: Kept, client: Client, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+    kept: Kept, client: Client, lacking: Mapping[int, RegisteredChannel], positions: Mapping[int, int]
 ) -> Iterable[tuple[int, int, Message]]:
     if len(lacking) > MANY:
-        return sorted(_of_many(chain.from_iterable(kept.by_channel.values()), client, lacking, channels))
+        return sorted(_of_many(chain.from_iterable(kept.by_channel.values()), client, lacking, positions))
     rows = [
         [
             (message.offset, hash_, message)
             for message in kept.by_channel.get(channel.key, ())
-            if message.offset > channels.positions[hash_] and message.is_for(channel.attributes)
+            if message.offset > positions[hash_] and message.is_for(channel.attributes)
         ]
         for hash_, channel in lacking.items()
     ]
@@ -528,10 +463,13 @@ def _from_block(
 
 
 def _of_many(
-    messages: Iterable[Message], client: Client, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+    messages: Iterable[Message],
+    client: Client,
+    lacking: Mapping[int, RegisteredChannel],
+    positions: Mapping[int, int],
 ) -> Iterator[tuple[int, int, Message]]:
     """Those that a client with thousands of channels lacks, in the order of the messages."""
-    by_key, positions = client.channels.by_key, channels.positions
+    by_key = client.channels.by_key
     for message in messages:
         channel = by_key.get(message.key)
         if channel is None or channel.hash not in lacking or message.offset <= positions[channel.hash]:

@@ -7,14 +7,15 @@ from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState, SaidChannel
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
-from coldnotify_matcher.engine.channels.registering import Registered, Registering, said_channel
+from coldnotify_matcher.engine.channels.registering import RegisteredChannels, Registering
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, NO_EPOCH
+from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
+from coldnotify_matcher.engine.interests.said import SaidChannel, said_channel
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
 
 RETENTIONS = {
     Retention.HOUR: internal_pb2.RETENTION_1H,
@@ -48,7 +49,7 @@ class ChannelRequests:
         )
         self._registering.begin_anew(log, client, registered, replayed=replayed, void=void)
         if not client.channels:
-            session.channels = None
+            session.leave_channels()
             if request.channels_ask:
                 # Its gateway waits for a page all the same, and takes up nothing of channels until that has come.
                 self._remember(log, session, request)
@@ -72,7 +73,6 @@ class ChannelRequests:
         log = self._state.log_of(client)
         if log is None:
             return
-        channels = session.channels
         replayed = offset < client.registrations_applied
         registered = self._register(
             log, client, session, map(said_channel, request.channels), replayed=replayed, void=False
@@ -81,16 +81,14 @@ class ChannelRequests:
         answer.positions.extend(registered.positions())
         if not registered.begins:
             return
-        if channels is None:
-            channels = session.channels = ChannelSession()
+        stream = session.follow_channels()
         self._note(session, registered)
         answer.retention = RETENTIONS[log.retention]
-        if not channels.epoch_said:
+        if stream.take_epoch():
             # Of the log that its cursor was of it may know nothing any more: without channels it keeps no epoch.
             answer.channels_epoch = log.epoch
-        channels.epoch_said = True
         # Pages that are under way to it contain these.
-        answer.catch_up_channels = channels.state not in (ChannelsState.FILLING, ChannelsState.PAGED)
+        answer.catch_up_channels = not stream.under_way
 
     def unregister(self, offset: int, client: Client, session: Session, hashes: Iterable[int]) -> None:
         """Channels that the client is not registered for any more."""
@@ -121,15 +119,13 @@ class ChannelRequests:
         if not replayed:
             gone = [hash_ for hash_, one in client.channels.items() if one.text not in named]
             self._unregister(log, client, session, gone)
-        void = session.channels is not None and session.channels.void
+        void = session.channels is not None and session.channels.positions.void
         registered = self._register(log, client, session, said, replayed=replayed, void=False, void_begins=void)
         self._registering.begin_anew(log, client, registered, replayed=replayed, void=False)
         if session.channels is not None:
-            session.channels.void = False
+            session.channels.positions.said_whole_set()
         if client.channels:
-            if session.channels is None:
-                session.channels = ChannelSession()
-            session.channels.said_anew()
+            session.follow_channels().positions.said_anew()
             self._note(session, registered)
         return registered.refused, registered.positions()
 
@@ -139,20 +135,19 @@ class ChannelRequests:
         if log is None:
             return
         opened.kinds |= wire_pb2.KINDS_CHANNELS
-        channels = session.channels
-        if channels is not None and client.channels:
+        stream = session.channels
+        if stream is not None and client.channels:
             opened.retention = RETENTIONS[log.retention]
-            if not channels.epoch_said:
+            if stream.take_epoch():
                 opened.channels_epoch = log.epoch
-                channels.epoch_said = True
 
     def begin(self, client: Client, session: Session) -> None:
         """Its channels are to be caught up. Where nothing lacks, the next Page says so."""
         log = self._state.log_of(client)
-        channels = session.channels
-        if log is None or channels is None or not client.channels:
+        stream = session.channels
+        if log is None or stream is None or not client.channels:
             return
-        after_page = channels.page
+        after_page = stream.page
         self._catching_up.begin(log, client, session, after_page=after_page)
         if not after_page:
             # A Page answers for the first one only.
@@ -161,37 +156,36 @@ class ChannelRequests:
     def begin_pages(self, client: Client, session: Session, now_ms: int) -> None:
         """The Page is on its way, or has to wait: what it does not say comes in pages of its own."""
         log = self._state.log_of(client)
-        channels = session.channels
-        if log is None or channels is None or (channels.state is ChannelsState.LIVE and not channels.clean):
+        stream = session.channels
+        if log is None or stream is None or (stream.live and not stream.clean):
             return
         if not client.channels:
             # A page may be under way, which a set asked for that its client said before.
             self._catching_up.stop(log, client, session)
-            session.channels = None
-            if channels.ask:
-                _tell_nothing_lacks(session, channels.ask, after_page=channels.page)
+            session.leave_channels()
+            if stream.ask:
+                _tell_nothing_lacks(session, stream.ask, after_page=stream.page)
             return
-        if channels.clean:
+        if stream.clean:
             self._catching_up.begin(log, client, session)
         self._catching_up.next_page(log, client, session, now_ms)
-        if channels.state is ChannelsState.FILLING:
+        if stream.stage is Stage.DUE:
             # Its gateway may hold it for live, if a predecessor had answered: what a Beat says must not move its cursor
             # then. A page of this number is none, but has such a session ask anew.
-            page = internal_pb2.ChannelPage(session=session.number, ask=channels.ask)
+            page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
             session.gateway.tell(internal_pb2.Item(channel_page=page))
 
     def catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUpChannels, now_ms: int) -> None:
         """A CatchUpChannels."""
-        log, channels = self._state.log_of(client), session.channels
+        log, stream = self._state.log_of(client), session.channels
         if log is None:
             return
-        if channels is None:
+        if stream is None:
             if not client.channels:  # else a successor has begun, which its gateway opens the session anew with
                 _tell_nothing_lacks(session, request.ask, after_page=request.page)
             return
-        channels.page_bytes = request.page_bytes
-        same = request.ask == channels.ask and request.page == channels.page
-        if request.page and same and channels.state is ChannelsState.PAGED and request.paging == channels.paging:
+        if stream.stage is Stage.SENT and stream.is_next(request.ask, request.page, request.paging):
+            stream.asked(request.ask, page_bytes=request.page_bytes)
             self._catching_up.next_page(log, client, session, now_ms)
             return
         void = request.HasField("epoch") and request.epoch != log.epoch
@@ -200,20 +194,20 @@ class ChannelRequests:
             self._state.tell_closed(session.gateway, session.number, CloseCode.UNKNOWN_SESSION, reason)
             self._state.end_session(client)
             return
-        if request.ask != channels.ask:
-            channels.taken_last()
-        channels.ask = request.ask
-        channels.cursor = request.cursor if request.HasField("cursor") else NO_CURSOR
+        if request.ask != stream.ask:
+            stream.positions.taken_last()
+        stream.asked(request.ask, page_bytes=request.page_bytes)
+        stream.place(request.cursor if request.HasField("cursor") else NO_CURSOR)
         self._catching_up.begin(log, client, session, after_page=request.page)
         self._catching_up.next_page(log, client, session, now_ms)
 
     def pause(self, client: Client, session: Session) -> None:
         """The digests differ: it is told nothing until its set is whole. A page that is waited for comes then."""
-        log, channels = self._state.log_of(client), session.channels
-        if log is not None and channels is not None:
-            if channels.state is ChannelsState.LIVE:
-                channels.page = 0
-            log.stop(client, channels)
+        log, stream = self._state.log_of(client), session.channels
+        if log is not None and stream is not None:
+            if stream.live:
+                stream.begin_pages_anew()
+            log.stop(client, stream)
 
     def asked(self, client: Client, session: Session, request: internal_pb2.CatchUpChannels) -> None:
         """A CatchUpChannels while the digests differ: this page comes once the set is whole, which says where to begin.
@@ -223,13 +217,13 @@ class ChannelRequests:
         log = self._state.log_of(client)
         if log is None:
             return
-        channels = session.channels
-        if channels is None:
-            channels = session.channels = ChannelSession()
-            channels.epoch_said = request.HasField("epoch") and request.epoch == log.epoch
-        if request.ask != channels.ask:
-            channels.taken_last()
-        channels.ask, channels.page, channels.page_bytes = request.ask, request.page, request.page_bytes
+        stream = session.channels
+        if stream is None:
+            stream = session.follow_channels()
+            stream.know_epoch(known=request.HasField("epoch") and request.epoch == log.epoch)
+        if request.ask != stream.ask:
+            stream.positions.taken_last()
+        stream.asked(request.ask, page_bytes=request.page_bytes, after_page=request.page)
 
     def complete(self, answer: internal_pb2.BeatAnswer) -> None:
         """Up to where sessions whose channels are live have been told all."""
@@ -265,7 +259,7 @@ class ChannelRequests:
         replayed: bool,
         void: bool,
         void_begins: bool = False,
-    ) -> Registered:
+    ) -> RegisteredChannels:
         registered = self._registering.register(
             log, client, said, replayed=replayed, void=void, void_begins=void_begins
         )
@@ -273,36 +267,31 @@ class ChannelRequests:
             self._catching_up.remove(log, session, channel)
         return registered
 
-    def _note(self, session: Session, registered: Registered) -> None:
-        channels = session.channels
-        assert channels is not None
-        channels.lost.update(dict.fromkeys(channel.hash for channel in registered.lost))
+    def _note(self, session: Session, registered: RegisteredChannels) -> None:
+        assert session.channels is not None
+        session.channels.positions.lose(channel.hash for channel in registered.lost)
         for channel, begin in registered.begins.items():
             self._catching_up.add(session, channel, begin)
 
     def _drop(self, log: ChannelLog, client: Client, session: Session) -> None:
         """Its client has no channels any more. What its gateway has asked is answered all the same: by a last page now,
         by the page that it asks for next, or once its client's set is whole."""
-        channels = session.channels
-        if channels is None:
+        stream = session.channels
+        if stream is None:
             return
-        if channels.state is ChannelsState.FILLING:
+        if stream.stage is Stage.DUE:
             self._catching_up.end(log, client, session)
-        if channels.state is ChannelsState.LIVE:
-            session.channels = None
+        if stream.live:
+            session.leave_channels()
 
     @staticmethod
     def _remember(log: ChannelLog, session: Session, request: internal_pb2.Open) -> None:
-        channels = session.channels
-        if channels is None:
-            channels = session.channels = ChannelSession()
+        stream = session.follow_channels()
         void = _is_void(log, request)
-        channels.ask, channels.page, channels.page_bytes = request.channels_ask, 0, request.page_bytes
-        channels.cursor = request.channels_cursor if request.HasField("channels_cursor") and not void else NO_CURSOR
-        channels.epoch_said = request.HasField("channels_epoch") and not void
-        channels.void = void
-        channels.said_anew()
-        channels.lost, channels.lost_told = {}, {}
+        stream.asked(request.channels_ask, page_bytes=request.page_bytes, after_page=0)
+        stream.place(request.channels_cursor if request.HasField("channels_cursor") and not void else NO_CURSOR)
+        stream.know_epoch(known=request.HasField("channels_epoch") and not void)
+        stream.positions.opened(void=void)
 
     @staticmethod
     def _note_cursor(log: ChannelLog, client: Client, session: Session, request: internal_pb2.Open) -> None:

@@ -90,7 +90,7 @@ class Channels:
             message = self._with_priority(log, domain, message, headers)
             allowance = state.rules.allowances.of(domain)
             if allowance is not None and not message.high and not allowance.passes(now_ms):
-                self._put_off(log, message, now_ms)
+                self._put_off(log, message)
                 return
             if message.high:
                 self._catching_up.tell_ahead(log, message, before, now_ms)
@@ -112,14 +112,14 @@ class Channels:
         log.tail.note_high(message)
         return message
 
-    def _put_off(self, log: ChannelLog, message: Message, now_ms: int) -> None:
+    def _put_off(self, log: ChannelLog, message: Message) -> None:
         """Its tenant is above its agreement: who would be told it is to ask for pages, which wait for their turn."""
         state = self._state
         for gateway, number in log.subscriptions.sessions(message.key):
             client = state.clients[gateway.sessions[number]]
             session = client.session
             if session is not None and (session.gateway, session.number) == (gateway, number):
-                self._catching_up.put_off(log, client, session, now_ms)
+                self._catching_up.put_off(log, client, session)
 
     def flush(self, now_ms: int) -> None:
         """Time passes: pages whose turn it is are filled."""

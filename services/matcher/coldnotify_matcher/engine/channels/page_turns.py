@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 
 from coldnotify_matcher.engine.allowances import Allowance
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_sessions import ChannelSession
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.streams.row import Row
 
 PAGES_AT_ONCE = 64
 """Filled in one look, once there is no limit any more: 4 MiB, some 20 ms. The others follow in the next looks."""
@@ -34,18 +34,17 @@ class PageTurns:
         self._number = 0
         self._who = ("pages", state.partition)
 
-    def has_to_wait(self, log: ChannelLog, client: Client, channels: ChannelSession, now_ms: int) -> bool:
+    def has_to_wait(self, log: ChannelLog, client: Client, row: Row, now_ms: int) -> bool:
         """Whether the client's page has to wait: it does from now on, if so."""
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
         if allowance is None or (allowance not in self._queues and allowance.passes(now_ms)):
             return False
-        if channels.turn_since_ms is None or channels.turn_since_ms > now_ms:
-            channels.turn_since_ms = now_ms
+        since_ms = row.wait_turn(now_ms)
         self._number += 1
         number = self._number
         self._waiting.pop(client, None)  # it stands behind the others again
         self._waiting[client] = number, now_ms, log
-        heappush(self._queues.setdefault(allowance, []), (channels.turn_since_ms, number, client))
+        heappush(self._queues.setdefault(allowance, []), (since_ms, number, client))
         return True
 
     def forget(self, client: Client) -> None:
@@ -63,7 +62,7 @@ class PageTurns:
                 if known is None or known[0] != number:
                     heappop(queue)
                     continue
-                if session is None or session.channels is None or session.channels.filling is None:
+                if session is None or session.channels is None or session.channels.row.page is None:
                     del self._waiting[client]
                     continue
                 if not allowance.may_tell(self._who, since_ms, now_ms):
@@ -86,7 +85,7 @@ class PageTurns:
                 continue
             session = client.session
             del self._waiting[client]
-            if session is not None and session.channels is not None and session.channels.filling is not None:
+            if session is not None and session.channels is not None and session.channels.row.page is not None:
                 found.append((log, client, session))
         return found
 

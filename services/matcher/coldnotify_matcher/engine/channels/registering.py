@@ -8,23 +8,17 @@ from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
 from coldnotify_schemas.names import InvalidName
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_sessions import SaidChannel
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.interests.said import SaidChannel
 from coldnotify_matcher.engine.partition_state import State
 
-_BETWEEN = "\x00"
 _SAYS_WHERE = (wire_pb2.SINCE_POSITION, wire_pb2.SINCE_BEGINNING)
 BEGINNING = -1
 
 
-def said_channel(channel: wire_pb2.Channel) -> SaidChannel:
-    """What a frame says of a channel."""
-    return SaidChannel(_BETWEEN.join([channel.name, *channel.attributes]), channel.since, channel.at)
-
-
 @dataclass(slots=True)
-class Registered:
+class RegisteredChannels:
     """What came of it."""
 
     refused: list[wire_pb2.Refusal] = field(default_factory=list)
@@ -58,13 +52,13 @@ class Registering:
         replayed: bool,
         void: bool,
         void_begins: bool = False,
-    ) -> Registered:
+    ) -> RegisteredChannels:
         """Register the client. `replayed`: later requests of it are handled already, so that nothing is changed.
 
         `void`: offsets that it says are those of another log. `void_begins`: they were until it heard so in this
         session, and it says the beginning instead; nobody here knows what it was registered for.
         """
-        outcome = Registered()
+        outcome = RegisteredChannels()
         for one in said:
             hash_ = channel_hash(one.text)
             channel = client.channels.get(hash_)
@@ -95,7 +89,9 @@ class Registering:
                 outcome.lost.append(channel)
         return outcome
 
-    def begin_anew(self, log: ChannelLog, client: Client, outcome: Registered, *, replayed: bool, void: bool) -> None:
+    def begin_anew(
+        self, log: ChannelLog, client: Client, outcome: RegisteredChannels, *, replayed: bool, void: bool
+    ) -> None:
         """Of what the client did not name: what is registered in another log begins with the oldest of this one."""
         for channel in client.channels.values():
             if channel in outcome.begins or not (void or channel.epoch != log.epoch):
@@ -105,7 +101,9 @@ class Registering:
             outcome.begins[channel] = log.log_start - 1
             outcome.lost.append(channel)
 
-    def _add(self, log: ChannelLog, client: Client, text: str, position: int, outcome: Registered) -> RegisteredChannel:
+    def _add(
+        self, log: ChannelLog, client: Client, text: str, position: int, outcome: RegisteredChannels
+    ) -> RegisteredChannel:
         key = f"{client.group_key}/{channel_of(text)[0]}"
         other = client.channels.by_key.get(key)
         if other is not None:

@@ -8,7 +8,8 @@ from zlib import crc32
 
 from coldnotify_schemas.interests import Interest, Kind, channel_hash, channel_of
 
-NO_CURSOR = -1
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
+
 NO_EPOCH = 0
 
 

@@ -1,6 +1,6 @@
 """P8 at random: publishers, subscribers behind gateways, retention, and matchers that die.
 
-Stands for: channel_paging, channel_log, channel_requests, channel_sessions, registering, kept_blocks
+Stands for: channel_paging, channel_log, channel_requests, registering, kept_blocks
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, mes
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channel_logs.tail import Tail
-from coldnotify_matcher.engine.channel_sessions import ChannelSession
 from coldnotify_matcher.engine.channels import channel_paging, registering
+from coldnotify_matcher.engine.streams.positions import Positions
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_testkit.channels_bench import KNOWN_OFFSETS_IN
 from coldnotify_testkit.channels_machine import BLOCK_OFFSETS, KNOWN_OFFSETS, ChannelsMachine
@@ -132,11 +132,11 @@ def _since_is_resolved_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_comes_first_takes_the_others_along(patch: pytest.MonkeyPatch) -> None:
-    def move_on(channels: ChannelSession, lacking: Iterable[int], position: int) -> None:
-        real(channels, list(channels.positions), position)
+    def move_on(positions: Positions, lacking: Iterable[int], position: int) -> None:
+        real(positions, list(positions.at), position)
 
-    real = channel_paging._move_on
-    patch.setattr(channel_paging, "_move_on", move_on)
+    real = Positions.move_on
+    patch.setattr(Positions, "move_on", move_on)
 
 
 @pytest.mark.parametrize(

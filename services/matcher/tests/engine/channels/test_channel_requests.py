@@ -232,7 +232,7 @@ def test_what_the_last_page_had_is_kept_until_its_client_has_applied_it() -> Non
     session = bench.engine.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert session.channels is not None
-    assert session.channels.begun == {hash_of("a"): -1}
+    assert session.channels.positions.begun == {hash_of("a"): -1}
     bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[3]))
     bench.settle()
-    assert session.channels.begun == {}
+    assert session.channels.positions.begun == {}

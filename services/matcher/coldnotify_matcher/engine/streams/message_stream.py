@@ -1,0 +1,30 @@
+"""The stream of a session's channels: every message, each channel from a position of its own."""
+
+from dataclasses import dataclass, field
+
+from coldnotify_matcher.engine.streams.positions import Positions
+from coldnotify_matcher.engine.streams.row import Row
+from coldnotify_matcher.engine.streams.stream import Stream
+
+
+@dataclass(slots=True, eq=False)
+class MessageStream(Stream):
+    """The log of the channels of one session's domain, as its client is told it."""
+
+    positions: Positions = field(default_factory=Positions)
+    row: Row = field(default_factory=Row)
+
+    def acknowledged(self, complete: int) -> None:
+        """Its client has applied all up to here."""
+        if self.live and complete >= self.cursor:
+            self.positions.taken_last()
+
+    def begin_row(self, paging: int, after_page: int) -> None:
+        """A row of pages begins."""
+        self.begin(paging, after_page)
+        self.row.begin()
+
+    def stop(self) -> int:
+        """The row is over. Returns the size of the page that was being filled."""
+        self.pause()
+        return self.row.close()
