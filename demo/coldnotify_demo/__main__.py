@@ -1,4 +1,4 @@
-"""`python -m coldnotify_demo`: sets up ColdNotify, plays both uses, says what was promised and whether it was kept.
+"""`python -m coldnotify_demo`: sets up ColdNotify, plays both uses, and reports each promise and whether it was kept.
 
 Exit codes: 0 all promises kept, 1 not, 2 wrong use.
 """

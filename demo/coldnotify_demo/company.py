@@ -1,4 +1,4 @@
-"""The processes of the demo: started, relayed to the terminal line by line, stopped; what they said is kept."""
+"""The processes of the demo: started, relayed to the terminal line by line, stopped; their output is kept."""
 
 import contextlib
 import json
@@ -17,13 +17,13 @@ from coldnotify_kafka.broker.process import spawn
 from coldnotify_demo.saying import JSON_LINES
 
 Event = dict[str, Any]
-"""What a process said: "words", "time_s", mostly "event", and the facts that belong to it."""
+"""One output of a process: "words", "time_s", mostly "event", and the facts that belong to it."""
 Show = Callable[[str, str], object]
-"""Shows a line: who says it, the words."""
+"""Shows a line: the speaker's name, the words."""
 
 POLL_S = 0.02
 STOP_S_MAX = 10.0
-"""An OU says goodbye to the gateway first; that is one exchange."""
+"""An OU says goodbye to the gateway first, which takes one exchange."""
 
 
 class Collapsed(Exception):
@@ -37,7 +37,7 @@ class Actor:
     name: str
     log: Path
     events: list[Event] = field(default_factory=list)
-    """All that it ever said, over restarts."""
+    """All its output, over restarts."""
     process: "subprocess.Popen[bytes] | None" = None
     read_bytes: int = 0
 
@@ -47,7 +47,7 @@ class Actor:
         return [e for e in self.events[since:] if all(e.get(key) == value for key, value in wanted.items())]
 
     def read_new(self) -> list[Event]:
-        """What was written to the log since the last call, whole lines only."""
+        """Returns what was written to the log since the last call, whole lines only."""
         with self.log.open("rb") as file:
             file.seek(self.read_bytes)
             data = file.read()
@@ -92,7 +92,7 @@ class Company:
         self._end(self._actors[name], signal.SIGKILL)
 
     def relay(self) -> None:
-        """Shows what is new, in the order of time. Raises Collapsed if a process ended by itself."""
+        """Shows new output, ordered by time. Raises Collapsed if a process ended by itself."""
         new = [(actor.name, event) for actor in self._actors.values() for event in actor.read_new()]
         for name, event in sorted(new, key=lambda pair: float(pair[1]["time_s"])):
             self._show(name, event["words"])
@@ -138,7 +138,9 @@ class Company:
 
 
 def _event(line: str, previous_s: float) -> Event:
-    """A line of say(). What is none (a warning, a traceback) gets the time of the line before: they stay together."""
+    """Parses a line of say(). Other lines (a warning, a traceback) get the previous line's time, so that they stay
+    together.
+    """
     try:
         event = json.loads(line)
         if isinstance(event, dict) and isinstance(event["words"], str) and isinstance(event["time_s"], float):

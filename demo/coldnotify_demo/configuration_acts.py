@@ -1,4 +1,6 @@
-"""The first play, region-specific configuration: who is told what, also after sleep, loss, and in the other region."""
+"""The first play, region-specific configuration: each OU is told its own, also after sleep, loss, and a change of
+region.
+"""
 
 import shutil
 from pathlib import Path
@@ -23,10 +25,10 @@ class ConfigurationPlay:
         self._stage = stage
         self._folder = stage.directory / "configurations"
         self._versions: dict[tuple[str, str], int] = {}
-        """What each OU is owed: the newest of each (region, object)."""
+        """The newest version of each (region, object), which each OU is owed."""
         self._backend_url = ""
         self._new_card = 0
-        """How much ou-3 had said when it lost its state."""
+        """The number of ou-3's events when it lost its state."""
 
     def play(self) -> None:
         """All acts; every promise is in the stage's list afterwards. Raises Collapsed."""
@@ -41,7 +43,7 @@ class ConfigurationPlay:
     # The acts
 
     def everybody_registers(self) -> None:
-        """Who registers is answered with what there is."""
+        """An OU that registers gets the present versions."""
         stage = self._stage
         stage.act("Region-specific configuration: everybody registers")
         for group, names in OBJECTS.items():
@@ -151,7 +153,7 @@ class ConfigurationPlay:
         )
 
     def removed(self) -> None:
-        """A removal is a version like any other; and who has unregistered hears nothing of it."""
+        """A removal is a version like any other; and an OU that has unregistered is not told of it."""
         stage = self._stage
         stage.act(f"{HEATER} of region-1 is removed")
         marks = self._marks()
@@ -169,7 +171,7 @@ class ConfigurationPlay:
         )
 
     def in_all(self) -> None:
-        """What must hold from the beginning to the end."""
+        """Checks the promises that hold from the beginning to the end."""
         # ou-3 was rightly told again what it had lost; from then on it must go forwards as the others do.
         self._stage.expect(
             "no OU is ever told a version twice, or an older one after a newer, unless it lost its state",
@@ -249,7 +251,7 @@ class ConfigurationPlay:
         return copy.exists() and copy.read_bytes() == self._file(REGIONS[unit], name).read_bytes()
 
     def _marks(self) -> dict[str, int]:
-        """How much each OU has said so far."""
+        """Returns the number of each OU's events so far."""
         self._stage.company.relay()
         return {unit: len(self._stage.company[unit].events) for unit in REGIONS}
 
@@ -257,7 +259,7 @@ class ConfigurationPlay:
         return told(self._stage.company[unit].events[mark:])
 
     def _histories(self) -> dict[str, list[Told]]:
-        """What each OU was told in all; ou-3 is two, before and after the loss of its state."""
+        """Returns everything each OU was told; ou-3 is two, before and after the loss of its state."""
         histories = {unit: self._told(unit) for unit in REGIONS}
         after = self._told("ou-3", self._new_card)
         before = histories.pop("ou-3")

@@ -22,7 +22,7 @@ RETRY_S = 1.0
 
 
 class ConfigurationBackend:
-    """Watches the folder; holds what it serves in memory."""
+    """Watches the folder; holds the files that it serves in memory."""
 
     def __init__(self, folder: Path, domain: str, publisher: Publisher) -> None:
         self._folder = ConfigurationFolder(folder, on_unusable=lambda words: say(f"not published: {words}"))
@@ -40,7 +40,9 @@ class ConfigurationBackend:
             await asyncio.sleep(LOOK_INTERVAL_S)
 
     async def _publish(self, configuration: Configuration) -> None:
-        """Until Kafka has it. Publishing a version twice is safe, so there is no need to know what became of a try."""
+        """Publishes until Kafka has it. Publishing a version twice is safe, so the result of an attempt need not be
+        known.
+        """
         group, name, version = configuration.group, configuration.name, configuration.version
         deleted = configuration.content is None
         while True:

@@ -1,4 +1,4 @@
-"""A folder of configurations, FOLDER/<group>/<object>.yaml: what has changed, and which version that is."""
+"""A folder of configurations, FOLDER/<group>/<object>.yaml: finds changes and gives them version numbers."""
 
 import hashlib
 import json
@@ -25,14 +25,14 @@ class Configuration:
 
 
 class ConfigurationFolder:
-    """Finds changes by content, so that a file that was only touched is none.
+    """Finds changes by content, so that a file that was only touched counts as unchanged.
 
-    FOLDER/versions.json keeps the version numbers over restarts. A number is written there before it is given out: one
-    number never stands for two contents, whenever the power goes.
+    FOLDER/versions.json keeps the version numbers over restarts. A number is written there before it is used: one
+    number never belongs to two contents, whenever the power fails.
     """
 
     def __init__(self, folder: Path, on_unusable: Callable[[str], object] = lambda _words: None) -> None:
-        """`on_unusable` is told of each file that holds no YAML mapping. Raises OSError, ValueError (the ledger)."""
+        """`on_unusable` is called for each file without a YAML mapping. Raises OSError, ValueError (the ledger)."""
         self._folder = folder
         self._on_unusable = on_unusable
         self._ledger = _read_ledger(folder / _LEDGER)
@@ -40,8 +40,9 @@ class ConfigurationFolder:
         self._unusable: dict[str, str] = {}
 
     def changes(self) -> list[Configuration]:
-        """What is new since the last call. The first call gives everything: what was given out before a restart may not
-        have been published, and publishing it again is harmless."""
+        """Returns changes since the last call. The first call returns everything: what was returned before a restart
+        may not have been published, and publishing it again is harmless.
+        """
         files = self._usable_files()
         changed = []
         for key in sorted(self._ledger.keys() | files.keys()):
@@ -64,7 +65,7 @@ class ConfigurationFolder:
         return changed
 
     def _usable_files(self) -> dict[str, bytes]:
-        """By "group/name"."""
+        """Returns contents by "group/name"."""
         usable = {}
         unusable = {}
         for path in sorted(self._folder.glob("*/*.yaml")):

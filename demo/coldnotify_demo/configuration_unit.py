@@ -25,7 +25,7 @@ class ConfigurationFiles:
         self._url = url
 
     def update(self, notification: Notification) -> None:
-        """The callback. If it raises (the link broke), it is told again later: there is nothing else to do about it."""
+        """The callback. If it raises (the link broke), the library calls it again later: nothing else is needed."""
         name, version = notification.object_id, notification.version
         file = self._directory / f"{name}.yaml"
         if version is None:

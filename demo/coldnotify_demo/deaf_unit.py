@@ -1,4 +1,4 @@
-"""A configuration_unit whose application does nothing with what it is told. See faults."""
+"""A configuration_unit whose application ignores what it is told. See faults."""
 
 from coldnotify_demo import configuration_unit
 

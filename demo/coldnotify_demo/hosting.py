@@ -1,4 +1,4 @@
-"""What both back-ends need to run: an HTTP server around them, and an end at SIGTERM or Ctrl-C."""
+"""Runs a back-end: an HTTP server around it, until SIGTERM or Ctrl-C."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The second play, observation data on demand: who has what is asked for uploads it, the others stay silent."""
+"""The second play, observation data on demand: OUs that have the requested data upload it, the others stay silent."""
 
 import urllib.request
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ ISLANDS = {
     "dream": ["culmen-length", "body-mass", "flipper-length"],
     "torgersen": ["culmen-length", "flipper-length"],
 }
-"""OU -> what it measures. culmen-length is what all have."""
+"""OU -> the kinds that it measures. All have culmen-length."""
 EVERYBODY_HAS = "culmen-length"
 ASK_S_MAX = 30.0
 INSTRUCTIONS = ["calibrate the scales", "count the nests", "send the diary"]

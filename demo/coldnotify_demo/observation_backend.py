@@ -3,7 +3,7 @@
     python -m coldnotify_demo.observation_backend [--coldnotify URL] [--http-port PORT]
 
 POST /ask/body-mass publishes a new version of the object requests/body-mass, by plain HTTP: any language can do that.
-Its payload says where to upload. POST /uploads/{kind}/{unit} is that place.
+Its payload contains the upload address, POST /uploads/{kind}/{unit}.
 
 POST /survey/1/body-mass publishes the object surveys/1 with a description, by which OUs find it; POST /close/1
 describes it as closed. POST /instruct sends its body to all OUs as a message of the channel instructions.
@@ -56,7 +56,7 @@ class ObservationBackend:
         return web.Response(status=204)
 
     async def close(self, request: web.Request) -> web.Response:
-        """POST /close/{number}: enough was uploaded. Only what has changed is said of it."""
+        """POST /close/{number}: enough was uploaded. Only the changed part of the description is sent."""
         number = request.match_info["number"]
         await self._say("patch", f"objects/surveys%2F{number}/description", {"Survey": "closed"})
         say(f"closed survey {number}", event="closed", number=number)

@@ -2,9 +2,9 @@
 
     python -m coldnotify_demo.observation_unit ISLAND KIND... --directory DIR
 
-It registers for requests of the kinds that it has; of others it hears nothing. Surveys have no names that it could
-know: it registers by a query for those that are open and about what it has. What the institute tells everybody comes by
-a channel, on which every message counts.
+It registers for requests of the kinds that it has, and is told of no others. Surveys have names that it cannot know: it
+registers by a query for those that are open and about its data. The institute's announcements come by a channel, on
+which every message counts.
 """
 
 import argparse
@@ -31,7 +31,7 @@ class Uploads:
         self._island = island
 
     def answer(self, notification: Notification) -> None:
-        """The callback. If it raises (the link broke), it is told again later."""
+        """The callback. If it raises (the link broke), the library calls it again later."""
         if notification.payload is None:
             return  # nobody has ever asked for it, or so long ago that the request has expired
         kind = notification.payload.get("kind") or notification.object_id.removeprefix("requests/")

@@ -27,7 +27,7 @@ class Observation(NamedTuple):
 
 
 def observations(island: str, kind: str) -> list[Observation]:
-    """What was measured of `kind` on `island` (Biscoe, Dream, Torgersen). Raises KeyError, FileNotFoundError."""
+    """Returns measurements of `kind` on `island` (Biscoe, Dream, Torgersen). Raises KeyError, FileNotFoundError."""
     column = KINDS[kind]
     with _file().open(newline="") as file:
         return [

@@ -23,11 +23,11 @@ FAULTS: dict[str, tuple[str, Callable[[Start], Start], str]] = {
     "gossip": ("ou-4", _other_region, "ou-4, of region-2, registers in region-1"),
     "liar": ("torgersen", _liar, "torgersen answers to a request for data that it should not have"),
 }
-"""Name -> the process it is planted in, what it does to the start, and that in words."""
+"""Name -> the process it is planted in, the change of its start, and the fault in words."""
 
 
 def planted(faults: Sequence[str], name: str, start: Start) -> Start:
-    """How process `name` is to be started under these faults. Raises KeyError."""
+    """Returns how to start process `name` under these faults. Raises KeyError."""
     for fault in faults:
         victim, change, _ = FAULTS[fault]
         if name == victim:

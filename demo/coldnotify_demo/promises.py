@@ -1,4 +1,4 @@
-"""What was promised, how it was seen, and whether it was kept; pure."""
+"""The promises: each with its words, what was seen, and whether it was kept; pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Promise:
 
 
 class Promises:
-    """In the order in which they were to be kept."""
+    """All promises, in the order in which they were to be kept."""
 
     def __init__(self) -> None:
         self.all: list[Promise] = []
@@ -32,7 +32,7 @@ class Promises:
 
     @property
     def kept(self) -> bool:
-        """Whether there were any, and all were kept."""
+        """True if there were any, and all were kept."""
         return bool(self.all) and all(promise.kept for promise in self.all)
 
     def summary(self) -> list[str]:
@@ -55,12 +55,12 @@ class Promises:
 
 
 def told(events: Iterable[Mapping[str, Any]]) -> list[Told]:
-    """What an OU's application was told, in order."""
+    """Returns what an OU's application was told, in order."""
     return [(event["object"], event["version"]) for event in events if event.get("event") == "told"]
 
 
 def in_words(items: Iterable[Told]) -> str:
-    """By object, each one's versions in order: "camera-config 3 4 5, sampling-config 2"."""
+    """Returns each object's versions, in order: "camera-config 3 4 5, sampling-config 2"."""
     versions: dict[str, list[str]] = {}
     for name, version in items:
         versions.setdefault(name, []).append("unknown" if version is None else str(version))
@@ -68,7 +68,7 @@ def in_words(items: Iterable[Told]) -> str:
 
 
 def forwards_only(items: Iterable[Told]) -> bool:
-    """Whether no object's version was told twice, or after a newer one."""
+    """Returns true if no object's version was told twice, or after a newer one."""
     newest: dict[str, int] = {}
     for name, version in items:
         if version is None:

@@ -95,7 +95,7 @@ class Service:
         return {registration["object"] for registration in shown["registrations"]["items"]}
 
     def reg_syncs(self) -> int:
-        """How often the matcher has taken in a client's whole set. Raises Collapsed."""
+        """Returns how often the matcher has taken in a client's whole set. Raises Collapsed."""
         found = re.search(r"^coldnotify_matcher_syncs_total (\S+)$", self._ask_matcher("/metrics"), re.MULTILINE)
         if found is None:
             raise Collapsed("the matcher's /metrics has no coldnotify_matcher_syncs_total")

@@ -1,4 +1,4 @@
-"""What the acts have at hand: processes to start and stop, ColdNotify, promises to check, the terminal."""
+"""The stage for the acts: starts and stops processes and ColdNotify, checks promises, writes to the terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from coldnotify_demo.service import Service
 from coldnotify_demo.terminal import Terminal
 
 GO_ON_S_MAX = 60.0
-"""For what must have happened before there is anything to promise: a back-end serves, has published ..."""
+"""Limit for what must have happened before anything is promised: a back-end serves, has published ..."""
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Stage:
     service: Service
     terminal: Terminal
     limit_s: float
-    """How long a promise may take to come true."""
+    """The longest time for a promise to come true."""
     faults: Sequence[str] = ()
     promises: Promises = field(default_factory=Promises)
 
@@ -33,7 +33,7 @@ class Stage:
         self.terminal.title(title)
 
     def note(self, words: str) -> None:
-        """Says what is done now."""
+        """Writes what is done now."""
         self.company.relay()
         self.terminal.line("director", words)
 
@@ -56,11 +56,11 @@ class Stage:
             raise Collapsed(f"not within {GO_ON_S_MAX:g} s: {words}")
 
     def expect(self, words: str, condition: Callable[[], bool], seen: Callable[[], str]) -> None:
-        """Waits for a promise, and writes down whether it was kept and what was `seen` at the end."""
+        """Waits for a promise, and records whether it was kept and what was `seen` at the end."""
         promise = self.promises.add(words, kept=self.wait(condition), seen=seen())
         self.terminal.outcome(promise.words, promise.kept)
 
     def url(self, actor: Actor) -> str:
-        """Where a back-end serves, once it does. Raises Collapsed."""
+        """Returns a back-end's address, once it serves. Raises Collapsed."""
         self.require(f"{actor.name} serves", lambda: actor.said("serving"))
         return str(actor.said("serving")[-1]["url"])

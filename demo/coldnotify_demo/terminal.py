@@ -10,14 +10,14 @@ _BOLD, _GREEN, _RED = 1, 32, 41
 
 
 class Terminal:
-    """Writes lines to a stream; colours only on a terminal, and not where NO_COLOR is set (no-color.org)."""
+    """Writes lines to a stream; in colour only on a terminal without NO_COLOR (no-color.org)."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._coloured = stream.isatty() and not os.environ.get("NO_COLOR")
 
     def line(self, name: str, words: str) -> None:
-        """What `name` says. A name always has the same colour."""
+        """Writes words of `name`, which always has the same colour."""
         for part in words.splitlines() or [""]:
             colour = _COLOURS[zlib.crc32(name.encode()) % len(_COLOURS)]
             self._write(f"{self._paint(f'{name:<{_NAME_COLUMNS}}', colour)}| {part}")
@@ -33,7 +33,7 @@ class Terminal:
         self._write(f"{'':<{_NAME_COLUMNS}}= {mark}: {words}")
 
     def plain(self, words: str = "") -> None:
-        """As it is."""
+        """Writes words unchanged."""
         self._write(words)
 
     def _paint(self, words: str, colour: int) -> str:

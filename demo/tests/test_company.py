@@ -43,7 +43,7 @@ def speaking(company: Company, status: int = 0) -> None:
     assert company.wait_until(lambda: company["a"].said("greeting", since=before), LIMIT_S)
 
 
-def test_words_are_relayed_and_facts_kept(company: Company, lines: list[tuple[str, str]]) -> None:
+def test_output_is_relayed_and_its_facts_are_kept(company: Company, lines: list[tuple[str, str]]) -> None:
     speaking(company)
     assert lines == [("a", "a warning"), ("a", "hello")]
     assert company["a"].said("greeting", number=1)
@@ -54,7 +54,7 @@ def test_words_are_relayed_and_facts_kept(company: Company, lines: list[tuple[st
     assert len(company["a"].said("greeting", since=2)) == 1
 
 
-def test_a_condition_that_does_not_come_true_has_a_limit(company: Company) -> None:
+def test_waiting_for_a_condition_has_a_limit(company: Company) -> None:
     begin = time.monotonic()
     assert not company.wait_until(lambda: False, 0.1)
     assert time.monotonic() - begin < LIMIT_S
@@ -73,7 +73,7 @@ def test_half_a_line_waits_for_its_other_half(company: Company, tmp_path: Path, 
     assert lines == [("a", "one")]
 
 
-def test_an_end_by_itself_is_noticed(company: Company) -> None:
+def test_a_process_that_ends_by_itself_is_noticed(company: Company) -> None:
     speaking(company)
     process = company["a"].process
     assert process is not None
@@ -82,7 +82,7 @@ def test_an_end_by_itself_is_noticed(company: Company) -> None:
         company.wait_until(lambda: False, LIMIT_S)
 
 
-def test_stopping_badly_is_noticed_and_killing_is_not_stopping(company: Company) -> None:
+def test_a_failed_stop_is_noticed_and_a_kill_is_not_a_stop(company: Company) -> None:
     speaking(company, status=3)
     with pytest.raises(Collapsed, match="a was asked to stop and ended with status 3"):
         company.stop("a")
@@ -91,7 +91,7 @@ def test_stopping_badly_is_noticed_and_killing_is_not_stopping(company: Company)
     company.relay()
 
 
-def test_closing_ends_all(company: Company) -> None:
+def test_closing_ends_all_processes(company: Company) -> None:
     speaking(company)
     process = company["a"].process
     company.close()

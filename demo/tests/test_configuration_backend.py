@@ -50,7 +50,7 @@ async def watch(folder: Path, publisher: Any, after: "list[Any]") -> None:
         watching.cancel()
 
 
-async def test_whoever_is_told_finds_the_new_content(tmp_path: Path) -> None:
+async def test_a_unit_that_is_told_fetches_the_new_content(tmp_path: Path) -> None:
     file = tmp_path / "region-1" / "camera.yaml"
     file.parent.mkdir()
     file.write_text("fps: 1")

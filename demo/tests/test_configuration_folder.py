@@ -12,7 +12,7 @@ def write(folder: Path, key: str, text: str) -> None:
     path.write_text(text)
 
 
-def test_everything_is_new_at_first_then_only_what_changed(tmp_path: Path) -> None:
+def test_the_first_call_returns_everything_and_later_ones_only_changes(tmp_path: Path) -> None:
     write(tmp_path, "region-1/camera", "fps: 1\n")
     write(tmp_path, "region-2/camera", "fps: 2\n")
     folder = ConfigurationFolder(tmp_path)
@@ -26,7 +26,7 @@ def test_everything_is_new_at_first_then_only_what_changed(tmp_path: Path) -> No
     assert folder.changes() == []
 
 
-def test_a_file_that_was_only_touched_is_no_change(tmp_path: Path) -> None:
+def test_a_file_that_was_only_touched_is_unchanged(tmp_path: Path) -> None:
     write(tmp_path, "region-1/camera", "fps: 1\n")
     folder = ConfigurationFolder(tmp_path)
     folder.changes()
@@ -43,7 +43,7 @@ def test_a_change_back_to_an_older_content_is_a_new_version(tmp_path: Path) -> N
     assert versions == [(1, b"fps: 1"), (2, b"fps: 2"), (3, b"fps: 1")]
 
 
-def test_a_restart_gives_everything_again_under_the_same_numbers(tmp_path: Path) -> None:
+def test_after_a_restart_everything_is_returned_with_the_same_numbers(tmp_path: Path) -> None:
     write(tmp_path, "region-1/camera", "fps: 1")
     write(tmp_path, "region-1/sampling", "every: 1")
     ConfigurationFolder(tmp_path).changes()
@@ -51,7 +51,7 @@ def test_a_restart_gives_everything_again_under_the_same_numbers(tmp_path: Path)
     assert [(c.name, c.version) for c in ConfigurationFolder(tmp_path).changes()] == [("camera", 2), ("sampling", 1)]
 
 
-def test_a_number_given_out_before_a_crash_is_not_used_for_another_content(tmp_path: Path) -> None:
+def test_a_number_used_before_a_crash_is_not_reused_for_another_content(tmp_path: Path) -> None:
     write(tmp_path, "region-1/camera", "fps: 1")
     (crashed,) = ConfigurationFolder(tmp_path).changes()  # and it dies before it publishes
     write(tmp_path, "region-1/camera", "fps: 2")
@@ -59,7 +59,7 @@ def test_a_number_given_out_before_a_crash_is_not_used_for_another_content(tmp_p
     assert (crashed.version, after.version) == (1, 2)
 
 
-def test_a_removal_is_a_version_and_so_is_the_return(tmp_path: Path) -> None:
+def test_a_removal_and_a_return_are_versions(tmp_path: Path) -> None:
     write(tmp_path, "region-1/camera", "fps: 1")
     folder = ConfigurationFolder(tmp_path)
     folder.changes()
@@ -97,7 +97,7 @@ def test_a_file_that_was_never_usable_gets_no_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"region-1/camera": 3}', '{"region-1/camera": {"version": "x"}}'])
-def test_a_damaged_ledger_is_named_and_not_begun_again(tmp_path: Path, text: str) -> None:
+def test_a_damaged_ledger_is_reported_and_not_replaced(tmp_path: Path, text: str) -> None:
     (tmp_path / "versions.json").write_text(text)
     with pytest.raises(ValueError, match=r"versions\.json"):
         ConfigurationFolder(tmp_path)

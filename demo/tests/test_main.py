@@ -110,7 +110,7 @@ def test_broken_promises_are_noticed(tmp_path: Path, demos: list[Demo]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_leaves_nothing(tmp_path: Path, demos: list[Demo], number: signal.Signals) -> None:
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, demos: list[Demo], number: signal.Signals) -> None:
     demos.append(demo := Demo(tmp_path))
     demo.wait_for("serving configurations")
     assert len(demo.processes()) > 4
@@ -121,7 +121,7 @@ def test_interrupted_it_leaves_nothing(tmp_path: Path, demos: list[Demo], number
     assert list(demo.temporary.iterdir()) == []
 
 
-def test_killed_it_takes_its_processes_with_it(tmp_path: Path, demos: list[Demo]) -> None:
+def test_a_killed_demo_takes_its_processes_with_it(tmp_path: Path, demos: list[Demo]) -> None:
     demos.append(demo := Demo(tmp_path))
     demo.wait_for("serving configurations")
     assert len(demo.processes()) > 4

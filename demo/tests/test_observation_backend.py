@@ -60,7 +60,7 @@ async def test_a_survey_is_found_by_what_it_is_about_and_instructions_are_messag
     ]
 
 
-async def test_what_was_perhaps_not_published_is_said() -> None:
+async def test_a_publish_of_unknown_outcome_is_reported() -> None:
     async def refuse(_request: web.Request) -> web.Response:
         raise web.HTTPServiceUnavailable
 

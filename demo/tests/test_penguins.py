@@ -7,12 +7,12 @@ import pytest
 from coldnotify_demo.penguins import KINDS, Observation, observations
 
 
-def test_all_birds_that_were_measured_are_there() -> None:
+def test_all_measured_birds_are_returned() -> None:
     birds = {island: len(observations(island, "body-mass")) for island in ("Biscoe", "Dream", "Torgersen")}
     assert birds == {"Biscoe": 167, "Dream": 124, "Torgersen": 51}
 
 
-def test_a_row_is_what_the_file_says() -> None:
+def test_a_row_matches_the_file() -> None:
     assert observations("Torgersen", "culmen-length")[0] == Observation("N1A1", "2007-11-11", 39.1)
 
 

@@ -6,17 +6,17 @@ import pytest
 from coldnotify_demo.promises import Promises, Told, forwards_only, in_words, told
 
 
-def test_no_promise_at_all_is_not_kept() -> None:
+def test_without_promises_nothing_counts_as_kept() -> None:
     assert not Promises().kept
 
 
-def test_one_kept_promise_is_enough_where_there_is_no_other() -> None:
+def test_a_single_kept_promise_counts_as_kept() -> None:
     promises = Promises()
     promises.add("first", "this", kept=True)
     assert promises.kept
 
 
-def test_one_broken_promise_is_enough() -> None:
+def test_one_broken_promise_counts_as_broken() -> None:
     promises = Promises()
     promises.add("first", "this", kept=True)
     promises.add("second", "that " * 40, kept=False)
@@ -28,7 +28,7 @@ def test_one_broken_promise_is_enough() -> None:
     assert max(map(len, lines)) <= 110
 
 
-def test_told() -> None:
+def test_told_lists_versions_in_order() -> None:
     events: list[dict[str, Any]] = [
         {"words": "a warning"},
         {"event": "told", "object": "camera", "version": 1},

@@ -19,13 +19,13 @@ def written(stream: io.StringIO) -> str:
     return stream.getvalue()
 
 
-def test_plain_where_nobody_looks() -> None:
+def test_output_is_plain_without_a_terminal() -> None:
     assert written(io.StringIO()) == (
         "ou-1       | one\nou-1       | two\n           = ok: a promise\n           = FAILED: another\n"
     )
 
 
-def test_coloured_on_a_terminal_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_coloured_on_a_terminal_unless_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[" in written(Tty())
     monkeypatch.setenv("NO_COLOR", "1")

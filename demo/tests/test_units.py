@@ -108,9 +108,7 @@ def test_a_configuration_is_fetched_replaced_and_removed(company: Company, web: 
         company.stop("ou")
 
 
-def test_a_fetch_that_failed_is_tried_again_and_the_restart_tells_nothing_twice(
-    company: Company, web: Web, tmp_path: Path
-) -> None:
+def test_a_failed_fetch_is_retried_and_a_restart_repeats_no_version(company: Company, web: Web, tmp_path: Path) -> None:
     with FakeService() as service:
         web.content, web.refusals = b"fps: 1", 2
         service.publish("animal.observer", "region-1", "camera", version=1)

@@ -1,4 +1,4 @@
-"""What the back-ends of objects and of channels are made of: `Workers`, and a `RawProducer` without any library."""
+"""Parts of the back-ends of objects and of channels: `Workers`, and a `RawProducer` without any library."""
 
 import queue
 import threading
@@ -10,19 +10,19 @@ from typing import Any
 from confluent_kafka import KafkaException, Message, Producer
 
 TIMEOUT_S = 5.0
-"""Of what a back-end asks Kafka for."""
+"""Timeout of a back-end's calls to Kafka."""
 _WAITING_MAX = 2000
 _STOP = None
 
 One = dict[str, Any]
-"""What is handed to a back-end, with its number as `id`."""
+"""A back-end's task, with its number as `id`."""
 
 
 class Workers:
-    """Threads that do what is handed to back-ends, of each several at once: so that it is overtaken by other of it."""
+    """Threads that do back-ends' tasks, several for each back-end, so that tasks overtake each other."""
 
     def __init__(self, names: Collection[str], each: int, work: Callable[[str, One], None], prefix: str = "") -> None:
-        """`work` is told the back-end's name. `prefix`: of the threads' names."""
+        """`work` is called with the back-end's name and the task. `prefix`: of the threads' names."""
         self._work = work
         self._each = each
         self._queues: dict[str, queue.Queue[One | None]] = {name: queue.Queue(_WAITING_MAX) for name in names}
@@ -36,7 +36,7 @@ class Workers:
             thread.start()
 
     def hand(self, name: str, one: One) -> bool:
-        """To a back-end; False if so much waits that it is left out."""
+        """Hands a task to a back-end. Returns false if so much waits that the task is dropped."""
         self._number += 1
         try:
             self._queues[name].put_nowait({"id": self._number, **one})
@@ -45,7 +45,7 @@ class Workers:
         return True
 
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Returns true if nothing waits and nothing is in progress."""
         return all(waiting.unfinished_tasks == 0 for waiting in self._queues.values())
 
     def close(self, join_s: float) -> None:
@@ -88,7 +88,7 @@ class RawProducer:
         self._poller.start()
 
     def produce(self, topic: str, **record: Any) -> int | None:
-        """Waits until it is acknowledged. Its offset; None: whether it is there is not known."""
+        """Waits for the acknowledgement. Returns the offset; None if it is not known whether the record exists."""
         reported = Future[int | None]()
 
         def report(error: object, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Kafka as parts to be killed, paused, cut off and started again: one node, or three; a proxy stands before each."""
+"""Kafka as parts to be killed, paused, cut off and restarted: one node, or three, each behind a proxy."""
 
 import os
 import signal
@@ -20,9 +20,11 @@ from coldnotify_fault.schedule import broker_names
 
 _BROKER_HOST = "127.0.0.2"
 _KAFKA_HOST = "127.0.0.3"
-"""What each node tells its clients, and the other nodes, to connect to, on its own port: there listens its proxy.
+"""The address that each node advertises to its clients and to the other nodes, on its own port: its proxy listens
+there.
 
-Only the controllers talk past it: a node that is cut off is not missed by them."""
+Only the controllers bypass it: they do not miss a node that is cut off.
+"""
 _CONNECT_S = 2.0
 _READY_S = 5.0
 """For a node that listens: its coordinators are about to be loaded, or the cluster to count it in."""
@@ -63,7 +65,7 @@ class Broker:
             self._node.stop(0.0)
 
     def stop(self) -> None:
-        """As for a service; nobody asks for an end in order."""
+        """The same as for a service; nobody asks for an orderly end."""
         self.kill()
 
     def ended(self) -> int | None:
@@ -74,7 +76,7 @@ class Broker:
             return None
 
     def ready(self) -> bool:
-        """Whether clients can be served; of three nodes, whether all there is to copy has been copied, too."""
+        """Returns true if clients can be served and, of three nodes, if everything is replicated."""
         try:
             # Whoever looks does so again, and has other things to do: what does not listen yet is not waited for.
             socket.create_connection((_BROKER_HOST, self._node.port), _CONNECT_S).close()
@@ -123,6 +125,6 @@ def _serves(node: EmbeddedBroker) -> bool:
 
 
 def _in_sync(cluster: EmbeddedCluster, number: int) -> bool:
-    """Whether another node may be taken away without stopping writes."""
+    """Returns true if another node may be taken away without stopping writes."""
     cluster.wait_node_ready(number, _READY_S)
     return not cluster.out_of_sync()

@@ -53,7 +53,7 @@ TOPICS = TopicNames()
 _READY_S = 120.0
 """For a start on a machine that others keep busy."""
 CALM_S = 120.0
-"""How long it may take, without faults, until all know the newest; seconds are usual."""
+"""Limit until all know the newest versions, without faults; seconds are usual."""
 _LOOK_S = 0.05
 _LOOK_FOR_THE_END_S = 1.0
 _LOOK_FOR_BROKER_S = 1.0
@@ -67,7 +67,7 @@ class NotStarted(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     brokers: int
@@ -76,17 +76,17 @@ class Outcome:
     calm_s: float | None
     """Seconds from the last healing until everybody knew everything; None: not in time."""
     missing: list[str] = field(default_factory=list)
-    """What was still missing then."""
+    """Whatever was still missing then."""
     trouble: list[str] = field(default_factory=list)
     """Processes that ended although nobody killed them."""
     counts: Counter[str] = field(default_factory=Counter)
-    """What matchers have counted, by the names in matcher_counts.COUNTED."""
+    """Counts of the matchers, by the names in matcher_counts.COUNTED."""
     hostile: str = ""
-    """What came of hostile batches, in words."""
+    """The result of hostile batches, in words."""
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return self.verdict.clean and self.calm_s is not None and not self.trouble
 
 
@@ -107,7 +107,7 @@ def run(schedule: Schedule, directory: Path, stop: threading.Event, *, calm_s: f
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """What publishers in this process log of a Kafka that is away goes into a file."""
+    """Writes publishers' log lines of this process, about a Kafka that is away, to a file."""
     logger = logging.getLogger("coldnotify")
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
@@ -163,11 +163,11 @@ class _Campaign:
         self._kafka_hit: set[str] = set()
         """Brokers that a fault has taken away, wholly or in part."""
         self._logs_to_lose: list[str] = []
-        """Topics of channels that are to be made anew once Kafka is whole."""
+        """Topics of channels to recreate once Kafka is whole."""
         self._lost_logs: list[LostLog] = []
-        """Those that are not there anew yet."""
+        """Those that are not recreated yet."""
         self._published: dict[str, tuple[int, int]] = {}
-        """By object, the newest that a back-end was told to publish."""
+        """The newest version that a back-end was told to publish, by object."""
         self._trouble: list[str] = []
         self._flood: Flood | None = None
         self._hostiles: Hostiles | None = None
@@ -203,7 +203,7 @@ class _Campaign:
         self._on_end.callback(self._hostiles.close)
 
     def do_steps(self) -> None:
-        """What the schedule says, when it says so."""
+        """Does the schedule's steps, at their times."""
         begin_s = time.monotonic()
         for step in self._schedule.steps:
             while (left_s := begin_s + step.at_s - time.monotonic()) > 0:
@@ -213,7 +213,7 @@ class _Campaign:
             self._do(step)
 
     def heal_all(self) -> None:
-        """End what is still broken; from then on there is calm."""
+        """Ends all remaining faults; from then on there is calm."""
         services = self._services
         for proxy in (*services.brokers.proxies.values(), *services.gateway_proxies.values()):
             proxy.heal()
@@ -299,9 +299,9 @@ class _Campaign:
             self._devices.do(step.what, step.target, step.arguments)
 
     def _hold(self, step: Step) -> float:
-        """Wait, before Kafka is hit once more, until it is back: else nothing happens between. Returns the seconds.
+        """Waits, before Kafka is hit again, until it is back: else nothing happens in between. Returns the seconds.
 
-        Of three brokers, none is hit before all are in sync: two away stop every write.
+        Of three brokers, none is hit before all are in sync, because two missing ones stop every write.
         """
         if step.what != "fault" or Fault(step.arguments["kind"]) not in NEED_KAFKA | TAKE_KAFKA:
             return 0.0
@@ -395,7 +395,9 @@ class _Campaign:
     # -- looking after -------------------------------------------------------------------------------------------------
 
     def _look_after(self) -> None:
-        """Say who is ready again, start whoever ended by itself as a supervisor would, make missing topics."""
+        """Records who is ready again, restarts processes that ended by themselves, as a supervisor would, and creates
+        missing topics.
+        """
         services = self._services
         look_at_brokers = time.monotonic() >= self._broker_look_s
         for name, kind in list(self._waiting.items()):
@@ -427,8 +429,9 @@ class _Campaign:
         return not (self._logs_to_lose or self._lost_logs)
 
     def _lose_logs(self) -> None:
-        """Make topics of channels anew, if Kafka is there: nobody is to say of one that is still there that it was
-        lost, as its clients are owed all of it."""
+        """Recreates topics of channels, if Kafka is there: a topic that still exists must not be recorded as lost,
+        because its clients are owed all of it.
+        """
         services = self._services
         if self._kafka_hit or any(name in services.brokers.parts for name in self._waiting):
             return
@@ -455,7 +458,7 @@ class _Campaign:
         return [n for n in services.names() if n not in self._down and services.parts[n].ended() is not None]
 
     def _missing(self, topics: Topics, told: Told) -> list[str]:
-        """What the connected clients do not know yet, and registrations that are not as they should be."""
+        """Returns what connected clients do not know yet, and registrations that are wrong."""
         # What retention has removed stands in no topic: that it is missed is told before a client has caught up.
         missing = [f"{client} is not caught up" for client in self._devices.owed() if client not in told.caught_up]
         for client, wanted in self._devices.owed().items():

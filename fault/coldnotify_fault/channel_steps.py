@@ -1,4 +1,4 @@
-"""What a campaign does with channels: who follows which, what is sent by whom, what retention takes. Pure."""
+"""Draws a campaign's channels: subscriptions, messages and their senders, retention. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
@@ -8,15 +8,16 @@ from coldnotify_schemas.priority import HIGH
 
 CHANNELS = ("orders", "alarms")
 FILM = "film"
-"""A channel that nobody follows. What is sent to it takes the matchers' memory from the others: who is behind is then
-caught up from what is read of the log again."""
+"""A channel that nobody subscribes to. Its messages displace others from the matchers' memory: clients that are behind
+then catch up from parts of the log that are read again.
+"""
 FILM_MESSAGES = 20
 FILM_BYTES = 60_000
-"""Of each. Together they are more than matchers keep in memory (`TAIL_BYTES_MAX`)."""
+"""Size of each. Together they exceed what matchers keep in memory (`TAIL_BYTES_MAX`)."""
 TAIL_BYTES_MAX = 1024 * 1024
 ATTRIBUTES = ("camera", "solar")
 SENDERS = ("library-1", "http-1", "raw-1")
-"""By the ways that publishers of objects have. Besides, clients send on their sessions."""
+"""The ways in which publishers of objects send. Besides, clients send on their sessions."""
 SENDS_PER_S = 6.0
 _BY_CLIENTS = 0.3
 _AGAIN = 0.15
@@ -27,14 +28,16 @@ _HIGH_EVERY = 5
 _FILM_EVERY_S = 6.0
 _TRIM_EVERY_S = 6.0
 _FILM_BEFORE_TRIM_S = 0.7
-"""What matchers still have in memory they tell, though retention has removed it."""
+"""Matchers still deliver what they have in memory, even if retention has removed it."""
 _LOG_LOST = (0.35, 0.65)
-"""The part of the time after which one of the topics is made anew: before and after it there is time for the rest."""
+"""The part of the time after which one of the topics is recreated: this leaves time for the rest
+before and after it.
+"""
 _LAST_FILMS_S = 3.0
 """Before the end: then retention takes everything, and who wakes at the end has missed that."""
 
 Drawn = tuple[float, str, str, dict[str, Any]]
-"""When, what, whose, and its arguments: the fields of a `schedule.Step`."""
+"""The fields of a `schedule.Step`: time, kind, target, and its arguments."""
 
 
 class Followed(NamedTuple):
@@ -97,7 +100,7 @@ def _attributes(random: Random) -> tuple[str, ...]:
 
 
 def _draw_messages(random: Random, seconds: float, groups: list[str], clients: list[str]) -> Iterator[Drawn]:
-    """Bursts and single ones; by who has not heard what became of one, once more."""
+    """Draws bursts and single messages; a sender without an answer repeats its message."""
     sent: dict[str, list[dict[str, Any]]] = {}
     number = 0
     at_s = 0.0

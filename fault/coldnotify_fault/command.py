@@ -113,7 +113,7 @@ def _run(plan: Schedule, directory: Path, *, keep: bool) -> campaign.Outcome | N
 
 
 def said(outcome: campaign.Outcome) -> str:
-    """What came of a seed, in words: what is wrong, or the figures."""
+    """Describes a seed's result: what is wrong, or the figures."""
     counted = outcome.verdict.statistics
     lines = [
         f"seed {outcome.seed}: {'clean' if outcome.clean else 'NOT CLEAN'}; {counted.acknowledged} of "
@@ -135,7 +135,7 @@ def said(outcome: campaign.Outcome) -> str:
 
 
 def faults_of(plan: Schedule) -> list[str]:
-    """The faults and when they came, a line each: with the seed, what is needed to think about it."""
+    """Returns the faults and their times, a line each: what is needed, with the seed, to analyse it."""
     return [
         f"{step.at_s:7.2f} s {step.what:5} {step.arguments['kind']} {step.target}"
         for step in plan.steps

@@ -1,12 +1,12 @@
 """A device: a process with several clients, commanded by JSON lines on a pipe, and killed at will.
 
-The clients are of the real library, or raw ones: `--form` says which.
+The clients are of the real library, or raw ones: `--form` decides.
 
 Commands: {"do": "start", "client", "life", "wanted", "queries", "channels"}, then {"do": "connect" | "disconnect" |
 "fail_next", "client"}, {"do": "register" | "unregister", "client", "object"}, {"do": "register_query" |
 "unregister_query", "client", "query"}, {"do": "subscribe", "client", "channel", "since", "attributes"}, {"do":
 "unsubscribe", "client", "channel"} and {"do": "send_by_client", "client", "channel", "message", "payload", "to",
-"priority"}. What its applications do and see goes into its history.
+"priority"}. Its applications record in its history what they do and see.
 """
 
 import argparse
@@ -48,7 +48,7 @@ _DISCONNECT_S = 5.0
 
 
 class ApplicationFails(Exception):
-    """Raised by a callback that was told to."""
+    """Raised by a callback on command."""
 
 
 class Member:
@@ -63,7 +63,7 @@ class Member:
         self._fail_next = False
         self._last: Notification | None = None
         self._described: dict[str, QueryRegistration] = {}
-        """By text: queries that ask how their members are described."""
+        """Queries that also ask for their members' descriptions, by text."""
         self._sent = 0
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         domain, group, client = name.split("/")
@@ -308,7 +308,7 @@ def main() -> None:
 
 
 def state_file(directory: Path, client: str) -> Path:
-    """Where a client keeps its state."""
+    """Returns the path of a client's state file."""
     return directory / f"{client.replace('/', '_')}.json"
 
 

@@ -20,13 +20,13 @@ _END_S = 15.0
 
 @dataclass(slots=True)
 class Intent:
-    """What a client's user wants, whether its device runs or not."""
+    """A client's intended registrations and subscriptions, whether its device runs or not."""
 
     device: str
     wanted: set[str]
     queries: set[str]
     channels: dict[str, dict[str, Any]]
-    """By name, what a subscription to it says."""
+    """The fields of each subscription, by channel's name."""
     awake: bool = False
     life: int = 0
 
@@ -127,7 +127,9 @@ class Devices:
             self._command(client, what, **arguments)
 
     def owed(self) -> dict[str, set[str]]:
-        """By client that should be connected: what it should know the newest version of, as domain/group/object."""
+        """Returns, for each client that should be connected, the objects whose newest versions it should know, as
+        domain/group/object.
+        """
         return {
             client: {f"{client.rpartition('/')[0]}/{name}" for name in intent.wanted}
             for client, intent in self.intents.items()
@@ -135,11 +137,13 @@ class Devices:
         }
 
     def queries(self) -> dict[str, set[str]]:
-        """By client that should be connected: the queries whose members it should know."""
+        """Returns, for each client that should be connected, the queries whose members it should know."""
         return {client: set(intent.queries) for client, intent in self.intents.items() if intent.awake}
 
     def channels(self) -> dict[str, set[str]]:
-        """By client that should be connected: the names of the channels that it should be told all of."""
+        """Returns, for each client that should be connected, the names of the channels that it
+        should be told all of.
+        """
         return {client: set(intent.channels) for client, intent in self.intents.items() if intent.awake}
 
     def ended(self) -> list[str]:

@@ -1,8 +1,8 @@
-"""Tenants of a campaign: the campaign's own, and one that floods beside them without heeding what it is told.
+"""Tenants of a campaign: the campaign's own, and one that floods beside them and ignores refusals.
 
-What was agreed stands in the history, so that the checker can judge who was refused (P10). The campaign's own domains
-have agreements, too: one far above what is published, which nobody may be refused by, and one so low that what goes out
-is thinned all the time, which must break no other promise.
+The history contains the agreements, so that the checker can judge refusals (P10). The campaign's own domains have
+agreements, too: one far above what is published, which must refuse nobody, and one so low that deliveries are thinned
+all the time, which must break no other promise.
 """
 
 import json
@@ -32,12 +32,12 @@ TENANTS: Mapping[str, Mapping[str, Any]] = {
 }
 _AGREE_S = 30.0
 _HTTP_TIMEOUT_S = 15.0
-"""Longer than the service's own limit: its answer says more than our running out of patience."""
+"""Longer than the service's own limit, because the service's answer tells more than a timeout here."""
 _TOO_MANY = 429
 
 
 class Refusal(NamedTuple):
-    """What a publisher was told that was not let in."""
+    """The answer to a publisher that was refused."""
 
     limit: str
     retry_after_s: float | None
@@ -59,21 +59,21 @@ def post(url: str, value: bytes) -> str | Refusal:
 
 
 def answered(outcome: str | Refusal) -> dict[str, Any]:
-    """What a history says of it."""
+    """Returns the fields of the answer in a history."""
     if isinstance(outcome, Refusal):
         return {"outcome": "failed", "refused": outcome.limit, "retry_after_s": outcome.retry_after_s}
     return {"outcome": outcome}
 
 
 def agree(kafka: str, history: History) -> None:
-    """Write what is agreed with each tenant. Raises KafkaUnavailable."""
+    """Writes each tenant's agreement. Raises KafkaUnavailable."""
     for name, fields in TENANTS.items():
         write_tenant(ServiceSettings(kafka=kafka), tenant_of(name, fields), _AGREE_S)
         history.write("agreement", tenant=name, **fields)
 
 
 class Flood:
-    """A publisher that goes on at its pace whatever it is told, until it is stopped."""
+    """A publisher that keeps its pace, whatever the answers, until it is stopped."""
 
     def __init__(self, http_url: str, history: History) -> None:
         self._http_url = http_url
@@ -100,7 +100,7 @@ class Flood:
 
 
 def _refusal(body: bytes) -> Refusal:
-    """A refusal that cannot be read names no limit: the checker says so."""
+    """Parses a refusal. An unreadable one names no limit, which the checker reports."""
     try:
         said = json.loads(body)
         return Refusal(str(said.get("limit", "")), said.get("retry_after_s"))

@@ -30,7 +30,7 @@ _TAIL_S = 1.0
 _BATCHES = (20, 60)
 _ANSWER_S = 5.0
 _UNANSWERED_MAX = 4
-"""Of an attack: then Kafka is away, and the rest of it is left out."""
+"""Limit on unanswered batches of an attack: then Kafka is away, and the rest is dropped."""
 
 
 class Drawn(NamedTuple):
@@ -49,7 +49,7 @@ def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[Dra
 
 
 class Hostiles:
-    """Somebody who means harm: writes what a seed draws, when told to, in a thread, since Kafka may be away."""
+    """An attacker: writes what a seed draws, on command, in a thread, because Kafka may be away."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Hostiles:
         spared_domains: Collection[str],
         spared_tenants: Collection[str],
     ) -> None:
-        """`partitions`: of each topic. `spared_...`: of the campaign; nothing is said of them."""
+        """`partitions`: of each topic. `spared_...`: the campaign's own, which an attack leaves alone."""
         self._generator = Generator(seed)
         self._known = Known(
             partitions[TOPICS.objects],
@@ -88,12 +88,12 @@ class Hostiles:
         self._wanted.put(batches)
 
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Returns true if nothing is in progress."""
         return self._wanted.unfinished_tasks == 0
 
     @property
     def words(self) -> str:
-        """What came of it."""
+        """Describes the result."""
         writer = self.writer
         return (
             f"hostile batches: {writer.written.total()} written, {writer.refused.total()} refused by Kafka, "

@@ -1,4 +1,6 @@
-"""Asks the service's ledger, again and again, who lacks an object's newest version, and notes what it says."""
+"""Asks the service's ledger, again and again, which clients lack an object's newest version, and
+records the answers.
+"""
 
 import json
 import random

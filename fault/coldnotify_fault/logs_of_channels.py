@@ -1,4 +1,4 @@
-"""The logs of channels from outside: retention takes what is old; what of them nobody was told is found."""
+"""The logs of channels from outside: retention removes old messages; `lacking` finds those that nobody was told."""
 
 import queue
 import threading
@@ -20,22 +20,22 @@ _ASK_S = 5.0
 
 
 class LostLog(NamedTuple):
-    """A topic that is being made anew."""
+    """A topic that is being recreated."""
 
     topic: str
     id: str
     """The one that it had."""
     begun: int
-    """When, as `t` of a history."""
+    """The time, as `t` of a history."""
 
 
 def domains_of(topic: str) -> list[str]:
-    """Whose channels are in it."""
+    """Returns the domains whose channels are in the topic."""
     return [domain for domain in DOMAINS if topic_of(domain) == topic]
 
 
 class Retention:
-    """Removes what is old, when it is told to: in a thread, since Kafka may be away. What cannot be removed stays."""
+    """Removes old messages on command, in a thread, because Kafka may be away. Those that cannot be removed stay."""
 
     def __init__(self, admin: Callable[[], AdminClient], history: History) -> None:
         self._admin = admin
@@ -45,15 +45,15 @@ class Retention:
         self._thread.start()
 
     def trim(self, group: str, *, all_: bool) -> None:
-        """Of the partition of a group: all that is there, or half of it."""
+        """Removes all messages of the partition of a group, or half of them."""
         self._wanted.put((group, all_))
 
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Returns true if nothing is in progress."""
         return self._wanted.unfinished_tasks == 0
 
     def close(self) -> None:
-        """End, once what is wanted is done."""
+        """Ends, once everything requested is done."""
         self._wanted.put(None)
         self._thread.join(4 * _ASK_S)
 
@@ -80,9 +80,10 @@ class Retention:
 def lacking(
     events: Iterable[Event], following: Mapping[tuple[str, str], Following], repeated: Collection[str] = ()
 ) -> Iterator[str]:
-    """Which messages that are in the topics clients were neither told nor told to be missing. By their offsets alone:
-    the checker judges each of them. `repeated`: ids of those that are sent more than once: the first record may have
-    been removed, and the matcher may remember it."""
+    """Yields messages in the topics that clients were neither told nor told to be missing. It compares offsets alone:
+    the checker judges each of them. `repeated`: ids of those that are sent more than once, because the first record may
+    have been removed while the matcher remembers it.
+    """
     there: dict[str, list[tuple[int, list[str]]]] = {}
     known: set[tuple[str, str]] = set()
     for event in events:

@@ -1,4 +1,4 @@
-"""What matchers say at /metrics that they have done: `MatcherCounts` looks again and again, as they are killed."""
+"""Reads the matchers' counters from /metrics: `MatcherCounts` looks again and again, because they are killed."""
 
 import threading
 import urllib.request
@@ -14,8 +14,9 @@ COUNTED = {
     "coldnotify_matcher_queries_held_total": "asked_again",
     "coldnotify_matcher_sets_digests_total": "sets_digests",
 }
-"""A set is asked for again (`queries_held`) by saying what is held of it: a digest may not fit, or a matcher may not
-know what has changed since."""
+"""A set is requested again (`queries_held`) with a digest of what the client holds: the digest may not match, or a
+matcher may not know what has changed since.
+"""
 
 
 class MatcherCounts:
@@ -32,7 +33,7 @@ class MatcherCounts:
         self._thread.start()
 
     def close(self) -> Counter[str]:
-        """The last look. What was counted, by the names in COUNTED."""
+        """Looks a last time. Returns the counts, by the names in COUNTED."""
         self._stopping.set()
         self._thread.join(4 * _LOOK_S * len(self._ports))
         self._look()
@@ -51,7 +52,7 @@ class MatcherCounts:
                 continue
 
     def take(self, matcher: str, text: str) -> None:
-        """What its /metrics says. A counter below the last one is that of a new process."""
+        """Takes in a /metrics page. A counter below the last one is that of a new process."""
         for line in text.splitlines():
             metric, _, value = line.rpartition(" ")
             name = COUNTED.get(metric)

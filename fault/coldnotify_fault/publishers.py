@@ -29,11 +29,11 @@ _SKIPPED = "skipped"
 
 
 _FOR_INCARNATIONS = "library-2"
-"""Stands in where the schedule has the HTTP service begin versions over, which that refuses."""
+"""Takes the place of the HTTP service when the schedule starts versions over, which that service refuses."""
 
 
 class Backends:
-    """All back-ends. `publish` returns at once; the history says what becomes of it."""
+    """All back-ends. `publish` returns at once; the history records the result."""
 
     def __init__(self, kafka: str, http_url: str, history: History) -> None:
         self._history = history
@@ -41,7 +41,7 @@ class Backends:
         self._library = {name: Publisher(kafka, timeout_s=TIMEOUT_S) for name in BACKENDS if name.startswith("library")}
         self._raw = RawProducer(kafka, "raw-reports")
         self._places: dict[tuple[str, str], tuple[int, int]] = {}
-        """By back-end and object, the partition and offset of the last acknowledgement."""
+        """The partition and offset of the last acknowledgement, by back-end and object."""
         self._timestamp_ms = 0
         self._lock = threading.Lock()
         self._workers = Workers((*BACKENDS, DESCRIBER), _WORKERS, self._work)
@@ -57,7 +57,7 @@ class Backends:
         return self.publish(describer, arguments)
 
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Returns true if nothing waits and nothing is in progress."""
         return self._workers.idle()
 
     def close(self) -> None:

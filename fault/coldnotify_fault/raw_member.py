@@ -24,7 +24,7 @@ _PAUSES = Pauses(connect_s=3.0, back_off_min_s=0.1, back_off_max_s=1.0, displace
 
 
 class RawMember:
-    """A raw device, and callbacks that note what they are told."""
+    """A raw device, and callbacks that record what they are told."""
 
     def __init__(self, name: str, gateways: list[str], state: Path, history: History) -> None:
         self._name = name
@@ -38,7 +38,7 @@ class RawMember:
         self._numbers: dict[str, list[str]] = {}
         """By the id of a message, the calls that sent it and are not answered."""
         self._connecting: int | None = None
-        """When it was told to connect, until it has said that it is caught up."""
+        """When it was told to connect; None once it has reported to be caught up."""
         addresses = [(host, int(port)) for host, _, port in (one.rpartition(":") for one in gateways)]
         self._link = Link(
             self._device, addresses, pauses=_PAUSES, crashes=CRASHES, look=self._look, random_=random.Random(name)

@@ -18,8 +18,9 @@ _OF_CHANNELS = ("sent", "messages", "missed_retention", "missed_expired", "serve
 
 
 def row_of(outcome: Outcome) -> dict[str, Any]:
-    """One seed's figures. `catch_up_s_max`: the longest time from a fault, or its end, until all clients that were
-    awake had what was newest then; `calm_s`: from the last healing until everybody knew everything."""
+    """Returns one seed's figures. `catch_up_s_max`: the longest time from a fault, or its end, until all awake clients
+    had the newest versions of that moment; `calm_s`: from the last healing until everybody knew everything.
+    """
     counted = outcome.verdict.statistics
     return {
         "seed": outcome.seed,

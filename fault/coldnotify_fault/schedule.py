@@ -1,4 +1,4 @@
-"""What happens in a campaign, and when: drawn from a seed, the same for the same arguments. Pure."""
+"""The schedule of a campaign, drawn from a seed: the same arguments give the same schedule. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from coldnotify_fault.channel_steps import Followed, draw_followed, draw_steps
 
 DOMAINS = ("camera.control", "release")
 CHANNEL_RETENTIONS = f"{DOMAINS[0]}=1h"
-"""The other domain has the default: so there are two retentions."""
+"""The other domain has the default: so both retentions occur."""
 GROUPS = ("north", "east", "west")
 OBJECTS = ("config", "software/main", "månad", "request", "hot", "reborn")
 LAMPS = ("lamp-1", "lamp-2", "lamp-3")
@@ -24,10 +24,10 @@ QUERIES = (
     "Level >= 3 OR Room IN (2, 3)",
 )
 DESCRIBED = QUERIES[1::2]
-"""Those of which clients ask how their members are described."""
+"""Queries for which clients also ask for their members' descriptions."""
 DESCRIPTIONS_PER_S = 4.0
 REBORN = "reborn"
-"""The object whose versions begin over: its publishers say an incarnation, all others never do."""
+"""The object whose versions start over: only its publishers set an incarnation."""
 CLIENTS_PER_GROUP = 2
 DEVICES = 4
 """Processes that host clients."""
@@ -39,18 +39,18 @@ GATEWAYS = 2
 BACKENDS = ("library-1", "library-2", "http-1", "raw-1")
 """Publishers, by the way they go: the Publisher library, HTTP, a Kafka producer that knows nothing of ColdNotify."""
 DESCRIBER = "describer"
-"""The publisher of descriptions: a Kafka producer that knows where a group belongs, and says timestamps."""
+"""The publisher of descriptions: a Kafka producer that computes the right partition, and sets timestamps."""
 SESSION_TIMEOUT_S = 2.0
 """The matchers': takeovers are to come quickly."""
 KAFKA = "broker"
 """Kafka as a whole, and the name of its only broker."""
 BROKERS = (1, 3)
-"""How many Kafka nodes there may be. Of three, two must have what is acknowledged: one at a time is taken away."""
+"""The possible numbers of Kafka nodes. Of three, two must have what is acknowledged: one at a time is taken away."""
 _BROKER_SESSION_TIMEOUT_S = 3.0
 """The embedded nodes' broker.session.timeout.ms: after it, others lead what a node has led."""
 
 _FIRST_FAULT_S = 2.0
-"""Before it, all clients have connected and there is something to lose."""
+"""Before the first fault all clients have connected, so that something can be lost."""
 _TAIL_S = 1.0
 """Every fault begins so long before the end, at the latest."""
 _REST_S = 1.0
@@ -74,7 +74,7 @@ class Fault(StrEnum):
     CLIENTS_CUT = "clients_cut"
     """All connections through one gateway's proxy end."""
     CLIENTS_SILENT = "clients_silent"
-    """Half-open: the proxy swallows what either side says, and closes nothing."""
+    """Half-open: the proxy drops all data of both sides, and closes nothing."""
     KAFKA_CUT = "kafka_cut"
     """Services and publishers lose Kafka, or one of three nodes: connections end, new ones are closed at once.
 
@@ -86,7 +86,7 @@ class Fault(StrEnum):
     TOPIC_RECREATED = "topic_recreated"
     """One of registrations, sessions, notifications."""
     OBJECTS_RECREATED = "objects_recreated"
-    """Publishers publish everything anew."""
+    """Publishers publish everything again."""
     USAGE_KILLED = usage_faults.KILLED
     USAGE_PAUSED = usage_faults.PAUSED
     USAGE_DOUBLED = usage_faults.DOUBLED
@@ -131,7 +131,7 @@ _DURATION_S: dict[Fault, tuple[float, float]] = {
 }
 _DURATION_OF_THREE_S = {**_DURATION_S, Fault.BROKER_PAUSED: (0.5, 3 * _BROKER_SESSION_TIMEOUT_S)}
 _RESTART_S = (0.1, 3.0)
-"""What was killed is started again after so long."""
+"""A killed process is restarted after such a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +173,15 @@ class Schedule:
     raw_devices: int = RAW_DEVICES
 
     def form_of(self, device: int) -> str:
-        """What this device's clients are: raw on the last ones, else of the library, and half of them asyncio's."""
+        """Returns the form of this device's clients: raw on the last ones, else of the library, and half of them
+        asyncio's.
+        """
         if device > DEVICES - self.raw_devices:
             return "raw"
         return "aio" if device > DEVICES // 2 else "sync"
 
     def faults(self) -> dict[str, int]:
-        """How many faults of each kind."""
+        """Returns the number of faults of each kind."""
         counts = {kind.value: 0 for kind in Fault}
         for step in self.steps:
             if step.what == "fault":
@@ -258,9 +260,9 @@ def _draw_publishes(random: Random, seconds: float, per_s: float, steps: list[St
 
 
 def version_arguments(name: str, incarnation: int, version: int) -> dict[str, Any]:
-    """What is published as this version of an object: the same whoever publishes it, and however often.
+    """Returns the fields of this version of an object: the same whoever publishes it, and however often.
 
-    Payloads say the incarnation: the application is not told it otherwise.
+    Payloads contain the incarnation, because the application learns it in no other way.
     """
     deleted = version % 11 == 7
     if name.endswith(f"/{REBORN}"):
@@ -308,7 +310,7 @@ def _draw_faults(
 
 
 def _draw_clients_doing(random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]) -> None:
-    """Each client comes, goes, registers and unregisters, at a pace of its own; half of them are awake at the end."""
+    """Each client comes, goes, registers and unregisters, at its own pace; half of them are awake at the end."""
     for client in clients:
         awake = random.random() < 0.8
         wanted = set(client.wanted)
@@ -332,7 +334,7 @@ def _draw_clients_doing(random: Random, seconds: float, clients: tuple[Client, .
 
 
 def _draw_descriptions(random: Random, seconds: float, steps: list[Step]) -> None:
-    """Publishers say what objects are, say it again, and publish what nobody wants by name."""
+    """Publishers describe objects, change descriptions, and publish objects that nobody wants by name."""
     versions: dict[str, int] = {}
     at_s = 0.0
     while (at_s := at_s + random.expovariate(DESCRIPTIONS_PER_S)) < seconds:

@@ -21,7 +21,7 @@ from coldnotify_fault.schedule import CHANNEL_RETENTIONS
 from coldnotify_fault.services import PARTITIONS
 
 _HTTP_TIMEOUT_S = 15.0
-"""Longer than the service's own limit: its answer says more than our running out of patience."""
+"""Longer than the service's own limit, because the service's answer tells more than a timeout here."""
 _WORKERS = 2
 """At once in one back-end: so that its messages overtake one another, too."""
 TOPICS = TopicNames()
@@ -34,7 +34,7 @@ class _Answer(NamedTuple):
 
 
 def topic_of(channel: str) -> str:
-    """Where the messages of a channel (domain/group/channel), or of all channels of a group, are."""
+    """Returns the topic of a channel (domain/group/channel), or of all channels of a group."""
     return _RETENTIONS.of(channel.partition("/")[0]).topic(TOPICS)
 
 
@@ -45,7 +45,7 @@ def right_partition(channel: str) -> int:
 
 
 class Senders:
-    """All of them. `send` returns at once; the history says what becomes of it."""
+    """All senders. `send` returns at once; the history records the result."""
 
     def __init__(self, kafka: str, http_url: str, history: History) -> None:
         self._history = history
@@ -59,7 +59,7 @@ class Senders:
         return self._workers.hand(sender, message)
 
     def send_film(self, group: str) -> None:
-        """To a channel that nobody follows: much, and whether it arrives matters to nobody."""
+        """Sends many messages to a channel that nobody subscribes to; it does not matter whether they arrive."""
         partition, topic = right_partition(group), topic_of(group)
         for _ in range(FILM_MESSAGES):
             try:
@@ -69,7 +69,7 @@ class Senders:
                 return
 
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Returns true if nothing waits and nothing is in progress."""
         return self._workers.idle()
 
     def close(self) -> None:

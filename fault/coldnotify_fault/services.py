@@ -1,4 +1,4 @@
-"""The services as processes to be killed, paused and started again; proxies stand before Kafka and the gateways."""
+"""The services as processes to be killed, paused and restarted; proxies stand before Kafka and the gateways."""
 
 import subprocess
 import sys
@@ -79,7 +79,7 @@ class Service:
         return None if self._process is None else self._process.poll()
 
     def ready(self) -> bool:
-        """What its /readyz says."""
+        """Asks its /readyz."""
         try:
             with urllib.request.urlopen(f"http://{_HOST}:{self._port}/readyz", timeout=_LOOK_S):
                 return True
@@ -129,7 +129,7 @@ class Services:
             self._add(directory, name, own := free_port(_HOST), [f"--usage-port={own}"])
 
     def names(self) -> list[str]:
-        """Of what is to run when there is no fault."""
+        """Returns the names of the parts that run when there is no fault."""
         extra = {f"matcher-{number}" for number in range(MATCHERS + 1, MATCHERS_MAX + 1)} | {usage_faults.WORKERS[1]}
         return [name for name in self.parts if name not in extra]
 
@@ -139,7 +139,7 @@ class Services:
         topic_plan.apply(self.admin(), specs, _TOPICS_S)
 
     def partitions(self) -> dict[str, int]:
-        """How many each topic has."""
+        """Returns the number of partitions of each topic."""
         return {spec.name: spec.partitions for spec in topics.load(partitions=PARTITIONS)}
 
     def delete_topic(self, name: str) -> None:
@@ -150,7 +150,7 @@ class Services:
             admin.delete_topics([name], operation_timeout=_TOPICS_S)[name].result(_TOPICS_S)
 
     def recreate_topic(self, name: str) -> bool:
-        """Delete a topic and make it anew; whether that worked at once (else `apply_topics` must be tried again)."""
+        """Deletes and recreates a topic. Returns true if that worked at once (else `apply_topics` must be repeated)."""
         try:
             self.delete_topic(name)
             self.apply_topics()
@@ -159,7 +159,9 @@ class Services:
         return True
 
     def topic_id(self, name: str) -> str | None:
-        """Of a topic; None: Kafka does not say, or it is not there. One that is made anew has another."""
+        """Returns the id of a topic; None if Kafka does not answer, or the topic is missing. A recreated topic has
+        another id.
+        """
         try:
             return str(describe_topic(self.admin(), name, _TOPICS_S).topic_id)
         except ServiceError:
@@ -173,7 +175,9 @@ class Services:
         self.brokers.stop()
 
     def admin(self) -> AdminClient:
-        """A new one each time: an old one asks the leaders that it saw last, and looks anew every five minutes only."""
+        """Returns a new client each time: an old one asks the leaders that it saw last, and refreshes every five
+        minutes only.
+        """
         return quiet_admin(self.kafka)
 
     def _add(self, directory: Path, name: str, port: int, flags: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Follows the histories while they are written: what each client was told last, of which members and messages."""
+"""Follows the histories while they are written: the last version each client was told, and its members and messages."""
 
 import json
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ class Following:
     since: str
     attributes: list[str]
     position: int | None = None
-    """Told, or told to be missed, up to here; None: nothing yet."""
+    """The offset up to which messages were told, or reported as missed; None: nothing yet."""
 
     def is_for(self, to: list[str]) -> bool:
-        """Whether what is sent to these attributes is told it."""
+        """Returns true if messages to these attributes are told it."""
         return not to or not set(to).isdisjoint(self.attributes)
 
 
@@ -34,12 +34,12 @@ class Told:
         self.following: dict[tuple[str, str], Following] = {}
         """By client and channel."""
         self.caught_up: set[str] = set()
-        """Clients that have said so since they connected last."""
+        """Clients that have reported to be caught up since they last connected."""
         self.told = 0
         """How many times a callback was entered."""
 
     def read_on(self) -> None:
-        """Take in what has been added. A line that is not whole yet is left for the next time."""
+        """Takes in what was appended. An incomplete line waits for the next call."""
         for path in self._files:
             if not path.exists():
                 continue

@@ -11,7 +11,7 @@ Seen = Callable[[str, str, int | None, int], object]
 
 
 class Wire:
-    """What one connection of a client carries: who it is, and which notifications go to it."""
+    """The traffic of one client's connection: identifies the client, and notes its notifications."""
 
     def __init__(self, objects: Iterable[str], seen: Seen) -> None:
         self._names = {object_crc(name): name for name in objects}

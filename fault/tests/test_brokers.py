@@ -45,7 +45,7 @@ def test_one_node_is_cut_off_and_the_others_are_reached(count: int, tmp_path: Pa
 
 
 @pytest.mark.parametrize("count", BROKERS)
-def test_a_node_that_was_not_started_is_not_ready_and_need_not_be_killed(
+def test_a_node_that_was_not_started_is_not_ready_and_can_be_killed(
     count: int, tmp_path: Path, network: Network
 ) -> None:
     brokers = Brokers(tmp_path / "kafka", count, network)

@@ -51,7 +51,7 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
-def test_answers_are_what_a_publisher_knows_of_its_call(url: str) -> None:
+def test_answers_contain_what_a_publisher_knows_of_its_call(url: str) -> None:
     assert post(f"{url}/good", b"{}") == "acknowledged"
     assert post(f"{url}/wrong", b"{}") == "failed"
     assert post(f"{url}/broken", b"{}") == "unknown"
@@ -60,7 +60,7 @@ def test_answers_are_what_a_publisher_knows_of_its_call(url: str) -> None:
     assert answered(post(f"{url}/mute", b"{}")) == {"outcome": "failed", "refused": "", "retry_after_s": None}
 
 
-def test_a_flood_writes_down_what_it_is_told(url: str, tmp_path: Path) -> None:
+def test_a_flood_records_its_answers(url: str, tmp_path: Path) -> None:
     history = History(tmp_path / "run.jsonl")
     flood = Flood(url, history)
     wait_for(lambda: Service.posts > 20, "it publishes")
@@ -72,6 +72,6 @@ def test_a_flood_writes_down_what_it_is_told(url: str, tmp_path: Path) -> None:
     assert {(one.outcome, one.refused) for one in answers} == {("acknowledged", None), ("failed", "in_per_s")}
 
 
-def test_each_of_its_tenants_is_one() -> None:
+def test_each_tenant_of_a_campaign_is_valid() -> None:
     for name, fields in TENANTS.items():
         assert tenant_of(name, fields).name == name

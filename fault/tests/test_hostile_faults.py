@@ -19,13 +19,13 @@ def attacks(seed: int, *kinds: Fault) -> list[tuple[float, int]]:
     return [(step.at_s, step.arguments["batches"]) for step in steps if step.target == hostile_faults.TARGET]
 
 
-def test_a_seed_draws_the_same_and_only_if_it_is_wanted() -> None:
+def test_a_seed_draws_the_same_attacks_and_only_on_request() -> None:
     assert attacks(1, Fault.HOSTILE_RECORDS) == attacks(1, *Fault) != attacks(2, *Fault)
     assert attacks(1, Fault.MATCHER_KILLED) == []
     assert all(attacks(seed, *Fault) for seed in range(10))
 
 
-def test_what_is_written_is_of_nobody_else() -> None:
+def test_an_attack_spares_the_campaigns_own_domains() -> None:
     known = Known(4, 16, hostile_faults.GROUPS, ("ou-1",), ("config",), 10**12, domain=DOMAIN, spared_domains=DOMAINS)
     generator = Generator(1, kinds=[])
     for _ in range(2_000):

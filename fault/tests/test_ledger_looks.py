@@ -40,7 +40,9 @@ def url(answers: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
         server.shutdown()
 
 
-def test_only_whole_answers_are_noted(url: str, answers: list[tuple[int, dict[str, Any]]], tmp_path: Path) -> None:
+def test_incomplete_answers_are_not_recorded(
+    url: str, answers: list[tuple[int, dict[str, Any]]], tmp_path: Path
+) -> None:
     halves: list[dict[str, Any]] = [{"next": "c1"}, {"wanted_version": None}, {"told_at_least": 1}]
     answers[:0] = [(503, {}), *[(200, WHOLE | half) for half in halves]]
     path = tmp_path / "run.jsonl"

@@ -29,7 +29,7 @@ def test_each_domain_has_its_topic() -> None:
     assert [topic_of(f"{domain}/g/c") for domain in DOMAINS] == [TOPICS.channels_1h, TOPICS.channels_1d]
 
 
-def test_what_is_behind_what_was_told_lacks() -> None:
+def test_a_message_after_the_last_told_one_is_lacking() -> None:
     (words,) = lacks([record(3, "m1"), record(5, "m2")], 3)
     assert words == f"{CLIENT} lacks 1 messages of {CHANNEL}: it knows all to 3, not 5"
     assert lacks([record(3, "m1"), record(5, "m2")], 5) == []
@@ -37,7 +37,7 @@ def test_what_is_behind_what_was_told_lacks() -> None:
     assert lacks([record(3, "m1")], None, "now") == [], "nobody knows where it began"
 
 
-def test_repeats_and_what_is_elsewhere_and_what_is_for_others_do_not() -> None:
+def test_repeats_strays_and_messages_for_others_are_not_lacking() -> None:
     assert lacks([record(3, "m1"), record(5, "m1")], 3) == []
     following = {(CLIENT, CHANNEL): Following("oldest", [], 3)}
     assert list(lacking([record(5, "m1")], following, {"m1"})) == [], "who knows what it repeats"

@@ -3,7 +3,7 @@
 from coldnotify_fault.matcher_counts import COUNTED, MatcherCounts
 
 
-def test_counters_begin_anew_with_each_process() -> None:
+def test_counters_restart_with_each_process() -> None:
     counts = MatcherCounts({})
     for matcher, count in (("matcher-1", 3), ("matcher-2", 4), ("matcher-1", 5), ("matcher-1", 2)):
         text = f"# HELP x\ncoldnotify_matcher_blocks_served_total {count}.0\ncoldnotify_matcher_x_total 9.0\n"
@@ -11,7 +11,7 @@ def test_counters_begin_anew_with_each_process() -> None:
     assert counts.close() == dict.fromkeys(COUNTED.values(), 0) | {"served_by_blocks": 5 + 4 + 2}
 
 
-def test_what_matchers_count_of_queries_is_read_off_their_metrics() -> None:
+def test_matchers_counters_of_queries_are_read_from_their_metrics() -> None:
     counts = MatcherCounts({})
     metrics = "# HELP x y\ncoldnotify_matcher_queries_evaluated_total 12.0\ncoldnotify_matcher_sets_digests_total 3.0\n"
     counts.take("matcher-1", metrics)

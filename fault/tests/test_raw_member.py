@@ -15,7 +15,7 @@ NAME = f"{DOMAIN}/{GROUP}/ou-1"
 CHANNEL = {"channel": "orders", "since": "now", "attributes": []}
 
 
-def test_it_is_told_and_notes_what_a_member_does(tmp_path: Path) -> None:
+def test_a_raw_member_records_what_it_is_told_and_does(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
 
     def of(event: str) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ def outcome(seed: int, *, calm_s: float | None = 2.0) -> Outcome:
     return Outcome(seed, 3, {"gateway_killed": 2}, verdict, calm_s, missing, counts=counts)
 
 
-def test_every_seed_has_its_line_and_all_have_one(tmp_path: Path) -> None:
+def test_every_seed_has_a_line_and_the_total_has_one(tmp_path: Path) -> None:
     rows = [report.row_of(outcome(1)), report.row_of(outcome(2, calm_s=None))]
     report.write(tmp_path / "table.md", rows)
     table = (tmp_path / "table.md").read_text()
@@ -31,7 +31,7 @@ def test_every_seed_has_its_line_and_all_have_one(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "table.json").read_text())["totals"]["not_caught_up"] == [2]
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_the_report_names_what_is_wrong() -> None:
     assert "clean" in said(outcome(1))
     words = (
         "7 messages acknowledged, told 5, missed 2 retention, 0 expired, 0 lost; 4 served by blocks, 9 messages paged"

@@ -38,7 +38,7 @@ def test_channels_are_drawn() -> None:
     assert {step.target.partition("-")[0] for step in of_channels if step.what == "send"} == {"library", "http", "raw"}
 
 
-def test_one_message_is_one_content_and_one_that_expires_is_sent_once() -> None:
+def test_a_message_has_one_content_and_an_expiring_one_is_sent_once() -> None:
     sent: dict[str, list[dict[str, object]]] = {}
     for step in schedule(1, 60).steps:
         if step.what in ("send", "send_by_client"):
@@ -50,7 +50,7 @@ def test_one_message_is_one_content_and_one_that_expires_is_sent_once() -> None:
     assert any("expires_in_ms" in calls[0] for calls in sent.values())
 
 
-def test_a_film_takes_more_memory_than_matchers_have_for_the_latest_messages() -> None:
+def test_a_film_exceeds_the_matchers_memory_for_messages() -> None:
     assert FILM_MESSAGES * FILM_BYTES > TAIL_BYTES_MAX
 
 
@@ -81,7 +81,7 @@ def test_queries_and_descriptions_are_drawn() -> None:
     assert schedule(1, 60) == plan
 
 
-def test_a_seed_that_was_written_down_still_draws_the_same() -> None:
+def test_a_recorded_seed_still_draws_the_same() -> None:
     """Else a report's seeds say nothing any more."""
 
     def drawn(seed: int, seconds: float, fault_every_s: float = 3.0) -> str:
@@ -174,7 +174,7 @@ def test_publishers_race_repeat_and_are_late() -> None:
     assert any(sorted(versions) != versions for versions in published.values())
 
 
-def test_one_version_is_one_content() -> None:
+def test_a_version_has_one_content() -> None:
     contents: dict[tuple[str, int | None, int], object] = {}
     for seed in range(5):
         for step in schedule(seed, 30).steps:

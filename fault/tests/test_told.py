@@ -7,7 +7,7 @@ from coldnotify_fault.history import History
 from coldnotify_fault.told import Told
 
 
-def test_what_is_added_is_taken_in(tmp_path: Path) -> None:
+def test_appended_events_are_taken_in(tmp_path: Path) -> None:
     history = History(tmp_path / "a.jsonl")
     told = Told([tmp_path / "a.jsonl", tmp_path / "missing.jsonl"])
     history.write("told", client="d/g/c", object="d/g/o", version=3, incarnation=1)
@@ -24,7 +24,7 @@ def test_what_is_added_is_taken_in(tmp_path: Path) -> None:
     history.close()
 
 
-def test_who_has_caught_up_since_it_connected(tmp_path: Path) -> None:
+def test_a_client_counts_as_caught_up_since_its_last_connection(tmp_path: Path) -> None:
     history = History(tmp_path / "a.jsonl")
     told = Told([tmp_path / "a.jsonl"])
     history.write("connecting", client="d/g/c")
@@ -51,7 +51,7 @@ def test_half_a_line_waits(tmp_path: Path) -> None:
     assert told.newest == {("c", "o"): (0, 1)}
 
 
-def test_members_are_those_that_were_told_until_the_query_or_the_state_goes(tmp_path: Path) -> None:
+def test_told_members_are_kept_until_the_query_or_the_state_is_lost(tmp_path: Path) -> None:
     history = History(tmp_path / "a.jsonl")
     told = Told([tmp_path / "a.jsonl"])
     place = {"client": "d/g/c", "query": "Room = 1"}
@@ -67,7 +67,7 @@ def test_members_are_those_that_were_told_until_the_query_or_the_state_goes(tmp_
     history.close()
 
 
-def test_channels_are_followed_until_they_are_not(tmp_path: Path) -> None:
+def test_channels_are_followed_until_unsubscribed(tmp_path: Path) -> None:
     history = History(tmp_path / "a.jsonl")
     told = Told([tmp_path / "a.jsonl"])
     of_channel = {"client": "d/g/c", "channel": "d/g/tasks"}

@@ -9,7 +9,7 @@ def drawn(seed: int, *kinds: str) -> list[usage_faults.Drawn]:
     return list(usage_faults.draw(Random(seed), 60.0, kinds or (usage_faults.KILLED, usage_faults.DOUBLED, "another")))
 
 
-def test_a_seed_draws_the_same_and_only_what_is_wanted() -> None:
+def test_a_seed_draws_the_same_usage_faults_and_only_requested_kinds() -> None:
     assert drawn(1) == drawn(1) != drawn(2)
     kinds = {one.kind for seed in range(10) for one in drawn(seed)}
     assert kinds == {usage_faults.KILLED, usage_faults.DOUBLED}

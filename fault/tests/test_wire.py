@@ -6,7 +6,7 @@ from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import encode
 
 
-def test_notifications_are_seen_with_whose_they_are() -> None:
+def test_notifications_are_attributed_to_their_client() -> None:
     seen: list[tuple[str, str, int | None, int]] = []
     one = Wire(["config"], lambda *what: seen.append(what))
     told = wire.Notification(crc=object_crc("config"), version=7, incarnation=2)

@@ -23,7 +23,7 @@ class Walkthrough:
     """One play of it."""
 
     def __init__(self, shell: Shell, ports: Ports, *, page: bool) -> None:
-        """`page`: with a browser, if there is one."""
+        """`page`: include the browser's page."""
         self._shell = shell
         self._ports = ports
         self._with_page = page

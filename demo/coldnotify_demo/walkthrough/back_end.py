@@ -1,4 +1,4 @@
-"""A back-end: publishes, and waits until those who are registered have applied it."""
+"""A back-end: publishes, and waits until all registered clients have applied it."""
 
 import ssl
 

@@ -1,4 +1,6 @@
-"""The page of the walkthrough in a real browser: what it needs, and the command that opens it."""
+"""The page of the walkthrough in a real browser: checks its requirements, builds it, and returns the command to open
+it.
+"""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Where everything listens: on the usual ports, or on others where one of them is taken."""
+"""The ports of the walkthrough: the usual ones, or others if one of them is taken."""
 
 from dataclasses import asdict, dataclass
 from typing import Self

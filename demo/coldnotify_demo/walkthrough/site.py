@@ -1,4 +1,4 @@
-"""A web server for one page: serves the files of a directory, prints what the page says.
+"""A web server for one page: serves the files of a directory, prints the page's messages.
 
 python -m coldnotify_demo.walkthrough.site PORT DIRECTORY
 """

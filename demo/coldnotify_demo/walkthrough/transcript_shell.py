@@ -54,7 +54,7 @@ class Shell:
         self._write(f"\n-- {words}")
 
     def note(self, words: str) -> None:
-        """What is not a command's output."""
+        """Writes a comment."""
         self._write(f"# {words}")
 
     def export(self, name: str, value: str) -> None:
@@ -63,14 +63,16 @@ class Shell:
         self._write(f"$ export {name}={value}")
 
     def run(self, command: str, *, code: int | None = 0, says: str = "") -> str:
-        """What it prints, on stdout and stderr; `code`: the exit code it must have (None: any but 0).
+        """Returns the command's output on stdout and stderr; `code`: the required exit code (None: any but 0).
 
-        `says`: a regular expression that the output must have. Raises Failed.
+        `says`: a regular expression that the output must match. Raises Failed.
         """
         return self._run(command, code, says, show=True)[1]
 
     def refused(self, command: str, says: str) -> None:
-        """As `run` with exit code 1; {timeout_s} in it is little at first, and more where that was too little."""
+        """Runs a command that must be refused (exit code 1); its {timeout_s} is short at first, and longer if that was
+        too short.
+        """
         for timeout_s in _PATIENCE_S:
             spelled = command.format(timeout_s=timeout_s)
             status, output = self._run(spelled, None, "", show=False)
@@ -81,7 +83,7 @@ class Shell:
             raise Failed(f"exit code {status}, 1 is wanted, with {says!r}")
 
     def until(self, command: str, says: str) -> str:
-        """The same again and again until it says this; shown is the last time only. Raises Failed."""
+        """Repeats a command until its output matches; shows the last run only. Raises Failed."""
         deadline_s = time.monotonic() + self._limit_s
         while True:
             status, output = self._run(command, None, "", show=False)
@@ -94,7 +96,7 @@ class Shell:
             time.sleep(_AGAIN_S)
 
     def start(self, name: str, command: str) -> Background:
-        """Starts it in the background; what it prints is shown with its name by `expect`."""
+        """Starts a command in the background; `expect` shows its output with its name."""
         self._write(f"$ {command} &")
         log = self.directory / f"{name}.log"
         # env: bash may be gone then, and the process is the command itself, which may begin with NAME=value.
@@ -104,7 +106,7 @@ class Shell:
         return background
 
     def expect(self, background: Background, says: str) -> str:
-        """Waits until it has said this (a regular expression); all that it has said. Raises Failed."""
+        """Waits until the output matches this regular expression; returns all output. Raises Failed."""
         deadline_s = time.monotonic() + self._limit_s
         while not re.search(says, said := background.said()):
             status = background.process.poll()
@@ -117,7 +119,7 @@ class Shell:
         return said
 
     def show_new(self, background: Background) -> None:
-        """What it has printed since the last time."""
+        """Shows output since the last call."""
         said = background.said()
         for line in said[background.shown_chars :].splitlines():
             self._write(f"{background.name:<10} | {line}")
