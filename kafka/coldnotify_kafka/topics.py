@@ -125,7 +125,7 @@ def _topic(name: str, entry: object, co_partitions: int, replication_factor: int
     settings = {}
     for key, value in _mapping(f"{name}: settings", fields.get("settings", {})).items():
         if key not in _TOPIC_SETTINGS:
-            raise TopicsFileError(f"{name}: {key}: is no setting of a Kafka topic")
+            raise TopicsFileError(f"{name}: {key}: is not a setting of a Kafka topic")
         settings[key] = _setting(f"{name}: {key}", value)
     if settings.get("cleanup.policy") not in _POLICIES:
         raise TopicsFileError(f"{name}: cleanup.policy: must be {_POLICY_WORDS}, it decides what is kept")

@@ -1,1 +1,1 @@
-"""What goes over the wire and into Kafka: frames, internal records, names, digest, partitioner. Pure."""
+"""The data on the wire and in Kafka: frames, internal records, names, digest, partitioner. Pure."""

@@ -1,4 +1,4 @@
-"""Settings that say something of each domain: "domain=value,other=value,*=value"."""
+"""Settings with a value for each domain: "domain=value,other=value,*=value"."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,14 +6,14 @@ from typing import NamedTuple
 from coldnotify_schemas.names import InvalidName, check_name
 
 ALL_OTHERS = "*"
-"""In the place of a domain: every one that is not named."""
+"""Stands for all domains that are not named."""
 
 
 class Entry(NamedTuple):
-    """What is said of one domain."""
+    """The entry of one domain."""
 
     text: str
-    """All of it, for what is wrong with it."""
+    """The whole entry, for error messages."""
     domain: str
     value: str
 

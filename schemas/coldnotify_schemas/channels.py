@@ -1,4 +1,4 @@
-"""Channels' records: which topic a domain's are in, what a message's headers say. The value is the payload itself."""
+"""Records of channels: the topic of a domain's channels, and a message's headers. The value is the payload itself."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from coldnotify_schemas.whole_numbers import whole_number
 
 ID_HEADER = "id"
 EXPIRES_HEADER = "expires_at"
-"""Unix time in ms, as decimal digits: from then on the message is told to nobody."""
+"""Unix time in ms, as decimal digits: from then on the message is delivered to nobody."""
 TO_HEADER = "to"
 """Attributes, joined by commas: the message is for subscriptions that have one of them."""
 SOURCE_HEADER = "source"
@@ -26,7 +26,7 @@ TIME_HEADER = "time"
 
 
 class Retention(Enum):
-    """How long a domain's channels are kept: which of three topics they are in."""
+    """How long a domain's channels are kept, which decides which of three topics they are in."""
 
     HOUR = "1h"
     DAY = "1d"
@@ -42,7 +42,7 @@ _PLACES = {retention: place for place, retention in enumerate(Retention)}
 
 @dataclass(frozen=True, slots=True)
 class Retentions:
-    """By domain, which retention its channels have."""
+    """The retention of each domain's channels."""
 
     by_domain: Mapping[str, Retention] = field(default_factory=dict)
     others: Retention = Retention.DAY
@@ -65,13 +65,13 @@ def parse_retentions(text: str) -> Retentions:
         try:
             found[domain] = Retention(value)
         except ValueError:
-            raise ValueError(f"{entry!r}: {value!r} is none of 1h, 1d, 30d") from None
+            raise ValueError(f"{entry!r}: unknown retention {value!r}, expected one of 1h, 1d, 30d") from None
     others = found.pop(ALL_OTHERS, Retention.DAY)
     return Retentions(found, others)
 
 
 class MessageHeaders(NamedTuple):
-    """What the headers of a channel's record say."""
+    """The headers of a channel's record, parsed."""
 
     id: str = ""
     expires_at: int | None = None
@@ -88,7 +88,7 @@ NO_HEADERS = MessageHeaders()
 
 
 def message_headers(message: MessageHeaders) -> list[tuple[str, bytes]]:
-    """The headers of a record that says this."""
+    """Returns the record headers of a message."""
     headers = [] if not message.id else [(ID_HEADER, message.id.encode())]
     if message.expires_at is not None:
         headers.append((EXPIRES_HEADER, b"%d" % message.expires_at))
@@ -106,7 +106,7 @@ def message_headers(message: MessageHeaders) -> list[tuple[str, bytes]]:
 
 
 def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> MessageHeaders:
-    """What they say; of several with one name the last counts. Raises InvalidRecord, which names the header."""
+    """Parses headers; the last of several with the same name counts. Raises InvalidRecord, which names the header."""
     said = {name: value or b"" for name, value in headers}
     if not said:
         return NO_HEADERS

@@ -9,7 +9,7 @@ class CloseCode(IntEnum):
     """Below 64: come back (with back-off). From 64 on: do not, somebody must change something first."""
 
     GOING_AWAY = 1
-    """The gateway is being stopped: come back, elsewhere if there is an elsewhere."""
+    """The gateway is stopping: come back, to another gateway if there is one."""
     SILENT = 2
     """No frame came for longer than the keepalive allows."""
     TOO_SLOW = 3
@@ -26,7 +26,8 @@ class CloseCode(IntEnum):
     """The client's token or certificate has expired: come back with a newer one."""
     DISCONNECTED = 9
     """An operator has ended this session: come back with back-off. The reason says why, and whether the client is
-    forgotten; then it registers anew."""
+    forgotten; then it registers again.
+    """
     ABOVE_AGREEMENT = 10
     """The client's tenant has as many clients connected as were agreed: come back, when others have left."""
 
@@ -34,20 +35,20 @@ class CloseCode(IntEnum):
     """The bytes were no frames, or a frame came where it must not."""
     FRAME_TOO_LARGE = 65
     BAD_NAME = 66
-    """Domain, group, client or an object is no name; the reason says which."""
+    """A domain, group, client or object has an invalid name; the reason says which."""
     UNSUPPORTED_PROTOCOL = 67
     """The gateway does not speak this version of the protocol."""
     NOT_AUTHENTICATED = 68
-    """Nothing that the gateway trusts says who the client is."""
+    """Nothing that the gateway trusts identifies the client."""
     NOT_ALLOWED = 69
     """The client's certificate or token is for another domain, group or client."""
 
     @property
     def may_come_back(self) -> bool:
-        """Whether a client may connect again by itself."""
+        """Returns true if a client may reconnect by itself."""
         return may_come_back(self)
 
 
 def may_come_back(code: int) -> bool:
-    """Whether a client may connect again by itself, also after a code it does not know."""
+    """Returns true if a client may reconnect by itself, also after a code it does not know."""
     return code < STAY_AWAY_FROM_CODE

@@ -1,4 +1,4 @@
-"""Descriptions: what an object is, as a map of key to value, and the record that says so, as JSON."""
+"""Descriptions of objects, as maps of key to value, and their records, as JSON."""
 
 import math
 import re
@@ -16,14 +16,15 @@ KEY_PREFIX = "describe:"
 KEYS_MAX = 64
 KEY_CHARS_MAX = 128
 TEXT_BYTES_MAX = 256
-"""Of a value that is a text, as UTF-8."""
+"""Limit on a value that is a text, as UTF-8."""
 DESCRIPTION_BYTES_MAX = 8192
-"""Of the whole map as compact JSON. The longest keys and texts would come to three times as much."""
+"""Limit on the whole map as compact JSON. The longest keys and texts would need three times as much."""
 
 Value = str | float | bool
 Description = Mapping[str, Value]
-"""At most KEYS_MAX keys, in order. Two of them are the same if `encode_description` says the same of both: for Python,
-1 and True are equal."""
+"""At most KEYS_MAX keys, in order. Two descriptions are equal if `encode_description` returns the same for both: for
+Python, 1 and True are equal.
+"""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]{0,127}", re.ASCII)
 _WHOLE_MAX = 1 << 53
@@ -54,14 +55,16 @@ def parse_description_key(key: bytes) -> ObjectKey | None:
 
 @lru_cache(maxsize=4096)
 def is_description_name(key: str) -> bool:
-    """Whether this can be the name of one of a description's values."""
+    """Returns true if this can be the name of one of a description's values."""
     return _KEY.fullmatch(key) is not None
 
 
 def parse_description_record(value: bytes | None) -> Description | None:
-    """What a record says; None: there is no description any more. Raises InvalidRecord, which names the field."""
+    """Returns the description in a record; None if the record removes it. Raises InvalidRecord,
+    which names the field.
+    """
     if value is None:
-        raise InvalidRecord('record: is null; publish {"description": null} to say that there is no description')
+        raise InvalidRecord('record: is null; publish {"description": null} to remove the description')
     if len(value) > RECORD_BYTES_MAX:
         raise InvalidRecord(f"record: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
     try:
@@ -74,19 +77,19 @@ def parse_description_record(value: bytes | None) -> Description | None:
 
 
 def encode_description_record(description: Description | None) -> bytes:
-    """The record that says it; None: that there is none any more."""
+    """Returns the record of a description; None removes it."""
     return b'{"description":%b}' % (b"null" if description is None else encode_description(description))
 
 
 def encode_description(description: Description) -> bytes:
-    """As compact JSON, the keys in order, a whole number without a fraction: the same bytes for the same map."""
+    """Returns compact JSON, the keys in order, whole numbers without a fraction: the same bytes for the same map."""
     return _encoder.encode({key: _shortest(description[key]) for key in sorted(description)})
 
 
 def check_description(said: Mapping[str, object], *, json_bytes: int | None = None) -> Description:
-    """What was said, if it is a description: its numbers as doubles, its keys in order. Raises InvalidRecord.
+    """Returns the description, if it is valid: its numbers as doubles, its keys in order. Raises InvalidRecord.
 
-    `json_bytes`: the length of the JSON that said it, if it was JSON.
+    `json_bytes`: the length of its JSON, if it was JSON.
     """
     if len(said) > KEYS_MAX:
         raise InvalidRecord(f"description: has {len(said)} keys (at most {KEYS_MAX} are allowed)")
@@ -164,7 +167,7 @@ def _check_value(key: str, value: object) -> Value:
 
 
 def _shortest(value: Value) -> Value:
-    """The value as JSON says it in the fewest characters."""
+    """Returns the value in its shortest JSON form."""
     if type(value) is float and value.is_integer() and abs(value) < _WHOLE_MAX:
         return int(value)
     return value

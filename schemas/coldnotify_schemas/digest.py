@@ -15,18 +15,18 @@ def object_digest(object_: str) -> int:
 
 
 def digest(objects: Iterable[str]) -> int:
-    """The digest of a set of objects: the sum of its members' digests mod 2^64. The empty set's is 0.
+    """Returns the digest of a set of objects: the sum of its members' digests mod 2^64. The empty set's is 0.
 
-    A sum can be kept up to date object by object: add what is registered, subtract what is not any more.
+    A sum can be updated object by object: add what is registered, subtract what is unregistered.
     """
     return sum(map(object_digest, objects)) % MODULUS
 
 
 def sets_digest(sets: Iterable[tuple[int, int]]) -> int:
-    """The digest of several sets of objects: of each, the hash of what was registered and the digest of its members.
+    """Returns the digest of several sets, each given by the hash of its registration and the digest of its members.
 
-    The sum of a hash of both. A sum of the members' digests would not tell that an object has left one set for another,
-    and would not know of an empty set.
+    It is the sum of a hash of both. A sum of the members' digests would not reveal that an object has moved from one
+    set to another, and would not include an empty set.
     """
     return sum(_share(registered, members) for registered, members in sets) % MODULUS
 
@@ -37,5 +37,5 @@ def _share(registered: int, members: int) -> int:
 
 
 def object_crc(object_: str) -> int:
-    """The CRC-32 (zlib's) that stands for the object's name in notifications."""
+    """Returns the CRC-32 (zlib's) that identifies the object's name in notifications."""
     return zlib.crc32(object_.encode())

@@ -10,12 +10,12 @@ from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX as GATEWAY_FRAME
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
 
 _ACK_HEAD = b"\x0b\x2a\x09\x09"
-"""An Ack that says nothing but `complete`: a frame of 11 bytes, field 5 (ack) of 9 bytes, field 1 (fixed64)."""
+"""An Ack with nothing but `complete`: a frame of 11 bytes, field 5 (ack) of 9 bytes, field 1 (fixed64)."""
 _ACK_BYTES = len(_ACK_HEAD) + 8
 
 
 class FrameError(Exception):
-    """The bytes are no frame: the stream cannot be read any further."""
+    """The bytes are not a frame: the rest of the stream cannot be read."""
 
 
 class FrameTooLarge(FrameError):
@@ -57,9 +57,9 @@ class FrameBuffer:
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The bodies of the frames that `data` completes, in order; an empty body is a frame too.
+        """Yields the bodies of the frames that `data` completes, in order; an empty body is a frame too.
 
-        Raises FrameTooLarge as soon as a length says so, FrameError where the length is no varint.
+        Raises FrameTooLarge as soon as a length exceeds the limit, FrameError if the length is not a varint.
         """
         data = self._rest + data if self._rest else data
         start = 0
@@ -87,14 +87,14 @@ class FrameBuffer:
                     raise FrameTooLarge(f"frame of {length} bytes, at most {self._bytes_max} are taken")
                 return length, i + 1
         if len(data) - start >= FRAME_LENGTH_BYTES_MAX:
-            raise FrameError(f"frame length is no varint of at most {FRAME_LENGTH_BYTES_MAX} bytes")
+            raise FrameError(f"frame length is not a varint of at most {FRAME_LENGTH_BYTES_MAX} bytes")
         return None
 
 
 def ack_complete(data: bytes) -> int | None:
-    """The `complete` of an Ack, if these bytes are that one frame and no more; None: to be parsed as any others.
+    """Returns the `complete` of an Ack, if these bytes are exactly that frame; None: parse them as any other.
 
-    Every client says one a second while it is told something: this is a sixth of what parsing costs.
+    Every client sends one a second while it is told something: this costs a sixth of parsing.
     """
     if len(data) == _ACK_BYTES and data.startswith(_ACK_HEAD):
         return int.from_bytes(data[len(_ACK_HEAD) :], "little")
@@ -102,7 +102,7 @@ def ack_complete(data: bytes) -> int | None:
 
 
 def parse_client_frame(body: bytes) -> ClientFrame:
-    """What a client sent; an unknown kind of frame has no `frame` set. Raises FrameError."""
+    """Parses a client's frame; an unknown kind of frame has no `frame` set. Raises FrameError."""
     try:
         return ClientFrame.FromString(body)
     except DecodeError as error:
@@ -110,7 +110,7 @@ def parse_client_frame(body: bytes) -> ClientFrame:
 
 
 def parse_gateway_frame(body: bytes) -> GatewayFrame:
-    """What a gateway sent; an unknown kind of frame has no `frame` set. Raises FrameError."""
+    """Parses a gateway's frame; an unknown kind of frame has no `frame` set. Raises FrameError."""
     try:
         return GatewayFrame.FromString(body)
     except DecodeError as error:

@@ -1,4 +1,6 @@
-"""host:port, as an address is written and read everywhere. An IPv6 address stands in brackets before its port."""
+"""host:port, the form of addresses that is read and written everywhere. An IPv6 address has
+brackets before its port.
+"""
 
 from coldnotify_schemas.whole_numbers import whole_number
 
@@ -11,10 +13,10 @@ def host_port(host: str, port: int) -> str:
 
 
 def parse_host_port(text: str, port: int | None = None) -> tuple[str, int]:
-    """The host, without brackets, and the port of host:port or [v6]:port.
+    """Returns the host, without brackets, and the port of host:port or [v6]:port.
 
-    `port`: of a text that says none; then that may be a host alone, [v6], or an IPv6 address without brackets.
-    Raises ValueError: words that go on behind the text.
+    `port`: the default; with it the text may be a host alone, [v6], or an IPv6 address without brackets. Raises
+    ValueError with words that follow the text.
     """
     host, colon, number = text.rpartition(":")
     if text.startswith("["):

@@ -12,7 +12,7 @@ from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERY_BYTES_MAX
 
 
 class Kind(Enum):
-    """What an interest's text is."""
+    """The kinds of interests."""
 
     NAME = "name"
     """An object's name: the newest version of that object."""
@@ -27,16 +27,16 @@ class Interest(NamedTuple):
 
     kind: Kind
     text: str
-    """As it was registered."""
+    """The text that was registered."""
 
     @property
     def hash(self) -> int:
-        """What it adds to the digest of a set of interests."""
+        """Returns its part of the digest of a set of interests."""
         return _HASHES[self.kind](self.text)
 
 
 _NO_NAME = b"\xff"
-"""No UTF-8 begins with it: what is hashed behind it never has the hash of a name."""
+"""No UTF-8 begins with this byte, so a hash of what follows it never equals the hash of a name."""
 _QUERY = b"q"
 _CHANNEL = b"c"
 _BETWEEN = "\x00"
@@ -45,13 +45,15 @@ _BETWEEN = "\x00"
 
 @lru_cache(maxsize=65536)
 def query_hash(text: str) -> int:
-    """What names a query on the wire: the first 8 bytes of a SHA-256, little-endian."""
+    """Returns the hash that identifies a query on the wire: the first 8 bytes of a SHA-256, little-endian."""
     return int.from_bytes(hashlib.sha256(_NO_NAME + _QUERY + text.encode()).digest()[:8], "little")
 
 
 @lru_cache(maxsize=65536)
 def channel_hash(text: str) -> int:
-    """What names a registration of a channel on the wire, by its `channel_text`; as a query's hash, of other bytes."""
+    """Returns the hash that identifies a channel's registration on the wire, from its
+    `channel_text`, as for a query.
+    """
     return int.from_bytes(hashlib.sha256(_NO_NAME + _CHANNEL + text.encode()).digest()[:8], "little")
 
 
@@ -64,7 +66,9 @@ def by_name(text: str) -> Interest:
 
 
 def check_query(text: str) -> str:
-    """The text, if it can be said to a service, which alone knows whether it is a query. Raises InvalidName."""
+    """Returns the text, if it can be sent to a service; only the service knows whether it is a query. Raises
+    InvalidName.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -80,7 +84,7 @@ def by_query(text: str) -> Interest:
 
 
 def channel_text(name: str, attributes: Iterable[str] = ()) -> str:
-    """What a registration of a channel is, as one text. Raises InvalidName."""
+    """Returns a channel's registration as one text. Raises InvalidName."""
     if _BETWEEN in check_object(name, "channel"):
         raise InvalidName(f"channel: {name[:80]!r} has a zero byte")
     return _BETWEEN.join([name, *check_attributes("attributes", attributes)])

@@ -1,4 +1,4 @@
-"""What names may look like: domain, group, client and object."""
+"""The rules for names of domains, groups, clients and objects."""
 
 import re
 from typing import NamedTuple
@@ -13,7 +13,7 @@ _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_LENGTH_MAX}}}", re.ASCII)
 
 
 class InvalidName(ValueError):
-    """A name that is not allowed; the message names the field and what is wrong with it."""
+    """A name is not allowed; the message names the field and the fault."""
 
 
 class ObjectKey(NamedTuple):
@@ -48,7 +48,7 @@ def looking_name(random_hex: str) -> str:
 
 
 def is_looking_name(client: str) -> bool:
-    """Whether a client's name is one that was drawn for a page that only looks: it never comes back."""
+    """Returns true if a client's name was drawn for a page that only looks, and so never comes back."""
     if not client.startswith(_LOOKING_BEGIN) or len(client) != len(_LOOKING_BEGIN) + LOOKING_DIGITS:
         return False
     return all(digit in "0123456789abcdef" for digit in client[len(_LOOKING_BEGIN) :])
@@ -62,7 +62,7 @@ def object_key(domain: str, group: str, object_: str) -> str:
 
 
 def parse_object_key(key: bytes | None) -> ObjectKey:
-    """Domain, group and object of a record's key; InvalidName where it is none."""
+    """Returns domain, group and object of a record's key. Raises InvalidName."""
     if key is None:
         raise InvalidName("key: is missing (domain/group/object)")
     try:

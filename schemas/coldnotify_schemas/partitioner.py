@@ -1,4 +1,4 @@
-"""Which partition a domain and group live in: Kafka's own murmur2, so that Java back-ends compute the same."""
+"""Computes the partition of a domain and group by Kafka's own murmur2, so that Java back-ends compute the same."""
 
 from functools import lru_cache
 
@@ -36,5 +36,5 @@ def partition_of(domain: str, group: str, partitions: int) -> int:
 
 @lru_cache(maxsize=4096)
 def home_of(domain: str, group: str, partitions: int) -> int:
-    """As partition_of, of names that are checked first, and remembered. Raises InvalidName."""
+    """Returns the same as partition_of, after checking the names; results are cached. Raises InvalidName."""
     return partition_of(check_name("domain", domain), check_name("group", group), partitions)

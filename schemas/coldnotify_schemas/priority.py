@@ -1,15 +1,15 @@
-"""Priority: what a publisher says of a version, or of a channel's message, that is to come before what waits."""
+"""Priority: a publisher marks a version, or a channel's message, to overtake what waits."""
 
 PRIORITY_HEADER = "priority"
 """Header of a record of the topics of objects and channels."""
 HIGH = "high"
-"""The one priority that can be said. Without it a record is like all others."""
+"""The only value of the priority. Without it a record has normal priority."""
 HIGH_VALUE = HIGH.encode()
 """HIGH as the header's value."""
 
 
 def check_priority(priority: object) -> bool:
-    """Whether it is high; None: it is not. Raises ValueError, whose message begins with "priority: "."""
+    """Returns true if it is high, false if it is None. Raises ValueError, whose message begins with "priority: "."""
     if priority is None:
         return False
     if priority != HIGH:

@@ -10,21 +10,22 @@ from coldnotify_schemas.whole_numbers import whole_number
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
-"""Of the payload's JSON: it is for a hint, the data itself travels between OU and back-end."""
+"""Limit on the payload's JSON: it is for a hint, the data itself travels between OU and back-end."""
 RECORD_BYTES_MAX = 64 * 1024
-"""Of the whole record: far more than the payload and the other fields need."""
+"""Limit on the whole record: far more than the payload and the other fields need."""
 MOVED_HEADER = "coldnotify-moved"
 """Header of a record that its owner moved from a wrong partition; its value is `partition@offset` there."""
 SINCE_HEADER = "coldnotify-since"
 """Header of a newest version that its owner wrote down again; its value is `epoch/offset` of its first record."""
 REASON_HEADER = "coldnotify-reason"
-"""Header of a rejected record: what is wrong with it, in words."""
+"""Header of a rejected record: the fault, in words."""
 PLACE_HEADER = "coldnotify-place"
 """Header of a rejected record: where it stood, `topic/partition@offset`."""
 
 INCARNATION_MAX = (1 << 31) - 1
-"""The highest incarnation of a record that is the first of its partition. Each offset behind it may have one more, so
-whatever the newest version is, a reset can outdo it: its record comes later."""
+"""The highest incarnation of a record at the beginning of its partition. Each later offset allows one more, so a reset
+can always exceed the newest version: its record comes later.
+"""
 _REASON_CHARS_MAX = 1000
 
 _Record = TypeVar("_Record", bound="PublicRecord")
@@ -32,7 +33,7 @@ _Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 
 
 class InvalidRecord(ValueError):
-    """A public record that cannot be understood; the message names the field and what is wrong with it."""
+    """A public record is invalid; the message names the field and the fault."""
 
 
 class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,19 +58,20 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     @property
     def payload_bytes(self) -> bytes:
-        """The payload's JSON, b"" if there is none."""
+        """Returns the payload's JSON, b"" if there is none."""
         return b"" if isinstance(self.payload, msgspec.UnsetType) else bytes(self.payload)
 
 
 class PrioritizedRecord(PublicRecord, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A version with its priority, as it is on its way to Kafka. There a header says it, and not the record's value:
-    release 0.1.0 refuses fields that it does not know, and passes over headers."""
+    """A version with its priority, on its way to Kafka. There a header carries it, and not the record's value: release
+    0.1.0 refuses fields that it does not know, and ignores headers.
+    """
 
     priority: Literal["high"] | None = None
 
     @property
     def is_high(self) -> bool:
-        """Whether it is to come before what waits."""
+        """True if it is to overtake what waits."""
         return self.priority is not None
 
 
@@ -85,7 +87,7 @@ def parse_public_record(value: bytes) -> PublicRecord:
 
 
 def parse_prioritized_record(value: bytes) -> PublicRecord:
-    """As parse_public_record, of what a publisher says to a service: it may say the priority as a field."""
+    """Parses a record as parse_public_record does, but with priority as a field, as publishers send it to a service."""
     record = _parse(value, _prioritized_decoder)
     if record.is_high:
         return record
@@ -104,7 +106,7 @@ def prioritized(record: PublicRecord, priority: object) -> PublicRecord:
 
 
 def is_high(record: PublicRecord) -> bool:
-    """Whether the record is to come before what waits."""
+    """Returns true if the record is to overtake what waits."""
     return isinstance(record, PrioritizedRecord) and record.is_high
 
 
@@ -135,38 +137,41 @@ def _parse(value: bytes, decoder: "msgspec.json.Decoder[_Record]") -> "_Record":
 
 
 def encode_public_record(record: PublicRecord) -> bytes:
-    """The record as JSON, without the fields that say nothing, and without its priority: a header says that."""
+    """Returns the record as JSON, without empty fields, and without its priority, which a header carries."""
     if is_high(record):
         record = msgspec.structs.replace(record, priority=None)
     return _encoder.encode(record)
 
 
 def check_incarnation(record: PublicRecord, offset: int) -> None:
-    """Whether a record at this offset may have its incarnation: it is seen of the record alone, as compaction may leave
-    it alone. Raises InvalidRecord."""
+    """Checks that a record at this offset may have its incarnation. Depends on the record alone, because compaction may
+    remove all others. Raises InvalidRecord.
+    """
     if record.incarnation is not None and record.incarnation > INCARNATION_MAX + offset:
         raise InvalidRecord(f"incarnation: is {record.incarnation} (at most {INCARNATION_MAX + offset} here)")
 
 
 def since_header(epoch: int, offset: int) -> tuple[str, bytes]:
-    """The header that says at which offset of an epoch a version came first."""
+    """Returns the header with the offset, in an epoch, at which a version first came."""
     return SINCE_HEADER, b"%08x/%d" % (epoch, offset)
 
 
 def since_of(value: bytes, epoch: int, offset: int) -> int | None:
-    """The offset that a SINCE_HEADER names, of a record at `offset`; None: it is of another epoch, or says nothing."""
+    """Returns the offset in a SINCE_HEADER of a record at `offset`; None if it is of another epoch, or invalid."""
     said_epoch, slash, said_offset = value.partition(b"/")
     return whole_number(said_offset, offset) if slash and said_epoch == b"%08x" % epoch else None
 
 
 def rejected_headers(reason: str, place: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
-    """Of a rejected record. `reason` begins with the field at fault; it may quote what is no text at all."""
+    """Returns the headers of a rejected record. `reason` begins with the field at fault; it may quote bytes that are
+    not text.
+    """
     words = reason if len(reason) <= _REASON_CHARS_MAX else f"{reason[:_REASON_CHARS_MAX]}..."
     return (REASON_HEADER, words.encode(errors="replace")), (PLACE_HEADER, place.encode())
 
 
 def raw_payload(payload: object) -> msgspec.Raw:
-    """`payload`, anything JSON can say, as a record carries it. Raises InvalidRecord."""
+    """Returns `payload`, any JSON value, in a record's form. Raises InvalidRecord."""
     try:
         encoded = _encoder.encode(payload)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

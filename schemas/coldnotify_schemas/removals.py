@@ -13,23 +13,23 @@ _VALUE = re.compile(rb"(\d{1,19})/(\d{1,19})(?:@([0-9a-f]{8})/(\d{1,19}))?", re.
 
 
 class Removal(NamedTuple):
-    """What such a header says."""
+    """The content of such a header."""
 
     incarnation: int
-    """Of a description 0."""
+    """0 for a description."""
     version: int
     """The highest version that is removed. Of a description: the timestamp in ms of its record."""
     epoch: int | None
-    """Of `read_to`; None: neither is said."""
+    """Epoch of `read_to`; None if the header has neither."""
     read_to: int
     """The offset of the last record of the object and of its description that was known to who wrote the null."""
 
     def removes(self, incarnation: int, version: int, last_offset: int, epoch: int) -> bool:
-        """Whether it removes this version, which stands before it.
+        """Returns true if it removes this version, which precedes it.
 
-        `last_offset`: of the last record before it of the object and of its description. It does not remove a newer
-        version, nor anything if something was said since the owner looked. Of another epoch nobody knows that: its
-        owner may have looked at a topic that is no more.
+        `last_offset`: of the last earlier record of the object and of its description. It does not remove a newer
+        version, and nothing at all if a record came since its owner read. For another epoch that is unknown: its owner
+        may have read a topic that no longer exists.
         """
         if (incarnation, version) > (self.incarnation, self.version):
             return False
@@ -42,7 +42,7 @@ def removes_header(incarnation: int, version: int, epoch: int, read_to: int) -> 
 
 
 def removal_of(value: bytes) -> Removal | None:
-    """What a REMOVES_HEADER says; None: nothing that can be understood."""
+    """Parses a REMOVES_HEADER; None if it is invalid."""
     found = _VALUE.fullmatch(value)
     if found is None:
         return None

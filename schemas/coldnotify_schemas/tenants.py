@@ -1,8 +1,8 @@
-"""Tenants: whose domains are whose, what was agreed, what was used, and what follows from it; records as JSON. Pure.
+"""Tenants: their domains, agreements, usage, and the verdicts on it; records as JSON. Pure.
 
 Four topics: coldnotify.tenants (Tenant), .usage (UsageRecord), .verdicts (Verdict), .usage_history (Counters of an hour
-or a day). What an operator writes is checked strictly; of what services write, fields that are not known are skipped,
-so that services of two releases run side by side.
+or a day). An operator's records are checked strictly; in services' records unknown fields are skipped, so that services
+of two releases run side by side.
 """
 
 import math
@@ -19,14 +19,14 @@ from coldnotify_schemas.partitioner import murmur2
 from coldnotify_schemas.records import name_the_field
 
 DEFAULT_TENANT = "default"
-"""To whom all domains belong that no tenant names. It has no domains of its own, and no limits unless they are set."""
+"""The tenant of all domains that no tenant names. It has no domains of its own, and no limits unless they are set."""
 DOMAINS_MAX = 1_000
-"""Of one tenant. A record of the longest names has 70 KB, far below what Kafka takes."""
+"""Limit on one tenant's domains. A record of the longest names has 70 KB, far below Kafka's limit."""
 PRINCIPAL_CHARS_MAX = 249
 TENANT_BYTES_MAX = 256 * 1024
-"""Of a tenant's record."""
+"""Limit on a tenant's record."""
 USAGE_TENANTS_MAX = 2_000
-"""Of one usage record: about 400 KB. A node with more of them in one partition writes several records."""
+"""Limit on one usage record: about 400 KB. A node with more tenants in one partition writes several records."""
 VERDICT_S = 20
 """How long a verdict counts. The usage job pauses for 3 to 8 s when one of its workers dies."""
 COUNT_MAX = (1 << 63) - 1
@@ -48,14 +48,14 @@ class InvalidTenant(ValueError):
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What was agreed with a tenant. Absent: no limit."""
+    """The agreement with a tenant. Absent: no limit."""
 
     in_per_s: _Rate | None = None
     """Publishes, however they come: versions of objects, descriptions, messages."""
     in_bytes_per_s: _Rate | None = None
-    """Of keys and values of these publishes, as they stand in Kafka."""
+    """Bytes of keys and values of these publishes, as in Kafka."""
     out_per_s: _Rate | None = None
-    """Deliveries: a publish counts once for each session that is told of it."""
+    """Deliveries: a publish counts once for each session that is told it."""
     out_bytes_per_s: _Rate | None = None
     burst_s: Annotated[float, msgspec.Meta(ge=0.1, le=600)] = 2.0
     """So many seconds of each rate may come at once, after a quiet time."""
@@ -64,15 +64,16 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Sessions at a time."""
     registrations_max: _Most | None = None
     high_priority_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
-    """Of its publishes, how many may be of high priority."""
+    """The share of its publishes that may be of high priority."""
     over: Literal["refuse", "conflate"] = "conflate"
-    """What is done about deliveries above the agreement. `conflate`: newest versions wait and merge meanwhile, messages
-    of channels wait. `refuse`: publishes are refused, too, as many as lead to what is above."""
+    """What happens to deliveries above the agreement. `conflate`: newest versions wait and merge meanwhile, messages of
+    channels wait. `refuse`: publishes are refused, too, as many as cause the excess.
+    """
 
 
 UNLIMITED = Agreement()
 HELD = ("objects_max", "clients_max", "registrations_max")
-"""The limits on what there is, in the order of GAUGES."""
+"""The limits on what exists, in the order of GAUGES."""
 LIMITS = (
     "in_per_s",
     "in_bytes_per_s",
@@ -82,7 +83,7 @@ LIMITS = (
     "clients_max",
     "registrations_max",
 )
-"""The fields of an agreement that can be exceeded, and by which a refusal and a verdict name what was."""
+"""The fields of an agreement that can be exceeded; refusals and verdicts use these names."""
 
 
 class Tenant(NamedTuple):
@@ -92,17 +93,18 @@ class Tenant(NamedTuple):
     domains: tuple[str, ...] = ()
     agreement: Agreement = UNLIMITED
     principal: str | None = None
-    """Kafka's name of who publishes for it directly (the user of SASL or of a certificate): Kafka itself is told to
-    hold this one to in_bytes_per_s."""
+    """Kafka's name of its direct publisher (the user of SASL or of a certificate), whose writes Kafka itself limits to
+    in_bytes_per_s.
+    """
 
 
 class Counters(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What one node counted for one tenant since it was started, and, at the end, what there is now.
+    """One node's counts for one tenant since its start, followed by gauges of what exists now.
 
-    Each is counted by one kind of node alone, so that sums over nodes count nothing twice: `publishes`, `bytes`, `high`
-    and everything about deliveries and state by matchers, who see what stands in the log, however it came there;
-    `admitted`, `admitted_bytes` and `refused` by those who let publishes in (HTTP services and gateways), which tells
-    what each of them had to do: shares are made of that.
+    Only one kind of node counts each field, so that sums over nodes count nothing twice: `publishes`, `bytes`, `high`
+    and everything about deliveries and state by matchers, who see what is in the log, however it came there;
+    `admitted`, `admitted_bytes` and `refused` by those who let publishes in (HTTP services and gateways): their demand,
+    from which shares are made.
     """
 
     publishes: _Count = 0
@@ -122,8 +124,9 @@ class Counters(msgspec.Struct, omit_defaults=True, kw_only=True):
     turned_away: _Count = 0
     """Sessions and registrations that were refused: one more would have been above clients_max or registrations_max."""
     objects: _Count = 0
-    """Published, and not deleted. This and the following are of one partition of the matchers', not of a matcher: its
-    owner says them in the partition's name (`partition_node`), so that none counts twice while it moves."""
+    """Published, and not deleted. This and the following belong to one of the matchers' partitions, not to a matcher:
+    its owner reports them in the partition's name (`partition_node`), so that none counts twice while it moves.
+    """
     clients: _Count = 0
     """Sessions that are live."""
     registrations: _Count = 0
@@ -143,16 +146,16 @@ CUMULATIVE = (
 )
 """The fields of Counters that only grow, from a node's start to its end."""
 GAUGES = ("objects", "clients", "registrations")
-"""The fields of Counters that say how it is now."""
+"""The fields of Counters that are gauges."""
 
 
 def partition_node(partition: int) -> str:
-    """The node in whose name a matchers' partition's gauges are said."""
+    """Returns the node name under which a matchers' partition's gauges are reported."""
     return f"partition-{partition}"
 
 
 class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node says once a second of the tenants of one partition of the usage topic for whom something changed."""
+    """A node's report, once a second, on the tenants of one partition of the usage topic whose counts changed."""
 
     node: str
     boot: str
@@ -162,7 +165,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What Counters count, per second or within a minute."""
+    """The fields of Counters, per second or within a minute."""
 
     publishes: _Measured = 0.0
     bytes: _Measured = 0.0
@@ -177,17 +180,17 @@ class Rates(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def deliveries_wanted(self) -> float:
-        """What publishes asked for, told or spared."""
+        """Deliveries that publishes asked for, made or spared."""
         return self.deliveries + self.thinned
 
     @property
     def out_bytes_wanted(self) -> float:
-        """As many more bytes as deliveries: what was spared was never made."""
+        """Bytes of these deliveries, by the average of those that were made, because spared ones were never encoded."""
         return self.out_bytes * self.deliveries_wanted / self.deliveries if self.deliveries else self.out_bytes
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a tenant uses, measured over all nodes, and what follows from it for each of them."""
+    """A tenant's usage, measured over all nodes, and its consequences for each of them."""
 
     at_ms: _Count
     until_ms: _Count
@@ -197,20 +200,20 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     per_min: Rates = Rates()
     """Counts of the last minute."""
     gauges: Counters = msgspec.field(default_factory=Counters)
-    """Of these only GAUGES."""
+    """Only its GAUGES are set."""
     shares: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] = msgspec.field(default_factory=dict)
     """Node by node, the part of the agreement's in-rates that it may let in; together at most 1."""
     out_shares: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] = msgspec.field(default_factory=dict)
     """Matcher by matcher, the part of the agreement's out-rates that it may tell; together at most 1."""
     exceeded: tuple[str, ...] = ()
-    """Of LIMITS, those that the tenant is above."""
+    """Those of LIMITS that the tenant exceeds."""
     held: dict[str, tuple[_Count, _Count, _Count]] = msgspec.field(default_factory=dict)
     """Partition by partition (`partition_node`), the parts of `gauges`, in the order of GAUGES: a matcher that knows
     its own partitions better takes those of others from here. Only where the agreement has such a limit."""
 
 
 class HistoryKey(NamedTuple):
-    """What a record of the usage history counts: a tenant's hour or day, in UTC."""
+    """The key of a record of the usage history: a tenant's hour or day, in UTC."""
 
     tenant: str
     span: Literal["hour", "day"]
@@ -253,7 +256,7 @@ def tenant_of(name: str, fields: Mapping[str, object]) -> Tenant:
 
 
 def parse_tenant(key: bytes | None, value: bytes) -> Tenant:
-    """The tenant that a record of the tenants topic says. Raises InvalidTenant."""
+    """Returns the tenant in a record of the tenants topic. Raises InvalidTenant."""
     name = parse_tenant_key(key)
     if len(value) > TENANT_BYTES_MAX:
         raise InvalidTenant(f"record: has {len(value)} bytes (at most {TENANT_BYTES_MAX} are allowed)")
@@ -276,7 +279,7 @@ def encode_tenant(tenant: Tenant) -> bytes:
 
 
 def fields_of(tenant: Tenant) -> dict[str, Any]:
-    """The fields of its record that say something, as JSON has them."""
+    """Returns its record's fields that have values, as in JSON."""
     agreed: dict[str, Any] = msgspec.to_builtins(tenant.agreement)
     said: dict[str, Any] = {"domains": list(tenant.domains), **agreed}
     return said if tenant.principal is None else {**said, "principal": tenant.principal}
@@ -294,7 +297,7 @@ def parse_usage(value: bytes) -> UsageRecord:
 
 
 def encode_usage(record: UsageRecord) -> bytes:
-    """As a record of the usage topic; what is 0 is left out."""
+    """Returns a record of the usage topic; fields that are 0 are left out."""
     return _encoder.encode(record)
 
 
@@ -306,7 +309,9 @@ def parse_verdict(value: bytes) -> Verdict:
     _check_names("held", verdict.held)
     for limit in verdict.exceeded:
         if limit not in LIMITS:
-            raise InvalidTenant(f"exceeded: {limit[:_SHOWN_CHARS_MAX]!r} is none of {', '.join(LIMITS)}")
+            raise InvalidTenant(
+                f"exceeded: unknown limit {limit[:_SHOWN_CHARS_MAX]!r}, expected one of {', '.join(LIMITS)}"
+            )
     return verdict
 
 
@@ -332,7 +337,7 @@ def history_key(tenant: str, span: Literal["hour", "day"], at_s: float) -> str:
 
 
 def parse_history_key(key: bytes | None) -> HistoryKey:
-    """What a record of the usage history counts. Raises InvalidTenant."""
+    """Parses the key of a record of the usage history. Raises InvalidTenant."""
     try:
         found = _HISTORY_KEY.fullmatch((key or b"").decode())
         if found is not None:
@@ -346,7 +351,7 @@ def parse_history_key(key: bytes | None) -> HistoryKey:
 
 @lru_cache(maxsize=16_384)
 def usage_partition_of(tenant: str, partitions: int) -> int:
-    """The partition, out of `partitions`, of the usage topic in which everything about a tenant stands."""
+    """Returns the partition of the usage topic, out of `partitions`, that holds everything about a tenant."""
     return (murmur2(tenant.encode()) & 0x7FFFFFFF) % partitions
 
 
@@ -368,7 +373,7 @@ def _check_names(field: str, names: Iterable[str]) -> None:
 
 
 def _checked(name: str, record: _TenantRecord) -> Tenant:
-    """Whatever JSON's types do not say."""
+    """Checks what JSON's types do not express."""
     check_tenant_name(name)
     if len(record.domains) > DOMAINS_MAX:
         raise InvalidTenant(f"domains: has {len(record.domains)} (at most {DOMAINS_MAX} are allowed)")

@@ -11,7 +11,7 @@ DEFAULT_PREFIX = "coldnotify."
 PREFIX_CHARS_MAX = 200
 """Kafka allows topic names of 249 characters. The rest is for what follows the prefix, topics of jobs among it."""
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9._-]")
-"""What Kafka refuses in the name of a topic."""
+"""Characters that Kafka refuses in the name of a topic."""
 _SEPARATORS = (".", "-", "_")
 _NAME = "name"
 
@@ -84,7 +84,7 @@ class TopicNames:
 
 
 def check_prefix(prefix: str) -> None:
-    """Raises ValueError, which says what is wrong with a prefix."""
+    """Raises ValueError with the fault of a prefix."""
     if not prefix:
         raise ValueError(f"is empty; the default is {DEFAULT_PREFIX}")
     if found := _FORBIDDEN.search(prefix):

@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable
 
 TRACEPARENT_HEADER = "traceparent"
-"""Of a Kafka record, and of an HTTP request."""
+"""Header of a Kafka record, and of an HTTP request."""
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII | re.DOTALL)
 _BYTES_MAX = 512
-"""Of a header: a later version of the standard may add to the 55 characters of today's."""
+"""Limit on a header: a later version of the standard may be longer than today's 55 characters."""
 _SAMPLED = 1
 
 
 def is_traceparent(text: str) -> bool:
-    """Whether the standard takes this text for a trace context."""
+    """Returns true if the text is a trace context by the standard."""
     form = _FORM.fullmatch(text) if len(text) <= _BYTES_MAX else None
     if form is None:
         return False
@@ -21,7 +21,7 @@ def is_traceparent(text: str) -> bool:
 
 
 def is_sampled(traceparent: str) -> bool:
-    """Whether a valid one asks for the spans to be kept."""
+    """Returns true if a valid one asks for the spans to be kept."""
     return bool(int(traceparent[53:55], 16) & _SAMPLED)
 
 

@@ -1,7 +1,7 @@
-"""What strangers name, as a person may look at it: what steers a terminal, hides or turns text is written out.
+"""Makes strangers' names safe to display: escapes characters that control a terminal, hide text or reverse it.
 
-A name may hold any characters: an escape sequence that rewrites the screen, a line break that makes a line of a log of
-its own, an override of the direction in which all that follows is read.
+A name may contain any characters: an escape sequence that rewrites the screen, a line break that forges a line of a
+log, an override of the direction in which all that follows is read.
 """
 
 from unicodedata import category
@@ -11,10 +11,10 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str) -> str:
-    r"""The text as one line: \n, \x1b, \u202e stand for the characters that are none to be seen.
+    r"""Returns the text as one line, with \n, \x1b, \u202e in place of characters that cannot be seen.
 
-    The escapes of all but the first 32 are those of JSON, whose texts never hold those 32 as they are: so what is JSON
-    stays JSON, and says the same.
+    The escapes of all but the first 32 are those of JSON, whose texts never contain those 32 unescaped: so JSON stays
+    JSON with the same meaning.
     """
     if text.isprintable():
         return text

@@ -9,7 +9,7 @@ WHOLE_NUMBER_MAX = (1 << 63) - 1
 
 
 def whole_number(text: str | bytes, maximum: int = WHOLE_NUMBER_MAX, *, minimum: int = 0) -> int | None:
-    """The number that `text` is, from `minimum` to `maximum`; None: it is none of them. Raises nothing."""
+    """Returns the number in `text` if it is a whole number from `minimum` to `maximum`, else None. Raises nothing."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         return None
     number = int(text)

@@ -18,9 +18,10 @@ def clock_fault(clock_ms: int, now_ms: int) -> str | None:
 
 
 def expiry_here(expires_at_ms: int, clock_ms: int, now_ms: int) -> int:
-    """When something expires that was said at `clock_ms` by another clock, which was `now_ms` by the one here.
+    """Returns when something expires by this clock (`now_ms`) that another clock (`clock_ms`) gave an expiry.
 
-    What was reckoned by the other clock is nearer to its time: it lasts as long by this one. Otherwise it is as it is.
+    If the expiry is nearer to the other clock's time than to this one's, it was computed by that clock: then it lasts
+    as long by this one. Otherwise it is unchanged.
     """
     if abs(expires_at_ms - clock_ms) >= abs(expires_at_ms - now_ms):
         return expires_at_ms
@@ -28,7 +29,7 @@ def expiry_here(expires_at_ms: int, clock_ms: int, now_ms: int) -> int:
 
 
 def time_words(unix_ms: int) -> str:
-    """As ISO 8601 has it, in UTC; beyond the calendar, the number."""
+    """Returns the time in ISO 8601, in UTC; beyond the calendar, the number."""
     try:
         return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     except (OverflowError, ValueError, OSError):

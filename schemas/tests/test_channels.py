@@ -33,7 +33,7 @@ def test_a_wrong_retention_is_named(text: str) -> None:
         parse_retentions(text)
 
 
-def test_headers_say_what_was_said() -> None:
+def test_headers_are_parsed_back() -> None:
     said = MessageHeaders("id-1", 17, ("camera", "solar"), True, "observer-1", 18, b"3@41")
     assert parse_message_headers(message_headers(said)) == said
     assert parse_message_headers([]) == parse_message_headers([("other", b"x")]) == NO_HEADERS
@@ -51,7 +51,7 @@ def test_a_wrong_header_is_named(header: str, value: bytes) -> None:
         parse_message_headers([(header, value)])
 
 
-def test_a_payload_has_a_bound() -> None:
+def test_the_size_of_a_message_is_limited() -> None:
     assert check_message(b"x" * 65536)
     with pytest.raises(InvalidRecord, match="payload: has 65537"):
         check_message(b"x" * 65537)

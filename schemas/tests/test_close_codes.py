@@ -14,7 +14,7 @@ def test_the_ranges() -> None:
     }
 
 
-def test_codes_that_nobody_knows_yet() -> None:
+def test_unknown_codes_follow_their_range() -> None:
     assert may_come_back(63)
     assert not may_come_back(64)
     assert not may_come_back(1000)

@@ -88,7 +88,7 @@ def test_no_record(value: bytes | None, words: str) -> None:
         parse_description_record(value)
 
 
-def test_what_is_just_within_the_limits() -> None:
+def test_a_description_at_the_limits_is_valid() -> None:
     long = {"k" * 128: "x" * TEXT_BYTES_MAX}
     assert parse_description_record(encode_description_record(long)) == long
     many: dict[str, object] = {f"k{i}": True for i in range(KEYS_MAX)}
@@ -105,7 +105,7 @@ def test_what_is_just_within_the_limits() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"x", None, 10**400])
-def test_what_a_program_may_not_say_either(value: object) -> None:
+def test_an_invalid_description_is_refused_as_values_too(value: object) -> None:
     with pytest.raises(InvalidRecord, match=r"^description: the value of 'a' is n"):
         check_description({"a": value})
 
@@ -121,9 +121,7 @@ def test_there_and_back(said: dict[str, object]) -> None:
 
 @settings(deadline=None)
 @given(DESCRIPTIONS, DESCRIPTIONS, st.randoms())
-def test_the_same_map_is_the_same_bytes_and_no_other_is(
-    one: dict[str, Any], other: dict[str, Any], random: Any
-) -> None:
+def test_only_equal_maps_have_equal_bytes(one: dict[str, Any], other: dict[str, Any], random: Any) -> None:
     shuffled = list(one.items())
     random.shuffle(shuffled)
     same, another = check_description(dict(shuffled)), check_description(other)
@@ -147,7 +145,7 @@ def test_a_patch_is_that_of_rfc_7396(said: dict[str, object], patch: dict[str, o
     assert typed(merge_patch(check_description(said), patch)) == typed(check_description(target))
 
 
-def test_a_patch_of_no_description_makes_one() -> None:
+def test_a_patch_of_a_missing_description_creates_it() -> None:
     assert merge_patch(None, parse_patch(b'{"a": 1, "b": null}')) == {"a": 1.0}
 
 
@@ -162,7 +160,7 @@ def test_no_patch(value: bytes, words: str) -> None:
 
 
 @pytest.mark.parametrize("patch", [{"9": None}, {"a": {"b": 1}}, {f"k{i}": 1 for i in range(65)}])
-def test_a_patch_cannot_make_what_is_no_description(patch: dict[str, object]) -> None:
+def test_a_patch_cannot_create_an_invalid_description(patch: dict[str, object]) -> None:
     with pytest.raises(InvalidRecord, match=r"^description: "):
         merge_patch({"a": 1.0}, patch)
 
@@ -182,7 +180,7 @@ def test_a_key_of_something_else() -> None:
             parse_description_key(key)
 
 
-def test_a_map_alone_is_understood_as_a_records_is() -> None:
+def test_a_bare_map_is_parsed_like_a_records() -> None:
     assert encode_description(parse_description(b'{"b": 1.0, "a": true}')) == b'{"a":true,"b":1}'
     for wrong, words in (
         (b"[1]", "description: is not an object of keys and their values"),

@@ -14,13 +14,13 @@ def test_the_empty_sets_is_0() -> None:
     assert digest([]) == 0
 
 
-def test_it_is_made_of_sha_256() -> None:
+def test_the_digest_is_made_of_sha_256() -> None:
     expected = sum(int.from_bytes(hashlib.sha256(n.encode()).digest()[:8], "little") for n in ("a", "ß")) % 2**64
     assert digest(["a", "ß"]) == expected
 
 
 @given(st.sets(NAMES, max_size=20), NAMES)
-def test_it_is_kept_up_to_date_object_by_object(names: set[str], name: str) -> None:
+def test_the_digest_is_updated_object_by_object(names: set[str], name: str) -> None:
     without = names - {name}
     added = (digest(without) + object_digest(name)) % MODULUS
     assert added == digest({*without, name})

@@ -32,7 +32,7 @@ def test_any_cut_of_the_stream_gives_the_same_frames(bodies: list[bytes], cuts: 
     assert len(buffer) == 0
 
 
-def test_one_byte_at_a_time() -> None:
+def test_frames_are_found_one_byte_at_a_time() -> None:
     buffer = FrameBuffer(1000)
     frame = encode(ClientFrame(ack=Ack(complete=7, page=300)))
     assert [body for byte in frame for body in buffer.feed(bytes((byte,)))] == [frame[1:]]
@@ -52,7 +52,7 @@ def test_frames_before_the_bad_one_are_handed_out() -> None:
         next(frames)
 
 
-def test_a_length_of_more_than_five_bytes_is_none() -> None:
+def test_a_length_of_more_than_five_bytes_is_refused() -> None:
     assert list(FrameBuffer(10).feed(b"\xff" * 4)) == []
     with pytest.raises(FrameError, match="varint"):
         list(FrameBuffer(10).feed(b"\xff" * 5))
@@ -79,13 +79,13 @@ def test_an_ack_alone_is_read_as_the_parser_reads_it(complete: int, page: int, c
 
 
 @given(body=st.binary(min_size=11, max_size=11))
-def test_what_is_read_as_an_ack_alone_is_one(body: bytes) -> None:
+def test_only_an_ack_alone_is_read_as_one(body: bytes) -> None:
     for one in (body, b"\x2a\x09\x09" + body[3:]):
         complete = ack_complete(encode_length(len(one)) + one)
         assert complete is None or parse_client_frame(one) == ClientFrame(ack=Ack(complete=complete))
 
 
-def test_an_unknown_kind_of_frame_and_an_empty_one_say_nothing() -> None:
+def test_an_unknown_kind_of_frame_and_an_empty_one_have_no_frame() -> None:
     unknown = bytes.fromhex("a20603") + b"abc"  # field 100, three bytes
     for body in (unknown, b""):
         assert parse_client_frame(body).WhichOneof("frame") is None

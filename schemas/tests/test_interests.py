@@ -14,7 +14,7 @@ def test_an_interest_is_its_kind_and_its_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x" * 256, "\ud800"])
-def test_a_text_that_is_no_name_is_none_by_name(text: str) -> None:
+def test_an_invalid_name_is_refused_as_an_interest_by_name(text: str) -> None:
     with pytest.raises(InvalidName, match="object: "):
         by_name(text)
 
@@ -33,6 +33,6 @@ def test_a_query_never_has_the_hash_of_a_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x" * 4097, "\ud800"])
-def test_a_text_that_cannot_be_sent_is_no_query(text: str) -> None:
+def test_a_text_that_cannot_be_sent_is_refused_as_query(text: str) -> None:
     with pytest.raises(InvalidName, match="query: "):
         by_query(text)

@@ -48,11 +48,11 @@ def test_no_client_has_the_generations_key() -> None:
 
 
 @pytest.mark.parametrize("generation", [0, 7, 10**18])
-def test_a_null_says_which_generation_wrote_it(generation: int) -> None:
+def test_a_null_carries_the_generation_that_wrote_it(generation: int) -> None:
     name, value = ended_by_header(generation)
     assert (name, value, ended_by(value)) == ("coldnotify-ended-by", str(generation).encode(), generation)
 
 
 @pytest.mark.parametrize("value", [b"", b"-1", b"+1", b"1.0", b" 1", b"x", "\u0667".encode(), b"1" * 20])
-def test_what_is_no_number_says_nothing(value: bytes) -> None:
+def test_an_invalid_generation_is_ignored(value: bytes) -> None:
     assert ended_by(value) == 0

@@ -21,14 +21,14 @@ def test_high_is_the_only_priority():
 
 
 @pytest.mark.parametrize("priority", ["low", "HIGH", "", 1, True, b"high", ["high"]])
-def test_any_other_is_refused_by_the_fields_name(priority):
+def test_any_other_priority_is_refused_with_the_field(priority):
     with pytest.raises(ValueError, match=r"^priority: .* is not high$"):
         check_priority(priority)
     with pytest.raises(InvalidRecord, match=r"^priority: "):
         prioritized(PublicRecord(version=1), priority)
 
 
-def test_the_records_value_does_not_say_it_so_that_older_releases_understand_it():
+def test_the_priority_is_not_in_the_records_value_for_older_releases():
     plain = PublicRecord(version=3, payload=msgspec.Raw(b'{"a":1}'), deleted=True)
     high = prioritized(plain, "high")
     assert (is_high(high), is_high(plain), prioritized(plain, None)) == (True, False, plain)
@@ -38,7 +38,7 @@ def test_the_records_value_does_not_say_it_so_that_older_releases_understand_it(
         parse_public_record(b'{"priority":"high"}')
 
 
-def test_what_a_service_is_asked_to_publish_may_say_it_as_a_field():
+def test_a_publish_to_a_service_may_have_priority_as_a_field():
     high = parse_prioritized_record(b'{"version":3,"priority":"high"}')
     assert is_high(high)
     assert encode_public_record(high) == b'{"version":3}'

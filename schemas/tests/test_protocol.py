@@ -31,7 +31,7 @@ OBJECTS = ["ä" * (OBJECT_BYTES_MAX // 2) + "x"] * OBJECTS_PER_FRAME_MAX
 U64 = (1 << 64) - 1
 
 
-def test_a_frame_has_room_for_the_most_that_a_client_may_say_in_it() -> None:
+def test_the_largest_frame_of_a_client_fits_the_limit() -> None:
     hello = Hello(
         protocol=1,
         domain=NAME,
@@ -48,7 +48,7 @@ def test_a_frame_has_room_for_the_most_that_a_client_may_say_in_it() -> None:
     assert request * REQUESTS_UNANSWERED_MAX <= WEBSOCKET_TAKEN_FRAMES_MAX * CLIENT_FRAME_BYTES_MAX
 
 
-def test_a_frame_has_room_for_the_most_that_a_gateway_may_say_in_it() -> None:
+def test_the_largest_frame_of_a_gateway_fits_the_limit() -> None:
     newest = Notification(
         name=OBJECTS[0], version=U64 >> 1, incarnation=U64 >> 1, offset=U64, payload=b"1" * PAYLOAD_BYTES_MAX
     )
@@ -56,11 +56,11 @@ def test_a_frame_has_room_for_the_most_that_a_gateway_may_say_in_it() -> None:
     assert GATEWAY_FRAME_BYTES_MAX < 1 << 7 * FRAME_LENGTH_BYTES_MAX
 
 
-def test_the_chunks_of_a_set_hold_as_many_objects_as_a_client_may_be_registered_for() -> None:
+def test_the_chunks_of_a_set_hold_the_most_registrations_of_a_client() -> None:
     assert SYNC_CHUNKS_MAX * OBJECTS_PER_FRAME_MAX >= REGISTRATIONS_MAX
 
 
-def test_what_comes_now_and_then_comes_before_it_is_missed() -> None:
+def test_periodic_messages_come_before_their_timeouts() -> None:
     assert WEBSOCKET_KEEPALIVE_S < KEEPALIVE_S < KEEPALIVE_S_MAX
     assert WEBSOCKET_KEEPALIVE_S + 10 < 60, "nginx, HAProxy and others end an idle connection then; a Ping may be late"
     assert 2 * internal_protocol.BEAT_S < internal_protocol.GATEWAY_SILENCE_S <= ANSWER_S

@@ -75,7 +75,7 @@ def test_no_record(value: bytes, words: str) -> None:
         parse_public_record(value)
 
 
-def test_a_payload_of_just_the_limit() -> None:
+def test_a_payload_of_exactly_the_limit_is_valid() -> None:
     payload = b'"' + b"x" * (PAYLOAD_BYTES_MAX - 2) + b'"'
     assert parse_public_record(b'{"payload":' + payload + b"}").payload_bytes == payload
 
@@ -120,12 +120,12 @@ def test_any_bytes_are_a_record_or_an_invalid_one(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("payload", [object(), "x" * PAYLOAD_BYTES_MAX, float("nan").hex])
-def test_what_cannot_be_a_payload(payload: object) -> None:
+def test_a_value_that_json_cannot_express_is_refused_as_payload(payload: object) -> None:
     with pytest.raises(InvalidRecord, match=r"^payload: "):
         raw_payload(payload)
 
 
-def test_a_reason_may_quote_what_is_no_text_and_be_of_any_length() -> None:
+def test_a_reason_may_quote_invalid_text_of_any_length() -> None:
     reason, place = rejected_headers("name: '\ud800' " + "x" * 5000, "coldnotify.requests/3@7")
 
     assert reason[0] == REASON_HEADER
@@ -135,7 +135,7 @@ def test_a_reason_may_quote_what_is_no_text_and_be_of_any_length() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"{", b"\xff", b'1, "source": "somebody"', b'"%s"' % (b"x" * PAYLOAD_BYTES_MAX)])
-def test_bytes_that_are_no_payload_are_refused(payload: bytes) -> None:
+def test_invalid_bytes_are_refused_as_payload(payload: bytes) -> None:
     with pytest.raises(InvalidRecord, match=r"^payload: "):
         json_payload(payload)
     assert json_payload(b" [1] ") == msgspec.Raw(b" [1] ")

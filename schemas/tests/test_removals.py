@@ -9,13 +9,13 @@ EPOCH = 0x4D
 
 
 @given(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**63 - 1))
-def test_what_is_said_comes_back(incarnation: int, version: int, epoch: int, read_to: int) -> None:
+def test_a_removal_is_parsed_back(incarnation: int, version: int, epoch: int, read_to: int) -> None:
     name, value = removes_header(incarnation, version, epoch, read_to)
     assert name == REMOVES_HEADER
     assert removal_of(value) == Removal(incarnation, version, epoch, read_to)
 
 
-def test_by_hand_the_version_is_enough() -> None:
+def test_a_removal_by_hand_needs_only_the_version() -> None:
     assert removal_of(b"0/7") == Removal(0, 7, None, 0)
 
 
@@ -23,7 +23,7 @@ def test_by_hand_the_version_is_enough() -> None:
     "value",
     [b"", b"7", b"/7", b"0/", b"0/-1", b"0/7@", b"0/7@4d/3", b"0/7@0000004d", b" 0/7", b"0/7\n", b"0/" + b"9" * 20],
 )
-def test_what_is_damaged_says_nothing(value: bytes) -> None:
+def test_a_damaged_removal_is_ignored(value: bytes) -> None:
     assert removal_of(value) is None
 
 
@@ -39,12 +39,12 @@ def test_what_is_damaged_says_nothing(value: bytes) -> None:
         (1, 7, 5, EPOCH + 1, False),
     ],
 )
-def test_it_removes_what_is_no_newer_and_what_nobody_has_said_since(
+def test_it_removes_no_newer_version_and_nothing_after_a_later_record(
     incarnation: int, version: int, last_offset: int, epoch: int, removed: bool
 ) -> None:
     removal = Removal(1, 7, EPOCH, 5)
     assert removal.removes(incarnation, version, last_offset, epoch) is removed
 
 
-def test_one_by_hand_goes_by_the_version_alone() -> None:
+def test_a_removal_by_hand_compares_versions_only() -> None:
     assert Removal(0, 7, None, 0).removes(0, 7, 99, EPOCH)

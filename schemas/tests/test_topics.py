@@ -35,7 +35,7 @@ def test_the_names(prefix: str) -> None:
     assert len(topics.all) == len(names)
 
 
-def test_what_one_matcher_owns_is_co_partitioned() -> None:
+def test_the_topics_of_one_matcher_are_co_partitioned() -> None:
     inputs = (TOPICS.objects, TOPICS.requests, TOPICS.registrations, TOPICS.sessions)
     assert (*inputs, *TOPICS.channels, TOPICS.channels_state) == TOPICS.co_partitioned
 
@@ -45,7 +45,7 @@ def test_groups_begin_with_the_prefix_but_those_of_release_010() -> None:
     assert TopicNames("acme.").group("matcher") == "acme.matcher"
 
 
-def test_a_name_of_the_default_installation_is_called_otherwise_in_another() -> None:
+def test_the_prefix_replaces_the_default_one_in_a_name() -> None:
     acme = TopicNames("acme.")
     assert acme.renamed("coldnotify.channels.1h") == acme.channels_1h
     assert acme.renamed("coldnotify-tenancy") == acme.group("tenancy")
@@ -66,7 +66,7 @@ def test_a_name_of_the_default_installation_is_called_otherwise_in_another() -> 
         ("coldnotify-", "consumer groups"),
     ],
 )
-def test_a_prefix_that_cannot_be(prefix: str, words: str) -> None:
+def test_an_invalid_prefix_is_refused(prefix: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         TopicNames(prefix)
 

@@ -8,7 +8,7 @@ SAMPLED, UNSAMPLED = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00"
 
 
 @pytest.mark.parametrize("text", [SAMPLED, UNSAMPLED, f"01-{TRACE}-{SPAN}-03-later"])
-def test_what_is_one(text: str) -> None:
+def test_a_valid_trace_context_is_recognised(text: str) -> None:
     assert is_traceparent(text)
 
 
@@ -32,7 +32,7 @@ def test_what_is_none(text: str) -> None:
     assert sampled_in([("traceparent", text.encode())]) == ""
 
 
-def test_only_what_is_sampled_is_carried_on() -> None:
+def test_only_sampled_contexts_are_passed_on() -> None:
     assert (is_sampled(SAMPLED), is_sampled(UNSAMPLED)) == (True, False)
     assert sampled_in([("other", b"x"), ("traceparent", SAMPLED.encode())]) == SAMPLED
     assert sampled_in([("traceparent", SAMPLED)]) == SAMPLED

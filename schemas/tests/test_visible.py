@@ -20,19 +20,19 @@ from coldnotify_schemas.visible import visible, visible_lines
         ("\U000e0041\ud800", "\\udb40\\udc41\\ud800"),
     ],
 )
-def test_what_steers_is_written_out(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_no_character_at_all_steers() -> None:
+def test_every_character_is_safe_after_escaping() -> None:
     shown = visible("".join(map(chr, range(sys.maxunicode + 1))))
     assert {category(one) for one in shown}.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
-def test_json_says_the_same() -> None:
+def test_escaped_json_keeps_its_meaning() -> None:
     said = {"object": "".join(map(chr, (*range(0x250), *range(0x2000, 0x2070), 0xFEFF, 0xE0001)))}
     assert json.loads(visible(json.dumps(said, ensure_ascii=False))) == said
 
 
-def test_a_line_of_its_own_is_none_of_the_logs() -> None:
+def test_a_name_cannot_forge_a_line_of_a_log() -> None:
     assert visible_lines("one\nError: \x1b[1mtwo") == "one\n  Error: \\x1b[1mtwo"

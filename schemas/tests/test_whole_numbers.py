@@ -15,6 +15,6 @@ def test_the_ends_are_numbers() -> None:
     "text",
     ["", "²", "١", "１", "+1", "-1", " 1", "1 ", "1_0", "1.0", "1e3", "nan", "inf", "0x1", "1\n", "9" * 5000, "\ud800"],
 )
-def test_what_is_no_number_is_none(text: str) -> None:
+def test_other_texts_are_not_whole_numbers(text: str) -> None:
     assert whole_number(text) is None
     assert whole_number(text.encode(errors="surrogatepass")) is None

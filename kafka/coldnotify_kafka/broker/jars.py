@@ -50,8 +50,8 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
         directory = Path()
     if not directory.is_absolute():
         raise JarsUnavailableError(
-            "there is no home directory (HOME) for the cache of Kafka's jars: set COLDNOTIFY_CACHE to a directory that "
-            "can be written, by its whole path"
+            "no home directory (HOME) for the cache of Kafka's jars: set COLDNOTIFY_CACHE to the absolute path of a "
+            "writable directory"
         )
     return directory
 

@@ -49,7 +49,7 @@ def test_a_message_is_where_it_says(fresh_kafka: EmbeddedBroker, tmp_path: Path)
         (["--payload", "1", "--id", "x" * 65], 2, "id: has 65 bytes"),
         (["--payload", "1", "--to", "a b"], 2, "to: 'a b'"),
         (["--payload", "1", "--priority", "low"], 2, "--priority"),
-        (["--payload", "1", "--channel-retentions", "*=2d"], 2, "'2d' is none of"),
+        (["--payload", "1", "--channel-retentions", "*=2d"], 2, "unknown retention '2d'"),
     ],
 )
 def test_wrong_use_names_what_is_wrong(arguments: list[str], code: int, words: str) -> None:
