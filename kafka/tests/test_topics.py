@@ -73,7 +73,7 @@ def test_with_three_replicas_two_must_have_a_record() -> None:
 @pytest.mark.parametrize(
     ("topic", "key", "value", "words"),
     [
-        (TOPICS.objects, "segment.byte", 1, "segment.byte: is no setting"),
+        (TOPICS.objects, "segment.byte", 1, "segment.byte: is not a setting"),
         (TOPICS.objects, "segment.bytes", [1], r"segment.bytes: must be a number.*not \[1\]"),
         (TOPICS.objects, "cleanup.policy", "keep", "cleanup.policy: must be compact or delete"),
         (TOPICS.objects, "co_partitioned", False, "co_partitioned: must be true"),

@@ -6,7 +6,7 @@
 
 // Frames
 
-/** Said in the Hello. A gateway refuses any other: a client that has learnt more must be able to say less. */
+/** Sent in the Hello. A gateway refuses any other: a later client must be able to speak this version. */
 export const PROTOCOL_VERSION = 1;
 
 /** The longest frame a gateway takes from a client: 64 objects of 255 bytes fit twice. */
@@ -23,10 +23,10 @@ export const OBJECTS_PER_FRAME_MAX = 64;
 
 // Names
 
-/** Characters of a domain's, group's or client's name. They stand in each Hello and in Kafka's keys. */
+/** Limit on characters of a domain's, group's or client's name. Each Hello and Kafka's keys contain them. */
 export const NAME_LENGTH_MAX = 64;
 
-/** Of an object's name as UTF-8. A longer one costs radio time whenever it is registered. */
+/** Limit on an object's name as UTF-8. A longer one costs radio time whenever it is registered. */
 export const OBJECT_BYTES_MAX = 255;
 
 /** Objects that a client may be registered for. An operator may allow fewer. */
@@ -35,24 +35,26 @@ export const REGISTRATIONS_MAX = 10_000;
 /** Queries that a client may be registered for. Each costs its partition's matcher an index and a set. */
 export const QUERIES_MAX = 64;
 
-/** Of a query's text as UTF-8: a condition that people write is a tenth of it. */
+/** Limit on a query's text as UTF-8: a condition that people write needs a tenth of it. */
 export const QUERY_BYTES_MAX = 4096;
 
-/** Of the texts of all queries in one Hello or Register: with 64 of the longest names it fits in a frame. */
+/** Limit on the texts of all queries in one Hello or Register: with 64 of the longest names it fits in a frame. */
 export const HELLO_QUERY_BYTES_MAX = 16 * 1024;
 
-/** Attributes of a subscription to a channel, and of those that a message is for. They stand in each reg-sync. */
+/**
+ * Limit on the attributes of a subscription, and on those that a message is addressed to. Each reg-sync contains them.
+ */
 export const CHANNEL_ATTRIBUTES_MAX = 16;
 
-/** Of a channel's message, which needs not be JSON. An operator may allow less. */
+/** Limit on a channel's message, which need not be JSON. An operator may set a lower one. */
 export const MESSAGE_BYTES_MAX = 64 * 1024;
 
-/** Of a message's id, by which its repeats are known: a UUID is 36. */
+/** Limit on a message's id, by which repeats are recognised: a UUID has 36. */
 export const MESSAGE_ID_BYTES_MAX = 64;
 
 /**
- * A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody,
- * while the log has that one.
+ * A message is delivered to nobody if an earlier one of its channel, within so many offsets, has the same id or `moved`
+ * header, as long as the log still has that one.
  */
 export const REPEATS_KNOWN_OFFSETS = 10_000;
 
@@ -72,10 +74,10 @@ export const LOOKING_DIGITS = 24;
 
 // A session
 
-/** From the connection to a complete Hello, unless the operator grants another time: strangers hold no connection. */
+/** Limit from the connection to a complete Hello, unless the operator sets another: strangers hold no connection. */
 export const HELLO_S = 10;
 
-/** A gateway says Welcome or Wait within this time of the Hello, or the client gives up the connection. */
+/** A gateway sends Welcome or Wait within this time of the Hello, or the client gives up the connection. */
 export const WELCOME_S = 30;
 
 /** A request or reg-sync that is not answered within this time is sent again. Services wait as long for that. */
@@ -93,15 +95,13 @@ export const SYNC_CHUNKS_MAX = 1_024;
 /** Cursors are acknowledged this late, unless the application chooses another delay: what comes meanwhile is merged. */
 export const ACK_DELAY_S = 1;
 
-/** Of an error's first line in an Unsettled: enough to know it by. */
+/** Limit on an error's first line in an Unsettled: enough to recognise it. */
 export const UNSETTLED_ERROR_BYTES_MAX = 200;
 
-/** What a keepalive of 0 means. A longer one saves battery, a shorter one notices a dead link sooner. */
+/** The meaning of a keepalive of 0. A longer one saves battery, a shorter one notices a dead link sooner. */
 export const KEEPALIVE_S = 60;
 
-/**
- * What clients choose over WebSocket, unless the application does: what is between ends idle connections after 60 s.
- */
+/** The clients' default over WebSocket, because intermediaries close idle connections after 60 s. */
 export const WEBSOCKET_KEEPALIVE_S = 45;
 
 /** A longer keepalive counts as this: a gateway notices each dead connection within two days. */
@@ -115,7 +115,7 @@ export const SILENCE_EXTRA_S = 10;
 
 // After the end
 
-/** Close codes from this one on say that somebody must change something first: the client does not come back. */
+/** Close codes from this one on require somebody to change something first: the client does not come back. */
 export const STAY_AWAY_FROM_CODE = 64;
 
 /** The first pause before connecting again is random, up to this long: all clients of a gateway lose it at once. */
@@ -130,7 +130,10 @@ export const DISPLACED_MIN_S = 60;
 /** The pauses after DISPLACED double up to this. A session that lasts as long ends the doubling. */
 export const DISPLACED_MAX_S = 3_600;
 
-/** The upper end of the random delay after UNKNOWN_SESSION: all clients are told at once when a service comes back. */
+/**
+ * The upper end of the random delay after UNKNOWN_SESSION: when a service returns, it sends this to all clients at
+ * once.
+ */
 export const UNKNOWN_SESSION_DELAY_S = 1;
 
 // WebSocket, sync and HTTP
@@ -144,13 +147,13 @@ export const WEB_PORT = 55_003;
 /** The HTTP service's port. */
 export const HTTP_PORT = 55_002;
 
-/** Of a message from a gateway: a client holds a message until it is whole. */
+/** Limit on a message from a gateway, because a client holds a message until it is complete. */
 export const WEBSOCKET_SENT_BYTES_MAX = 64 * 1024;
 
 /** A gateway takes messages as long as so many of the longest frames: what a client has under way fits in one. */
 export const WEBSOCKET_TAKEN_FRAMES_MAX = 4;
 
-/** The longest `wait_s`: after more, what is between may take the connection for dead. */
+/** The longest `wait_s`: after more, intermediaries may consider the connection dead. */
 export const SYNC_WAIT_S_MAX = 60;
 
 /** Records in one POST: enough to save round trips, few enough that one request holds up nobody. */
@@ -159,12 +162,10 @@ export const PUBLISHES_PER_REQUEST_MAX = 1_000;
 /** Offsets in one question for outcomes: a URL of 4 KB. */
 export const OUTCOMES_PER_REQUEST_MAX = 200;
 
-/**
- * The longest `wait_s` of a question for outcomes: a matcher reads within seconds what was acknowledged, or is away.
- */
+/** The longest `wait_s` of a request for outcomes: a matcher reads within seconds what was acknowledged, or is away. */
 export const OUTCOME_WAIT_S_MAX = 10;
 
-/** Of a list, by `limit`: a page of this size takes milliseconds, so looking at a large group holds up nobody. */
+/** Highest `limit` of a list: a page of this size takes milliseconds, so listing a large group delays nobody. */
 export const ITEMS_PER_PAGE_MAX = 1_000;
 
 // The state file
@@ -172,10 +173,10 @@ export const ITEMS_PER_PAGE_MAX = 1_000;
 /** The `format` of a document without queries, which release 0.1.0 reads. */
 export const STATE_FORMAT = 1;
 
-/** Of one with queries: a library refuses a higher one than it knows, and 0.1.0 would lose them. */
+/** Format of a state file with queries: a library refuses a higher format than it knows, and 0.1.0 would lose them. */
 export const STATE_FORMAT_WITH_QUERIES = 2;
 
-/** Of one with channels: a library that knows none would tell no message of them. */
+/** Format of a state file with channels: a library without them would deliver none of their messages. */
 export const STATE_FORMAT_WITH_CHANNELS = 3;
 
 /** Why a gateway ends a session. */
