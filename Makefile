@@ -122,9 +122,9 @@ transcripts: $(INSTALLED) ## record schemas/transcripts/: what a client does, st
 
 .PHONY: docs
 docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, the protocol's numbers and Grafana's dashboards
-	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
-	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
-	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
+	$(BIN)/python -m coldnotify_tools.settings_doc > docs/settings.md
+	$(BIN)/python -m coldnotify_tools.metrics_doc > docs/metrics.md
+	$(BIN)/python -m coldnotify_tools.dashboards monitoring/grafana/dashboards
 	$(BIN)/python -m coldnotify_testkit.protocol_numbers
 
 .PHONY: map

@@ -8,8 +8,8 @@ import posixpath
 import re
 from pathlib import Path
 
-from coldnotify_cli import http_api_doc
 from coldnotify_testkit import file_map
+from coldnotify_tools import http_api_doc
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page

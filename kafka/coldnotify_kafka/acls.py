@@ -3,7 +3,7 @@
 Only allow rules of the roles' own principals are managed; those of others stay as they are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from importlib.resources import files
@@ -29,7 +29,6 @@ PRINCIPAL_TEMPLATE = "User:coldnotify-{role}"
 APPLY_SECONDS_MAX = 30.0
 _CLUSTER = "kafka-cluster"
 """Kafka's own name of the one resource of this kind."""
-_TOPICS = frozenset(names.ALL)
 _RESOURCES = {"topics": ResourceType.TOPIC, "groups": ResourceType.GROUP}
 _OPERATIONS = {
     operation.name.lower(): operation
@@ -68,15 +67,25 @@ class AclPlan:
         return "\n".join(lines) if lines else "nothing to change"
 
 
-def load(principal: str = PRINCIPAL_TEMPLATE, text: str | None = None) -> list[Acl]:
-    """The allowances of acls.yaml (or of `text`); `principal` has the place {role}. Raises AclsFileError."""
+def load(
+    principal: str = PRINCIPAL_TEMPLATE,
+    text: str | None = None,
+    *,
+    more: Mapping[str, str] | None = None,
+    topics: Iterable[str] = names.ALL,
+) -> list[Acl]:
+    """The allowances of acls.yaml (or of `text`); `principal` has the place {role}. Raises AclsFileError.
+
+    `more`: further roles, each as the file words one; `topics`: the names that they may have.
+    """
     if "{role}" not in principal or not principal.startswith("User:"):
         raise AclsFileError(f"principal: {principal!r} is not User:... with the place {{role}} in it")
     if text is None:
         text = files("coldnotify_kafka").joinpath("acls.yaml").read_text(encoding="utf-8")
     try:
-        roles = read_yaml(text)["roles"]
-        found = [acl for role, allowed in roles.items() for acl in _of_role(role, allowed, principal)]
+        roles = {**{role: read_yaml(said) for role, said in (more or {}).items()}, **read_yaml(text)["roles"]}
+        known = frozenset(topics)
+        found = [acl for role, allowed in roles.items() for acl in _of_role(role, allowed, principal, known)]
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise AclsFileError(f"acls.yaml is not as it should be: {error!r}") from None
     return sorted(found)
@@ -108,7 +117,7 @@ def apply(admin: AdminClient, wanted: Iterable[Acl], timeout_s: float = APPLY_SE
     return todo
 
 
-def _of_role(role: str, allowed: Mapping[str, Any], template: str) -> Iterable[Acl]:
+def _of_role(role: str, allowed: Mapping[str, Any], template: str, known: Container[str]) -> Iterable[Acl]:
     principal = template.replace("{role}", role)
     for kind, entries in allowed.items():
         if kind == "cluster":
@@ -117,7 +126,7 @@ def _of_role(role: str, allowed: Mapping[str, Any], template: str) -> Iterable[A
         elif kind in _RESOURCES:
             for pattern, operations in entries.items():
                 name, prefixed = pattern.removesuffix("*"), pattern.endswith("*")
-                if kind == "topics" and not prefixed and name not in _TOPICS:
+                if kind == "topics" and not prefixed and name not in known:
                     raise AclsFileError(f"acls.yaml: {role}: {name} is no topic of ColdNotify's")
                 for operation in operations:
                     yield Acl(principal, _RESOURCES[kind].name, name, prefixed, _operation(role, operation))

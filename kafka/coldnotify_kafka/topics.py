@@ -70,7 +70,7 @@ def load(
     """Returns the topics of topics.yaml (or of `text`, the content of another such file).
 
     `partitions` replaces the file's number for the co-partitioned topics; with a `replication_factor` of 3 or more,
-    min.insync.replicas is 2. `more`: topics of jobs, each in the file's format below `topics`. Raises TopicsFileError,
+    min.insync.replicas is 2. `more`: topics of parts, each in the file's format below `topics`. Raises TopicsFileError,
     naming topic and key.
     """
     if text is None:
@@ -102,14 +102,14 @@ def co_partitions() -> int:
 
 
 def _added(text: str, co_partitions: int, replication_factor: int) -> Iterator[TopicSpec]:
-    """The topics of a job."""
+    """The topics of a part."""
     try:
-        entries = _mapping("topics of a job", read_yaml(text))
+        entries = _mapping("topics of a part", read_yaml(text))
     except yaml.YAMLError as error:
-        raise TopicsFileError(f"topics of a job: not YAML: {error}") from None
+        raise TopicsFileError(f"topics of a part: not YAML: {error}") from None
     for name, entry in entries.items():
         if name in _TOPICS or not name.startswith(_PREFIX):
-            raise TopicsFileError(f"{name}: the name of a job's topic must begin with {_PREFIX}, and be its own")
+            raise TopicsFileError(f"{name}: the name of a part's topic must begin with {_PREFIX}, and be its own")
         yield _topic(name, entry, co_partitions, replication_factor)
 
 

@@ -119,11 +119,11 @@ def test_topics_of_jobs_have_as_many_partitions_as_the_others() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("other.planted: {}", "other.planted: the name of a job's topic must begin with coldnotify."),
-        ("coldnotify.objects: {}", "coldnotify.objects: the name of a job's topic"),
+        ("other.planted: {}", "other.planted: the name of a part's topic must begin with coldnotify."),
+        ("coldnotify.objects: {}", "coldnotify.objects: the name of a part's topic"),
         ("coldnotify.planted: {partitions: 0}", "coldnotify.planted: partitions: must be a whole number"),
-        ("[", "topics of a job: not YAML"),
-        ("planted", "topics of a job: must be a mapping"),
+        ("[", "topics of a part: not YAML"),
+        ("planted", "topics of a part: must be a mapping"),
     ],
 )
 def test_a_mistake_in_a_jobs_topics_is_reported(text: str, words: str) -> None:

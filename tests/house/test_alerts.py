@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify_cli.metrics_doc import all_metrics
 from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_testkit.drills.faults import DRILLS, FAULTS, NOT_DRILLED
+from coldnotify_tools.metrics_doc import all_metrics
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "monitoring" / "prometheus"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coldnotify_cli.every_setting import all_settings
 from coldnotify_cli.main import COMMANDS
-from coldnotify_cli.settings_doc import all_settings
 from coldnotify_common.settings import describe, load
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import KAFKA_VERSION

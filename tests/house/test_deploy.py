@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import yaml
+from coldnotify_cli.every_setting import all_settings
 from coldnotify_cli.main import COMMANDS
-from coldnotify_cli.settings_doc import all_settings
 from coldnotify_common.settings import describe, load
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_http.settings import HttpSettings

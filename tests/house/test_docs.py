@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 import pytest
+from coldnotify_cli.every_setting import OTHER_VARIABLES, all_settings
 from coldnotify_cli.main import COMMANDS, cli
-from coldnotify_cli.settings_doc import OTHER_VARIABLES, all_settings
 from coldnotify_common.settings import describe
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,7 @@ def file_map() -> dict[str, str]:
 def packages() -> set[str]:
     """Every folder with modules that is not one of tests."""
     found = {path.parent for pattern in ("*/*", "*/*/*", "*/*/*/*") for path in ROOT.glob(f"{pattern}/__init__.py")}
+    found = {path for path in found if path.parent.name != "coldnotify_parts"}  # they are in the table of parts
     return {name_of(path) for path in found if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)}
 
 

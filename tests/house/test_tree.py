@@ -22,7 +22,13 @@ PACKAGES = sorted(
     if (path / "__init__.py").exists()
 )
 
-UNSHIPPED = {"coldnotify_fault", "coldnotify_loadtest", "coldnotify_simulation", "coldnotify_testkit"}
+UNSHIPPED = {
+    "coldnotify_fault",
+    "coldnotify_loadtest",
+    "coldnotify_simulation",
+    "coldnotify_testkit",
+    "coldnotify_tools",
+}
 """Packages that run from a checkout only."""
 
 NO_TWIN_NEEDED = {
@@ -56,7 +62,7 @@ SHARED_NAMES = {
     "open_files": "how a service shares out the files that it may open",
     "outputs": "what a step of a core wants done",
     "queries": "registrations by query: in the client, as the checker reads them",
-    "registry": "the table of what is a folder of its own: listeners, jobs",
+    "registry": "the table of what is a folder of its own: listeners, parts",
     "requests": "those of docs/internal-protocol.md: a gateway makes them, a matcher handles them",
     "row": "a row of such a table",
     "run": "from start to end: of a client, of a stream job",

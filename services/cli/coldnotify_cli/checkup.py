@@ -23,6 +23,8 @@ from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError
 from coldnotify_kafka.room import room_of
+from coldnotify_parts.registry import PARTS
+from coldnotify_parts.row import PartRow
 from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.tenants import VERDICT_S
 from confluent_kafka import KafkaException, Producer
@@ -30,7 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from coldnotify_cli import job_parts
+from coldnotify_cli import parts_in_kafka
 from coldnotify_cli.open_transactions import held_up
 from coldnotify_cli.settings import DoctorSettings
 
@@ -44,6 +46,7 @@ OPEN_FILES_MIN = 20_000
 _KAFKA_SECRETS = ("ssl.key.location", "ssl.keystore.location")
 """Options of librdkafka that name files with keys."""
 _PROBE_RETENTION_MS = "60000"
+_HTTP = "http"
 _USAGE_LAG = "coldnotify_usage_lag"
 _USAGE_LAG_RECORDS = 100
 """With fewer to read it is not the job that is late: nodes write each second, but for a tenant without a change."""
@@ -96,7 +99,7 @@ def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _topics(settings: DoctorSettings) -> Iterable[Finding]:
-    specs = job_parts.topics(settings.partitions or None, settings.replication)
+    specs = parts_in_kafka.topics(settings.partitions or None, settings.replication)
     try:
         plan = topic_plan.plan(_admin(settings), specs, settings.doctor_timeout_s)
     except ColdNotifyKafkaError as error:
@@ -113,7 +116,7 @@ def _topics(settings: DoctorSettings) -> Iterable[Finding]:
 def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
     """Open transactions of others on our topics: behind one, a partition is read by nobody until it ends."""
     admin = _admin(settings)
-    ours = {one.name for one in job_parts.topics(settings.partitions or None, settings.replication)}
+    ours = {one.name for one in parts_in_kafka.topics(settings.partitions or None, settings.replication)}
     try:
         there = admin.list_topics(timeout=settings.doctor_timeout_s).topics
         places = [(name, number) for name in sorted(ours & set(there)) for number in there[name].partitions]
@@ -288,35 +291,52 @@ def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _services(settings: DoctorSettings) -> Iterable[Finding]:
-    parts = [("matcher", one, "--matcher") for one in _addresses(settings.matcher)]
-    parts += [("gateway", one, "--gateway-http") for one in _addresses(settings.gateway_http)]
-    parts += [("usage job", one, "--usage") for one in _addresses(settings.usage)]
-    try:
-        parts += [(f"job {name}", one, "--jobs") for name, one in job_parts.addresses(settings.jobs).items()]
-    except SettingError as error:
-        yield Finding(BAD, "jobs", str(error), "name the jobs that are there")
     try:
         inside = InsideTls(settings)
     except SettingError as error:
         yield Finding(BAD, "certificates", str(error), "matchers and gateways cannot be asked without")
-        parts = []
-    for kind, address, flag in parts:
-        base = f"{inside.scheme}://{address}"
-        finding = _service(kind, base, flag, settings, inside.client)
-        yield finding
-        if kind == "matcher" and finding.state == OK:
-            yield from _removals(base, settings, inside.client)
-        if kind == "gateway" and finding.state == OK:
-            yield from _listeners(base, settings, inside.client)
-        if kind == "usage job" and finding.state == OK:
-            yield from _usage_lag(base, settings, inside.client)
+        inside = None
+    try:
+        added = _added(settings.parts)
+    except SettingError as error:
+        yield Finding(BAD, "parts", str(error), "name the parts that are there")
+        added = {}
+    for row in sorted(PARTS, key=lambda one: one.name == _HTTP):
+        if row.name == _HTTP:
+            yield _http(row, settings)
+            continue
+        for address in _addresses(getattr(settings, row.doctor)) if row.doctor else filter(None, [added.get(row.name)]):
+            if inside is None:
+                continue
+            base = f"{inside.scheme}://{address}"
+            finding = _service(row, base, settings, inside.client)
+            yield finding
+            if finding.state == OK and row.name in _MORE:
+                yield from _MORE[row.name](base, settings, inside.client)
+
+
+def _http(row: PartRow, settings: DoctorSettings) -> Finding:
+    """The HTTP service is asked where publishers ask it, whose port may have another certificate."""
     http = settings.http.rstrip("/")
     base = http if "://" in http else f"http://{http}"
     context = ssl.create_default_context(cafile=settings.ca_cert or None) if base.startswith("https://") else None
-    yield _service("HTTP service", base, "--http", settings, context)
+    return _service(row, base, settings, context)
 
 
-def _service(kind: str, base: str, flag: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Finding:
+def _added(text: str) -> dict[str, str]:
+    """By part, the host:port that `--parts` says, else the default port on this machine. Raises SettingError."""
+    found = {row.name: f"127.0.0.1:{row.port}" for row in PARTS if not row.doctor}
+    for one in _addresses(text):
+        name, _, address = one.partition("=")
+        if name not in found or not address:
+            known = ", ".join(found) or "there is none here"
+            raise SettingError(f"COLDNOTIFY_PARTS / --parts: {one!r} is not NAME=host:port with such a part ({known})")
+        found[name] = address
+    return found
+
+
+def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Finding:
+    kind, flag = row.title, f"--{row.doctor.replace('_', '-')}" if row.doctor else "--parts"
     try:
         with urlopen(f"{base}/readyz", timeout=settings.doctor_timeout_s, context=context) as response:
             ready = response.read(100) == b"ready\n"
@@ -331,7 +351,7 @@ def _service(kind: str, base: str, flag: str, settings: DoctorSettings, context:
         refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
         words = "nothing runs there" if refused else reason
         todo = f"start it, or say where it is: {flag}"
-        if kind == "usage job":
+        if row.name == "usage":
             todo += "; without it nodes divide agreements evenly, and `coldnotify tenant usage` shows nothing new"
         return Finding(WARNING if refused else BAD, kind, f"{base}: {words}", todo)
     if not ready:
@@ -411,3 +431,7 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
 
 def _addresses(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
+
+
+_MORE = {"matcher": _removals, "gateway": _listeners, "usage": _usage_lag}
+"""Further checks of a part that is ready, by its name."""

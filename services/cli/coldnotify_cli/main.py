@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+from coldnotify_parts.registry import PARTS
 from coldnotify_schemas.visible import visible_lines
 
 from coldnotify_cli.printing import echo
@@ -28,11 +29,7 @@ COMMANDS: dict[str, _Entry] = {
     "up": _Entry("up", "Run everything: Kafka, topics, all services."),
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
     "topics": _Entry("topics", "Compare, create, change or dump Kafka's topics and ACLs."),
-    "matcher": _Entry("services", "Run the matcher."),
-    "gateway": _Entry("services", "Run a gateway."),
-    "http": _Entry("services", "Run the HTTP publishing service."),
-    "usage": _Entry("services", "Run the usage job, which measures what tenants use."),
-    "job": _Entry("services", "Run a job that is a folder of its own."),
+    **{row.name: _Entry("services", row.summary) for row in PARTS},
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
@@ -97,7 +94,7 @@ def _warn_of_variables() -> None:
     """Warns of variables that look like settings and are none: misspelt ones, mostly."""
     if not any(name.startswith("COLDNOTIFY_") for name in os.environ):
         return  # every service's settings would be imported for nothing
-    from coldnotify_cli.settings_doc import warnings_of
+    from coldnotify_cli.every_setting import warnings_of
 
     for warning in warnings_of(os.environ):
         echo(f"Warning: {warning}", err=True)

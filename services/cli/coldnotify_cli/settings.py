@@ -137,10 +137,10 @@ class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
         f"127.0.0.1:{USAGE_PORT}",
         "HTTP ports of all workers of the usage job, host:port[,host:port]; empty: none is run",
     )
-    jobs: str = setting(
+    parts: str = setting(
         "",
-        "HTTP ports of jobs beside the matcher, JOB=host:port[,JOB=host:port]; one that is not named is looked for on "
-        "this machine, at its default port",
+        "HTTP ports of parts without a setting of their own here, NAME=host:port[,NAME=host:port]; one that is not "
+        "named is looked for on this machine, at its default port",
     )
     tls_certificate: str = setting("", "PEM file of a service's certificate and its intermediate certificates")
     tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")

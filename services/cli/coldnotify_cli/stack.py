@@ -7,13 +7,14 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from string import Formatter
 
 import structlog
 from coldnotify_common.errors import SettingError
-from coldnotify_gateway.listeners.registry import LISTENERS, WEB
+from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_gateway.listeners.row import Row
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
@@ -21,12 +22,11 @@ from coldnotify_kafka.broker.data_dir import check_unused
 from coldnotify_kafka.broker.free_ports import check_port_is_free, free_row, reserve
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.errors import PortTakenError
-from coldnotify_schemas.internal_protocol import USAGE_PORT
-from coldnotify_streams.jobs.registry import JOBS
-from coldnotify_usage.extra import EXTRA, is_installed
+from coldnotify_parts.registry import PARTS
+from coldnotify_parts.row import PartRow
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_cli import job_parts
+from coldnotify_cli import parts_in_kafka
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
@@ -49,23 +49,22 @@ class Addresses:
     """Of the first node; others have the next ones."""
     devices: dict[Row, int]
     """The gateways' for devices, by listener."""
-    http: int
-    matchers: list[int]
-    gateways_http: list[int] = field(default_factory=list)
-    jobs: dict[str, int] = field(default_factory=dict)
-    usage: int | None = None
-    """None: its extra is not installed."""
+    parts: dict[str, list[int]]
+    """The HTTP ports by part; a part whose extra is not installed is left out."""
 
     @classmethod
-    def choose(cls, settings: UpSettings) -> "Addresses":
-        """As the settings say, free ones for 0. Raises PortTakenError, which names all that are taken, BrokerError for
-        one that nobody can have, SettingError for one used twice."""
+    def choose(cls, settings: UpSettings, added: Mapping[str, int] | None = None) -> "Addresses":
+        """As the settings and `added`, ports that are not among them, say; free ones for 0.
+
+        Raises PortTakenError, which names all that are taken, BrokerError for one that nobody can have, SettingError
+        for one used twice.
+        """
+        wanted_of = {name: value for name, value in {**(added or {}), **vars(settings)}.items() if name[-5:] == "_port"}
         taken: dict[int, str] = {}
         troubles: list[str] = []
-        for setting, wanted in vars(settings).items():
-            if setting.endswith("_port"):
-                # Else it could be chosen for another one.
-                reserve(wanted, HOST)
+        for wanted in wanted_of.values():
+            # Else it could be chosen for another one.
+            reserve(wanted, HOST)
 
         def port(wanted: int, flag: str) -> int:
             chosen = wanted or free_port(HOST)
@@ -84,116 +83,117 @@ class Addresses:
             port(one, "--kafka-port")
         first, *others = LISTENERS
         devices = {first: port(getattr(settings, first.port_setting), first.flag)}
-        http = port(settings.http_port, "--http-port")
-        matchers = [port(0 if i else settings.matcher_port, "--matcher-port") for i in range(settings.matchers)]
+        parts: dict[str, list[int]] = {}
 
-        def beside(distance: int) -> int:
-            near = devices[first] + distance
-            return near if near not in taken and reserve(near, HOST) else 0
+        def if_free(usual: int) -> int:
+            return usual if usual not in taken and reserve(usual, HOST) else 0
 
-        for row in others:
-            devices[row] = port(getattr(settings, row.port_setting, 0) or beside(row.beside), row.flag)
-        gateways = [
-            port(0 if i else settings.gateway_http_port or beside(_HTTP_BESIDE), "--gateway-http-port")
-            for i in range(settings.gateways)
-        ]
-        jobs = {row.name: port(getattr(settings, row.port_setting, row.port), row.flag) for row in JOBS}
-        usual = USAGE_PORT if USAGE_PORT not in taken and reserve(USAGE_PORT, HOST) else 0
-        usage = port(settings.usage_port or usual, "--usage-port") if is_installed() else None
+        def take(row: PartRow, usual: int) -> None:
+            wanted = wanted_of.get(row.port_setting, 0) or (if_free(usual) if usual else 0)
+            parts[row.name] = [port(0 if i else wanted, row.flag) for i in range(_number_of(row, settings))]
+
+        # Those with a usual port of their own as their setting's default come first: they were asked for.
+        installed = [row for row in PARTS if row.is_installed]
+        named = [row for row in installed if _default_of(row.port_setting)]
+        for row in named:
+            take(row, 0)
+        for listener in others:
+            wanted = wanted_of.get(listener.port_setting, 0) or if_free(devices[first] + listener.beside)
+            devices[listener] = port(wanted, listener.flag)
+        for row in installed:
+            if row not in named:
+                take(row, devices[first] + _HTTP_BESIDE if row.listeners else row.port)
         if troubles:
             raise PortTakenError("\n".join(troubles))
-        return cls(kafka, devices, http, matchers, gateways, jobs, usage)
+        return cls(kafka, devices, parts)
+
+
+def _number_of(row: PartRow, settings: UpSettings) -> int:
+    return int(getattr(settings, row.several)) if row.several else 1
+
+
+def _default_of(port_setting: str) -> int:
+    """The default of a port of `up`; 0: the setting is not in UpSettings, or chooses for itself."""
+    return int(getattr(UpSettings, port_setting, 0))
 
 
 class Stack:
     """Kafka with its topics, then matchers, gateways and HTTP, then the usage job."""
 
-    def __init__(self, settings: UpSettings) -> None:
-        """Nothing is started. Raises BrokerError, SettingError for ports that cannot be had."""
+    def __init__(self, settings: UpSettings, added: Mapping[str, int] | None = None) -> None:
+        """Nothing is started. `added`: ports of listeners and parts that are no settings.
+
+        Raises BrokerError, SettingError for ports that cannot be had.
+        """
         check_nodes(settings.kafka_nodes, "--kafka-nodes")
         # Before its ports, which are taken then, too: that they are says less.
         check_unused(settings.data, "ColdNotify or a broker")
         self._settings = settings
         self.tls = TlsParts(settings.tls)
-        self.addresses = ports = Addresses.choose(settings)
+        self.addresses = ports = Addresses.choose(settings, added)
         kind = EmbeddedBroker if settings.kafka_nodes == 1 else EmbeddedCluster
         self._kafka: EmbeddedBroker | EmbeddedCluster = kind(settings.data, ports.kafka, host=HOST)
-        self._specs = job_parts.topics(settings.partitions or None, settings.kafka_nodes)
-        kafka = parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics)
-        services = [
-            # Gateways and HTTP wait for one by themselves, as when it dies. The stage is for the stop: they go first.
-            self._service(
-                "matcher", i, "matcher", port, f"--matcher-port={port}", f"--matcher-id=matcher-{i}", awaited=False
+        self._specs = parts_in_kafka.topics(settings.partitions or None, settings.kafka_nodes)
+        self.stages = [parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics)]
+        for stage in sorted({row.stage for row in PARTS if row.name in ports.parts}):
+            rows = [row for row in PARTS if row.stage == stage and row.name in ports.parts]
+            self.stages.append(
+                [self._service(row, i, at) for row in rows for i, at in enumerate(ports.parts[row.name], 1)]
             )
-            for i, port in enumerate(ports.matchers, 1)
-        ]
-        services += [
-            self._service(
-                "gateway",
-                i,
-                "gateway",
-                port,
-                *(f"{row.flag}={at}" for row, at in ports.devices.items()),
-                f"--gateway-http-port={port}",
-                *self.tls.flags("gateway"),
-            )
-            for i, port in enumerate(ports.gateways_http, 1)
-        ]
-        look = [
-            f"--matcher={','.join(f'{HOST}:{port}' for port in ports.matchers)}",
-            f"--gateway-http={','.join(f'{HOST}:{port}' for port in ports.gateways_http)}",
-            f"--http-gateways={self.tls.scheme}://{HOST}:{ports.devices[WEB]}",
-            *([f"--http-gateways-ca={self.tls.ca}"] if self.tls.on else []),
-            f"--http-kafka-data={settings.data.absolute()}",
-            *self.tls.flags("http"),
-        ]
-        services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}", *look))
-        services += [
-            self._service(f"job {row.name}", 1, row.name, ports.jobs[row.name], f"{row.flag}={ports.jobs[row.name]}")
-            for row in JOBS
-        ]
-        self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]
-        self.stages.append([s for s in services if not s.name.startswith("matcher")])
-        if ports.usage is None:
-            log.warning(f"runs without the usage job: {EXTRA} is not installed")
-        else:
-            usage = self._service("usage", 1, "usage", ports.usage, f"--usage-port={ports.usage}", needed=False)
-            self.stages.append([usage])
+        for row in PARTS:
+            if row.name not in ports.parts:
+                log.warning(f"runs without the {row.title}: {row.extra} is not installed")
 
     def ready_report(self, pids: dict[str, int]) -> dict[str, object]:
         """What the ready file says: addresses as host:port, process ids by part."""
         ports = self.addresses
+        there = [(row, ports.parts[row.name]) for row in PARTS if row.name in ports.parts]
         return {
             "kafka": self._kafka.bootstrap,
             **{row.ready_key: f"{HOST}:{port}" for row, port in ports.devices.items()},
-            "http": f"{HOST}:{ports.http}",
-            "matcher": f"{HOST}:{ports.matchers[0]}",
-            "matchers": [f"{HOST}:{port}" for port in ports.matchers],
-            "gateways_http": [f"{HOST}:{port}" for port in ports.gateways_http],
-            **({"jobs": {name: f"{HOST}:{port}" for name, port in ports.jobs.items()}} if ports.jobs else {}),
-            **({"usage": f"{HOST}:{ports.usage}"} if ports.usage is not None else {}),
+            **{row.ready_key: _hosts(all_)[0] for row, all_ in there if row.ready_key},
+            **{row.ready_list: _hosts(all_) for row, all_ in there if row.ready_list},
             "pids": pids,
         }
 
     def _apply_topics(self) -> None:
         topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap, "log_level": 2}), self._specs)
 
-    def _service(
-        self, command: str, number: int, name: str, port: int, *flags: str, needed: bool = True, awaited: bool = True
-    ) -> Part:
+    def _service(self, row: PartRow, number: int, port: int) -> Part:
         settings = self._settings
-        argv = [sys.executable, "-m", "coldnotify_cli.main", *command.split(), f"--kafka={self._kafka.bootstrap}"]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", row.name, f"--kafka={self._kafka.bootstrap}"]
         # What the environment says of another Kafka is not for the embedded one.
-        argv += ["--kafka-config=", f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
+        argv += ["--kafka-config=", f"--log-format={settings.log_format}", f"--log-level={settings.log_level}"]
+        if row.listeners:
+            argv += [f"{listener.flag}={at}" for listener, at in self.addresses.devices.items()]
+        argv += [f"{row.flag}={port}", *self._flags(row, number)]
+        argv += self.tls.flags(row.name) if row.certificate else []
         argv += self.tls.inside_flags()
         return Part(
-            name if number == 1 else f"{name}-{number}",
+            row.name if number == 1 else f"{row.name}-{number}",
             lambda: ChildProcess(spawn(argv, None)),
             _asks_readyz(port, self.tls.context()),
             ready_timeout_s=settings.up_ready_timeout_s,
-            needed=needed,
-            awaited=awaited,
+            needed=row.needed,
+            awaited=row.awaited,
         )
+
+    def _flags(self, row: PartRow, number: int) -> list[str]:
+        """The row's own flags, filled in; those for which there is nothing are left out."""
+        known = {
+            **{listener.name: f"{HOST}:{at}" for listener, at in self.addresses.devices.items()},
+            **{name: ",".join(_hosts(ports)) for name, ports in self.addresses.parts.items()},
+            "number": str(number),
+            "scheme": self.tls.scheme,
+            "ca": str(self.tls.ca) if self.tls.on else "",
+            "data": str(self._settings.data.absolute()),
+        }
+        wanted = {flag: [name for _, name, _, _ in Formatter().parse(flag) if name] for flag in row.flags}
+        return [flag.format_map(known) for flag, names in wanted.items() if all(known.get(name) for name in names)]
+
+
+def _hosts(ports: list[int]) -> list[str]:
+    return [f"{HOST}:{port}" for port in ports]
 
 
 def _asks_readyz(port: int, tls: ssl.SSLContext | None) -> Callable[[], str | None]:

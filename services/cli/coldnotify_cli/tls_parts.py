@@ -5,6 +5,7 @@ import ssl
 from pathlib import Path
 
 from coldnotify_common.errors import SettingError
+from coldnotify_parts.registry import PARTS
 
 
 class TlsParts:
@@ -15,7 +16,9 @@ class TlsParts:
         self._directory = Path(directory) if directory else None
         if self._directory is not None:
             needed = [
-                self._directory / f"{name}.{end}" for name in ("gateway", "http", "inside") for end in ("pem", "key")
+                self._directory / f"{name}.{end}"
+                for name in (*(row.name for row in PARTS if row.certificate), "inside")
+                for end in ("pem", "key")
             ]
             for path in (self.ca, *needed):
                 if not path.is_file():

@@ -25,8 +25,7 @@ FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
 
 def test_zero_takes_any_free_port_each_another() -> None:
     chosen = Addresses.choose(replace(FREE, gateways=3, matchers=3))
-    assert chosen.usage is not None
-    ports = [chosen.kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http, chosen.usage]
+    ports = [chosen.kafka, *chosen.devices.values(), *(port for one in chosen.parts.values() for port in one)]
     assert len(set(ports)) == len(ports) == 11
     assert all(ports)
 
@@ -35,7 +34,7 @@ def test_zero_takes_any_free_port_each_another() -> None:
 def test_what_was_chosen_nobody_else_chooses_before_it_is_listened_on() -> None:
     chosen = Addresses.choose(replace(FREE, kafka_nodes=3, gateways=2))
     kafka = range(chosen.kafka, chosen.kafka + 3)
-    ports = [*kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http]
+    ports = [*kafka, *chosen.devices.values(), *(port for one in chosen.parts.values() for port in one)]
     another_process = (
         "import sys; from coldnotify_kafka.broker.free_ports import reserve; "
         "print(*[port for port in map(int, sys.argv[1:]) if reserve(port, '127.0.0.1')])"
@@ -63,7 +62,7 @@ def test_each_listener_has_the_port_that_was_asked_for(row: Row) -> None:
 
 def test_listeners_are_as_far_behind_the_first_as_their_table_says() -> None:
     chosen = Addresses.choose(FREE)
-    others = {chosen.kafka, chosen.http, *chosen.matchers}
+    others = {chosen.kafka, *chosen.parts["http"], *chosen.parts["matcher"]}
     first = chosen.devices[LISTENERS[0]]
     for row in LISTENERS[1:]:
         near = first + row.beside
@@ -84,7 +83,7 @@ def test_all_taken_ports_are_named_at_once() -> None:
         http, matcher = (taken.getsockname()[1] for taken in (one, other))
         with pytest.raises(PortTakenError) as caught:
             Addresses.choose(replace(FREE, http_port=http, matcher_port=matcher))
-    assert [line.split(" ")[1] for line in str(caught.value).splitlines()] == [str(http), str(matcher)]
+    assert [line.split(" ")[1] for line in str(caught.value).splitlines()] == [str(matcher), str(http)]
 
 
 def test_a_directory_in_use_is_named_before_the_ports(tmp_path: Path) -> None:

@@ -226,24 +226,29 @@ def load(cls: type[S], environ: Mapping[str, str], **overrides: object) -> S:
     return cls(**values)
 
 
-def settings_options(cls: type[S]) -> Callable[[Callable[..., T]], Callable[..., T]]:
+def settings_options(cls: type[S], *others: type[Settings]) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """A click decorator: one option per setting; the function gets them all as one argument `settings`.
 
-    A bad value, in a flag or in the environment, is a click.UsageError: the command exits with 2.
+    With `others`, whose settings have other names, it gets one object of each of them, as the argument `others`. A bad
+    value, in a flag or in the environment, is a click.UsageError: the command exits with 2.
     """
+
+    classes: list[type[Settings]] = [cls, *others]
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
         @functools.wraps(function)
         def with_settings(*args: Any, **kwargs: Any) -> T:
-            overrides = {info.name: kwargs.pop(info.name) for info in describe(cls)}
+            given = [(one, {info.name: kwargs.pop(info.name) for info in describe(one)}) for one in classes]
             try:
-                settings = load(cls, os.environ, **overrides)
+                settings, *more = [load(one, os.environ, **overrides) for one, overrides in given]
             except SettingError as error:
                 raise click.UsageError(str(error)) from None
+            if others:
+                kwargs["others"] = tuple(more)
             return function(*args, settings=settings, **kwargs)
 
         command: Callable[..., T] = with_settings
-        for info in reversed(describe(cls)):
+        for info in reversed([info for one in classes for info in describe(one)]):
             command = _option(info)(command)
         return command
 

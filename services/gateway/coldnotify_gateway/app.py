@@ -6,7 +6,7 @@ Clients wait for a gateway that is started again. So its ports listen before any
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,13 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.inside import Inside
 from coldnotify_common.listening import first_rush, listening
 from coldnotify_common.log import configure
+from coldnotify_common.settings import Settings
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
-from coldnotify_gateway.listeners.registry import TCP, listeners_of
+from coldnotify_gateway.listeners.registry import LISTENERS, TCP
 from coldnotify_gateway.publish_limits import Agreements
 from coldnotify_gateway.service import Service
 from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
@@ -51,14 +52,17 @@ class Current:
         return "starting" if self.service is None else self.service.readiness()
 
 
-def run(settings: GatewaySettings) -> int:
-    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: a port cannot be opened."""
+def run(settings: GatewaySettings, others: Sequence[Settings] = ()) -> int:
+    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: a port cannot be opened.
+
+    `others`: listeners' own settings; where one has none among them, its defaults hold.
+    """
     configure(settings.log_format, settings.log_level, "gateway")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(serve(settings))
+        return runner.run(serve(settings, others))
 
 
-async def serve(settings: GatewaySettings) -> int:
+async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> int:
     """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
     tracer = tracer_of(settings, "gateway")
@@ -73,7 +77,7 @@ async def serve(settings: GatewaySettings) -> int:
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
             with ExitStack() as ports:
-                listeners = {row: ports.enter_context(closing(row.make(settings))) for row in listeners_of(settings)}
+                listeners = {row: ports.enter_context(closing(row.make(settings, others))) for row in LISTENERS}
                 http_port = ports.enter_context(
                     closing(
                         listening(

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Request
@@ -10,7 +11,8 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from coldnotify_gateway.core import State
+from coldnotify_gateway.core import Gateway, Limits, State
+from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.service import Service
 
 _COUNTERS = {
@@ -161,3 +163,17 @@ def _close_name(code: int) -> str:
         return CloseCode(code).name.lower()
     except ValueError:
         return "other"
+
+
+def before_anything() -> GatewayCollector:
+    """The collector of a gateway to which nothing has happened: documents read all names off it."""
+    service: Any = SimpleNamespace(
+        gateway=Gateway(1, 0, 1, Limits()),
+        reader=None,
+        now_s=lambda: 0.0,
+        buffered_bytes=0,
+        cut_off=0,
+        latency=Latency(),
+    )
+    running: Any = SimpleNamespace(service=service)
+    return GatewayCollector(running)

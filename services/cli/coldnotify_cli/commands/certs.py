@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import click
+from coldnotify_parts.registry import PARTS
 
 from coldnotify_cli.printing import echo
 
@@ -51,8 +52,9 @@ def command_certs(
 
     names = [_client(client) for client in clients]
     authority = Authority(directory, days)
-    for service in ("gateway", "http"):
-        authority.server(service, [*_HOSTS, *hosts])
+    for row in PARTS:
+        if row.certificate:
+            authority.server(row.name, [*_HOSTS, *hosts])
     authority.inside([*_HOSTS, *hosts])
     for name in names:
         authority.client(*name)

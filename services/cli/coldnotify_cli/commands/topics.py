@@ -114,8 +114,10 @@ def acls(change: bool, settings: AclsSettings) -> int:
     from coldnotify_kafka import acls
     from coldnotify_kafka.errors import AclsFileError, AclsNotAppliedError
 
+    from coldnotify_cli import parts_in_kafka
+
     try:
-        wanted = acls.load(settings.acls_principal)
+        wanted = parts_in_kafka.acls(settings.acls_principal)
     except AclsFileError as error:
         raise click.UsageError(f"COLDNOTIFY_ACLS_PRINCIPAL / --acls-principal: {error}") from None
     run = acls.apply if change else acls.plan
@@ -136,9 +138,9 @@ def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
     from coldnotify_kafka import topic_plan
     from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
 
-    from coldnotify_cli import job_parts
+    from coldnotify_cli import parts_in_kafka
 
-    specs = job_parts.topics(settings.partitions or None, settings.replication)
+    specs = parts_in_kafka.topics(settings.partitions or None, settings.replication)
     try:
         run = topic_plan.apply if change else topic_plan.plan
         with _waiting(settings):

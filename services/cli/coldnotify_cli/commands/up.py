@@ -2,25 +2,26 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from coldnotify_common.settings import settings_options
+from coldnotify_common.settings import Settings, settings_options
 from coldnotify_common.stop import stop_flag
 
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import UpSettings
-from coldnotify_cli.up_settings import EveryUpSetting
+from coldnotify_cli.up_ports import PORTS
 
 if TYPE_CHECKING:
     from coldnotify_cli.live_status import LiveStatus
 
 
 @click.command("up")
-@settings_options(EveryUpSetting)
-def command_up(settings: UpSettings) -> int:
+@settings_options(UpSettings, *PORTS)
+def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
     """Run Kafka, topics, matchers, gateways, HTTP and the usage job until SIGTERM or Ctrl-C; then stop them in order.
 
     A part that dies is restarted; if a part keeps dying, all stop with exit code 1, except for the usage job, without
@@ -41,7 +42,7 @@ def command_up(settings: UpSettings) -> int:
     live = settings.up_status == "live" or (settings.up_status == "auto" and sys.stdout.isatty())
     with stop_flag() as stop, _status(settings.data / "up.log") if live else nullcontext() as status:
         configure(settings.log_format, settings.log_level, "up")
-        stack = Stack(settings)
+        stack = Stack(settings, {name: port for one in others for name, port in vars(one).items()})
         supervisor = Supervisor(stack.stages, on_ready=lambda: on_ready())
         if status is not None:
             status.parts = [part for stage in stack.stages for part in stage]

@@ -1,9 +1,11 @@
 """A row of the table of listeners: what the table's readers need of one listener without importing it."""
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from coldnotify_common.imported import settings_classes
 from coldnotify_common.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,10 +28,8 @@ class Row:
     """Where `coldnotify up` puts it if nobody says: so far behind the port of the first listener."""
     module: str
     class_name: str
-    settings: type[Settings] | None = None
-    """What `coldnotify gateway` can be told for it, `port_setting` among it; None: it stands in GatewaySettings."""
-    port_help: str = ""
-    """What `coldnotify up` says of its port; with `settings` only."""
+    settings: str = ""
+    """`module:Class` of the listener's own settings, `port_setting` among them; "": they are in GatewaySettings."""
 
     @property
     def flag(self) -> str:
@@ -41,8 +41,17 @@ class Row:
         """The setting's names, for the words of errors."""
         return f"COLDNOTIFY_{self.port_setting.upper()} / {self.flag}"
 
-    def make(self, settings: "GatewaySettings") -> "Listener":
-        """The listener, which holds its port from here on. Raises ListenError."""
+    def make(self, settings: "GatewaySettings", others: Sequence[Settings] = ()) -> "Listener":
+        """The listener, which holds its port from here on. Its own settings are in `others`, or are the defaults.
+
+        Raises ListenError.
+        """
         make = getattr(importlib.import_module(self.module), self.class_name)
-        listener: Listener = make(settings, getattr(settings, self.port_setting), self.setting)
+        listener: Listener
+        if not self.settings:
+            listener = make(settings, getattr(settings, self.port_setting), self.setting)
+            return listener
+        (kind,) = settings_classes((self.settings,))
+        own = next((one for one in others if isinstance(one, kind)), None) or kind()
+        listener = make(settings, getattr(own, self.port_setting), self.setting, own=own)
         return listener

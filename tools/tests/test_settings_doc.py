@@ -1,15 +1,16 @@
 from pathlib import Path
 
+from coldnotify_cli.every_setting import SECTIONS, all_settings
 from coldnotify_cli.main import COMMANDS
-from coldnotify_cli.settings_doc import SECTIONS, all_settings, generate
 from coldnotify_common.settings import describe
+from coldnotify_tools.settings_doc import generate
 
-DOC = Path(__file__).parents[3] / "docs" / "settings.md"
+DOC = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 def test_the_document_is_up_to_date() -> None:
     assert DOC.read_text(encoding="utf-8") == generate(), (
-        "docs/settings.md is out of date: python -m coldnotify_cli.settings_doc > docs/settings.md"
+        "docs/settings.md is out of date: python -m coldnotify_tools.settings_doc > docs/settings.md"
     )
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify_cli.dashboards import DASHBOARDS, dashboard, text_of
-from coldnotify_cli.metrics_doc import all_metrics
+from coldnotify_tools.dashboards import DASHBOARDS, dashboard, text_of
+from coldnotify_tools.metrics_doc import all_metrics
 
-DIRECTORY = Path(__file__).parents[3] / "monitoring" / "grafana" / "dashboards"
+DIRECTORY = Path(__file__).parents[2] / "monitoring" / "grafana" / "dashboards"
 _OF_PROMETHEUS = {"ALERTS", "process_resident_memory_bytes", "process_cpu_seconds_total"} | {
     f"process_{which}_fds" for which in ("open", "max")
 }

@@ -1,14 +1,14 @@
 from pathlib import Path
 
 import pytest
-from coldnotify_cli.metrics_doc import all_metrics, generate
+from coldnotify_tools.metrics_doc import all_metrics, generate
 
-DOC = Path(__file__).parents[3] / "docs" / "metrics.md"
+DOC = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def test_the_document_is_up_to_date() -> None:
     assert DOC.read_text(encoding="utf-8") == generate(), (
-        "docs/metrics.md is out of date: python -m coldnotify_cli.metrics_doc > docs/metrics.md"
+        "docs/metrics.md is out of date: python -m coldnotify_tools.metrics_doc > docs/metrics.md"
     )
 
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from coldnotify_cli.http_api_doc import generate
 from coldnotify_common.openapi import PORTS, document
+from coldnotify_tools.http_api_doc import generate
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Grafana's dashboards, made from the tables below.
 
-python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
+python -m coldnotify_tools.dashboards monitoring/grafana/dashboards
 """
 
 import json
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coldnotify_cli.metrics_doc import all_metrics
+from coldnotify_tools.metrics_doc import all_metrics
 
 _WIDTH, _HEIGHT, _STAT_HEIGHT, _COLUMNS = 12, 8, 4, 24
 _DATASOURCE = {"type": "prometheus", "uid": "prometheus"}

@@ -1,29 +1,22 @@
 """Every metric there is, read off the services' own code, and docs/metrics.md made from it.
 
-python -m coldnotify_cli.metrics_doc > docs/metrics.md
+python -m coldnotify_tools.metrics_doc > docs/metrics.md
 """
 
-import importlib
 from collections.abc import Iterable, Iterator
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any, NamedTuple
 
-import coldnotify_matcher.channel_metrics as channel_metrics
-import coldnotify_matcher.metrics as matcher_metrics
-import coldnotify_usage.metrics as usage_metrics
 from coldnotify_common.admin import CommonMetrics
+from coldnotify_common.imported import imported
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
-from coldnotify_gateway.core import Gateway, Limits
-from coldnotify_gateway.latency import Latency
-from coldnotify_gateway.metrics import GatewayCollector
-from coldnotify_http.metrics import Metrics as HttpMetrics
-from coldnotify_streams.jobs.registry import JOBS
-from prometheus_client import CollectorRegistry, Metric
+from coldnotify_parts.registry import PARTS
+from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
 
 _HEAD = """# Metrics
 
-<!-- Generated: python -m coldnotify_cli.metrics_doc > docs/metrics.md -->
+<!-- Generated: python -m coldnotify_tools.metrics_doc > docs/metrics.md -->
 
 Each service exports its metrics at `GET /metrics` of its HTTP port, in Prometheus' text format. A histogram is exported
 as `_bucket`, `_sum` and `_count`. All services also export `process_` (memory, CPU, open files) and `python_` metrics.
@@ -36,7 +29,7 @@ domains that a setting names, at most 50 others, and at most 50 tenants.
 
 EVERY = "every"
 """In the place of a service's name."""
-OF_TENANTS = "matcher, gateway, http"
+OF_TENANTS = ", ".join(row.name for row in PARTS if row.tenants)
 """Those who know tenants: what they say of that is called the same."""
 
 
@@ -54,18 +47,8 @@ def all_metrics() -> dict[str, list[MetricInfo]]:
     common = CommonMetrics(lambda: None).collect()
     return {
         EVERY: [_info(metric, tuple(getattr(metric, "_labelnames", ()))) for metric in common],
-        "matcher": [
-            *_of_wrappers(_wrappers(vars(matcher_metrics).values())),
-            *_of_wrappers(_wrappers(vars(channel_metrics).values())),
-        ],
-        "gateway": list(_of_gateway()),
-        "http": list(_of_wrappers(_wrappers(vars(HttpMetrics(CollectorRegistry())).values()))),
+        **{row.name: [one for name in row.metrics for one in _named(name)] for row in PARTS},
         OF_TENANTS: list(_of_tenancy()),
-        "usage": list(_of_wrappers(_wrappers(vars(usage_metrics).values()))),
-        **{
-            f"job {row.name}": list(_of_wrappers(_wrappers(vars(importlib.import_module(row.metrics)).values())))
-            for row in JOBS
-        },
     }
 
 
@@ -94,18 +77,15 @@ def _of_wrappers(wrappers: Iterable[MetricWrapperBase]) -> Iterator[MetricInfo]:
         yield _info(metric, tuple(wrapper._labelnames))
 
 
-def _of_gateway() -> Iterator[MetricInfo]:
-    """The gateway's are read off a core: a new one, to which nothing has happened."""
-    core: Any = SimpleNamespace(
-        gateway=Gateway(1, 0, 1, Limits()),
-        reader=None,
-        now_s=lambda: 0.0,
-        buffered_bytes=0,
-        cut_off=0,
-        latency=Latency(),
-    )
-    for metric in GatewayCollector(SimpleNamespace(service=core)).collect():
-        yield _info(metric, tuple(getattr(metric, "_labelnames", ())))
+def _named(name: str) -> Iterator[MetricInfo]:
+    """The metrics that a row names."""
+    found = imported(name)
+    holder = found if isinstance(found, ModuleType) else found()
+    if hasattr(holder, "collect"):
+        for metric in holder.collect():
+            yield _info(metric, tuple(getattr(metric, "_labelnames", ())))
+        return
+    yield from _of_wrappers(_wrappers(vars(holder).values()))
 
 
 def _of_tenancy() -> Iterator[MetricInfo]:

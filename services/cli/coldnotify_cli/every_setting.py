@@ -1,0 +1,54 @@
+"""Every setting there is: the settings classes of each command."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from coldnotify_common.imported import settings_classes
+from coldnotify_common.settings import Settings, unknown_variables
+from coldnotify_parts.registry import PARTS
+
+
+class Section(NamedTuple):
+    """The settings of one command; the classes are imported only when asked for."""
+
+    title: str
+    names: tuple[str, ...]
+
+    def load(self) -> tuple[type[Settings], ...]:
+        """The settings classes, the command's own first."""
+        return settings_classes(self.names)
+
+
+SECTIONS = (
+    Section("coldnotify up", ("coldnotify_cli.settings:UpSettings", "coldnotify_cli.up_ports:PORTS")),
+    Section("coldnotify broker", ("coldnotify_cli.settings:BrokerSettings",)),
+    Section("coldnotify topics", ("coldnotify_cli.settings:TopicsSettings",)),
+    Section("coldnotify topics acls", ("coldnotify_cli.settings:AclsSettings",)),
+    *(Section(f"coldnotify {row.name}", row.settings) for row in PARTS),
+    Section("coldnotify publish", ("coldnotify_cli.settings:PublishCommandSettings",)),
+    Section("coldnotify send", ("coldnotify_cli.settings:SendSettings",)),
+    Section("coldnotify watch", ("coldnotify_cli.settings:WatchSettings",)),
+    Section("coldnotify state", ("coldnotify_cli.settings:LookSettings",)),
+    Section("coldnotify who-lacks", ("coldnotify_cli.settings:HttpNodeSettings",)),
+    Section("coldnotify doctor", ("coldnotify_cli.settings:DoctorSettings",)),
+    Section("coldnotify tenant set, list, show, remove", ("coldnotify_cli.settings:TenantSettings",)),
+    Section("coldnotify tenant usage", ("coldnotify_cli.settings:HttpNodeSettings",)),
+    Section("coldnotify object reset", ("coldnotify_cli.settings:ResetSettings",)),
+)
+
+OTHER_VARIABLES = {
+    "COLDNOTIFY_CACHE": "directory of Kafka's jars and their archive; default: `coldnotify` in the user's cache",
+    "COLDNOTIFY_JAVA": "the `java` (17 or later) that runs the embedded Kafka; default: the one installed with it",
+    "COLDNOTIFY_MAVEN_URL": "a mirror to fetch Kafka's jars from; default: Maven's central repository",
+}
+"""Variables that have no flag."""
+
+
+def all_settings() -> list[type[Settings]]:
+    """Every settings class."""
+    return [one for section in SECTIONS for one in section.load()]
+
+
+def warnings_of(environ: Mapping[str, str]) -> list[str]:
+    """One for each variable that looks like a setting and is none: misspelt ones, mostly."""
+    return unknown_variables(environ, all_settings(), OTHER_VARIABLES)

@@ -1,0 +1,29 @@
+"""The HTTP service's row."""
+
+from coldnotify_schemas.protocol import HTTP_PORT
+
+from coldnotify_parts.row import PartRow
+
+ROW = PartRow(
+    name="http",
+    title="HTTP service",
+    summary="Run the HTTP publishing service.",
+    help="Run the HTTP service, to which publishers POST.",
+    app="coldnotify_http.app",
+    settings=("coldnotify_http.settings:HttpSettings",),
+    port_setting="http_port",
+    port=HTTP_PORT,
+    metrics=("coldnotify_http.metrics:before_anything",),
+    tenants=True,
+    doctor="http",
+    ready_key="http",
+    flags=(
+        "--matcher={matcher}",
+        "--gateway-http={gateway}",
+        "--http-gateways={scheme}://{web}",
+        "--http-gateways-ca={ca}",
+        "--http-kafka-data={data}",
+    ),
+    certificate=True,
+    needed=True,
+)

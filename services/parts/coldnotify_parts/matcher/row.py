@@ -1,0 +1,28 @@
+"""The matcher's row."""
+
+from coldnotify_schemas.internal_protocol import MATCHER_PORT
+
+from coldnotify_parts.row import PartRow
+
+ROW = PartRow(
+    name="matcher",
+    title="matcher",
+    summary="Run the matcher.",
+    help="Run a matcher, which matches publishes with registrations. Several matchers share the partitions.",
+    app="coldnotify_matcher.app",
+    settings=("coldnotify_matcher.settings:MatcherSettings",),
+    port_setting="matcher_port",
+    port=MATCHER_PORT,
+    metrics=("coldnotify_matcher.metrics", "coldnotify_matcher.channel_metrics"),
+    tenants=True,
+    doctor="matcher",
+    containers=2,
+    ready_key="matcher",
+    ready_list="matchers",
+    several="matchers",
+    flags=("--matcher-id=matcher-{number}",),
+    stage=1,
+    # Gateways and HTTP wait for one by themselves, as when it dies. The stage is for the stop: they go first.
+    awaited=False,
+    needed=True,
+)
