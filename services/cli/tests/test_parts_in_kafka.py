@@ -66,7 +66,9 @@ def test_the_address_of_a_part_that_is_not_there_is_refused(text: str) -> None:
 
 
 def test_up_has_one_setting_for_each_port() -> None:
-    names = [info.name for cls in (UpSettings, *up_ports.PORTS) for info in describe(cls)]
+    names = [info.name for cls in [*up_ports.PORTS] for info in describe(cls)] + [
+        info.name for info in describe(UpSettings)
+    ]
     assert len(set(names)) == len(names)
     assert {row.port_setting for row in PARTS} <= set(names)
 
@@ -83,9 +85,9 @@ def test_each_part_has_a_section_of_settings() -> None:
 
 def test_a_command_with_several_classes_is_given_an_object_of_each() -> None:
     given: dict[str, object] = {}
-    (more,) = [up_ports._alone("planted_port", "port")]
+    more = up_ports._alone("planted_port", "port")
     command = settings_options(UpSettings, more)(lambda **kwargs: given.update(kwargs))
-    flags = {info.name: None for cls in (UpSettings, more) for info in describe(cls)}
+    flags = {info.name: None for info in (*describe(UpSettings), *describe(more))}
     command(**{**flags, "planted_port": "7"})
     assert isinstance(given["settings"], UpSettings)
     assert [vars(one) for one in given["others"]] == [{"planted_port": 7}]  # type: ignore[attr-defined]

@@ -56,9 +56,9 @@ class PartRow:
     """How many docker-compose.yml runs: NAME, or NAME-1, NAME-2 ..."""
 
     ready_key: str = ""
-    """Of its first one's address in the ready file of `coldnotify up`; "": it is not there."""
+    """Names its first address in the ready file of `coldnotify up`; "": the file does not have it."""
     ready_list: str = ""
-    """Of all their addresses there."""
+    """Names the list of its addresses there."""
     several: str = ""
     """The setting of `coldnotify up` that says how many it runs; "": one."""
     flags: tuple[str, ...] = ()
