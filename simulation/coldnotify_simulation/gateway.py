@@ -131,10 +131,10 @@ class Gateway(Process):
         for output in outputs:
             match output:
                 case Send():
-                    output.peer.send(output.data)
+                    output.peer.send(output.frames)
                 case SendAll():
                     for peer in output.peers:
-                        peer.send(output.data)
+                        peer.send([output.frame])
                 case SendUrgent():
                     for peer in output.peers:
                         peer.send_urgent(output.urgent)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from random import Random
 from typing import Protocol
 
-from coldnotify_gateway.core import Urgent, Waiting
+from coldnotify_gateway.core import Frame, Urgent, Waiting
 
 from coldnotify_simulation.clock import Act, Clock
 
@@ -89,11 +89,11 @@ class Link:
 
     # ---- down
 
-    def send(self, data: bytes, /) -> None:
-        """The gateway's core sends bytes."""
+    def send(self, frames: Sequence[Frame], /) -> None:
+        """The gateway's core sends frames."""
         if self.is_cut:
             return
-        self._waiting.add(data)
+        self._waiting.add(*frames)
         self._wait_or_flow()
 
     def send_urgent(self, urgent: Urgent, /) -> None:
@@ -103,7 +103,7 @@ class Link:
         self._waiting.add_urgent(urgent)
         self._wait_or_flow()
 
-    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame], /) -> None:
         """Moves what waits of these channels in front of what waits of others."""
         if not self.is_cut:
             self._waiting.overtake(channels, repeats)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core import Frame, encoding
 from coldnotify_simulation import golden
 
 SEED = 3
@@ -18,7 +18,7 @@ def test_the_same_tree_reproduces_what_it_recorded(tmp_path: Path) -> None:
 def test_a_different_byte_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden.record(tmp_path, SEED)
     page = encoding.page
-    monkeypatch.setattr(encoding, "page", lambda *args, **more: page(*args, **more) + b"\x02\x7a\x00")
+    monkeypatch.setattr(encoding, "page", lambda *args, **more: [*page(*args, **more), Frame(b"\x02\x7a\x00")])
     assert golden.compare(tmp_path, SEED).startswith(f"seed {SEED}, line ")
 
 

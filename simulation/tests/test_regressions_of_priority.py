@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify_gateway.core import encoding, overtaking
+from coldnotify_gateway.core import Dialect, encoding, overtaking
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.overtaking import Urgent, Waiting
 from coldnotify_matcher.engine import paging
@@ -53,11 +53,11 @@ def power_fails_when_only_what_overtook_has_come() -> None:
 
 @contextmanager
 def what_overtakes_is_no_answer() -> Iterator[None]:
-    def frames(newest: Newest, *, names: bool, live: bool, by_query: bool) -> Urgent:
-        frame = encoding.notification(newest, names=names)
-        return Urgent(frame, frame if live else b"")
+    def urgent(newest: Newest, dialect: Dialect, *, live: bool, by_query: bool) -> Urgent:
+        frame = encoding.notification(newest, dialect)
+        return Urgent(frame, frame if live else None)
 
-    with patch.object(overtaking, "urgent_frames", frames):
+    with patch.object(overtaking, "urgent", urgent):
         yield
 
 
@@ -86,12 +86,12 @@ def power_fails_when_a_slow_session_has_been_told() -> None:
 
 @contextmanager
 def every_session_is_taken_for_live() -> Iterator[None]:
-    real = overtaking.urgent_frames
+    real = overtaking.urgent
 
-    def frames(newest: Newest, *, names: bool, live: bool, by_query: bool) -> Urgent:
-        return real(newest, names=names, live=True, by_query=by_query)
+    def urgent(newest: Newest, dialect: Dialect, *, live: bool, by_query: bool) -> Urgent:
+        return real(newest, dialect, live=True, by_query=by_query)
 
-    with patch.object(overtaking, "urgent_frames", frames):
+    with patch.object(overtaking, "urgent", urgent):
         yield
 
 

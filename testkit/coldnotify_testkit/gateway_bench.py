@@ -1,10 +1,11 @@
 """For tests: the gateway's core, with connections that keep what they are sent, and a matcher's records by hand."""
 
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from coldnotify_gateway.core import (
     Finish,
+    Frame,
     Gateway,
     Identified,
     Limits,
@@ -39,9 +40,9 @@ class WireDouble:
         self.finished = False
         self._waiting = Waiting()
 
-    def send(self, data: bytes, /) -> None:
-        """Keeps it."""
-        self._waiting.add(data)
+    def send(self, frames: Sequence[Frame], /) -> None:
+        """Keeps them."""
+        self._waiting.add(*frames)
         self._flow()
 
     def send_urgent(self, urgent: Urgent, /) -> None:
@@ -49,7 +50,7 @@ class WireDouble:
         self._waiting.add_urgent(urgent)
         self._flow()
 
-    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame], /) -> None:
         """What waits of these comes first."""
         self._waiting.overtake(channels, repeats)
         self._flow()
@@ -101,11 +102,11 @@ class Bench:
         """Does what the core says."""
         for output in outputs:
             match output:
-                case Send(peer, data):
-                    peer.send(data)
-                case SendAll(peers, data):
+                case Send(peer, frames):
+                    peer.send(frames)
+                case SendAll(peers, frame):
                     for peer in peers:
-                        peer.send(data)
+                        peer.send([frame])
                 case SendUrgent(peers, urgent):
                     for peer in peers:
                         peer.send_urgent(urgent)

@@ -1,12 +1,12 @@
 """What the shell needs of a device's connection, whatever carries it: TCP, WebSocket, one HTTP request."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from coldnotify_common.identity import Identity
 
-from coldnotify_gateway.core import Urgent
+from coldnotify_gateway.core import Frame, Urgent
 
 
 class Connection(Protocol):
@@ -33,18 +33,24 @@ class Connection(Protocol):
     def passed_on(self) -> bool:
         """Whether somebody in between passes it on, so that `certificate` could only be theirs."""
 
+    waits: bool
+    """What comes is to `wait`: the transport has as much as it is to hold, or takes nothing by itself."""
+
     @property
-    def send(self) -> Callable[[bytes], None]:
-        """Writes bytes, or keeps them until they can be. A fan-out calls it a thousand times. Raises OSError or
+    def write(self) -> Callable[[bytes], None]:
+        """Hands bytes to the transport, where nothing `waits`. A fan-out calls it a thousand times. Raises OSError or
         RuntimeError where the connection is gone."""
 
-    def send_parts(self, frames: bytes) -> None:
-        """As `send`, of several frames, between which something urgent may come while they wait."""
+    def wait(self, frame: Frame) -> None:
+        """Keeps a frame until it can be written."""
+
+    def send(self, frames: Sequence[Frame]) -> None:
+        """Writes frames, or keeps them until they can be; between them something urgent may come while they wait."""
 
     def send_urgent(self, urgent: Urgent) -> None:
         """Writes it in front of what waits, or in its turn where nothing does."""
 
-    def overtake(self, channels: Collection[int], repeats: bytes) -> None:
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame]) -> None:
         """Writes what waits of these channels in front of what waits of others, and behind it these frames."""
 
     @property

@@ -8,7 +8,7 @@ from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name
 
-from coldnotify_gateway.core import Gateway, Identified
+from coldnotify_gateway.core import Dialect, Gateway, Identified
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.device_connection import Connection
 from coldnotify_gateway.metrics import Running
@@ -68,7 +68,7 @@ def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
                 "number": view.number,
                 "position": _or_null(view.position),
                 "sessions": len(view.sessions),
-                "live": len(view.live) + len(view.live_names),
+                "live": sum(map(len, view.live.values())),
             }
             for view in gateway.views
         ],
@@ -86,7 +86,7 @@ def _show_session(service: Service, session: Identified) -> dict[str, object]:
         "epoch": session.objects.epoch,
         "complete": _or_null(session.complete_in(session.objects)),
         "acked": _or_null(session.objects.acked),
-        "names": session.names,
+        "names": session.dialect is Dialect.NAMES,
         "address": session.address,
         "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),
         "heard_ms": round((session.heard_s + service.clock_offset_s) * 1000),

@@ -15,6 +15,7 @@ from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.core import (
     Finish,
+    Frame,
     Gateway,
     HighWater,
     Output,
@@ -28,6 +29,7 @@ from coldnotify_gateway.core import (
     SendUrgent,
     Violation,
 )
+from coldnotify_gateway.core.told import size_of
 from coldnotify_gateway.device_connection import Connection, ConnectionEvents, Proof
 from coldnotify_gateway.hearing import Hearing
 from coldnotify_gateway.inbox_reader import Mark, Read
@@ -95,7 +97,7 @@ class Shell(ConnectionEvents):
         self._written = 0
         """Writes since the pump began its slice."""
         self._gathering = False
-        self._gathered: dict[Peer, list[bytes]] = {}
+        self._gathered: dict[Peer, list[Frame]] = {}
         self._gathered_bytes = 0
         self._gathered_published: list[tuple[int, int]] = []
         """(when it was published, to how many connections) of the fan-outs among what is gathered."""
@@ -316,13 +318,13 @@ class Shell(ConnectionEvents):
             match output:
                 case SendAll():
                     span = self._begin_span(output) if output.traceparent else None
-                    self._send_all(output.peers, output.data)
+                    self._send_all(output.peers, output.frame)
                     if span is not None:
                         self._end_span(span)
                     if output.published_ms:
                         self._note_latency(output.published_ms, len(output.peers))
                 case Send():
-                    self._send(output.peer, output.data)
+                    self._send(output.peer, output.frames)
                 case SendUrgent():
                     self._send_urgent(output)
                 case Overtake():
@@ -353,23 +355,26 @@ class Shell(ConnectionEvents):
             low_water_bytes = min(low_water_bytes, high_water_bytes // 8)
         connection.set_high_water(high_water_bytes, low_water_bytes)
 
-    def _send_all(self, peers: Sequence[Peer], data: bytes) -> None:
+    def _send_all(self, peers: Sequence[Peer], frame: Frame) -> None:
         if self._gathering:
             gathered = self._gathered
             for peer in peers:
                 frames = gathered.get(peer)
                 if frames is None:
-                    gathered[peer] = [data]
+                    gathered[peer] = [frame]
                 else:
-                    frames.append(data)
-            self._note_gathered(len(data))
+                    frames.append(frame)
+            self._note_gathered(len(frame.data))
             return
         self._written += len(peers)
-        remaining = iter(peers)
+        data, remaining = frame.data, iter(cast(Sequence[Connection], peers))
         while True:
             try:
                 for peer in remaining:
-                    peer.send(data)
+                    if peer.waits:
+                        peer.wait(frame)
+                    else:
+                        peer.write(data)
                 return
             except (OSError, RuntimeError):
                 continue  # that connection is gone, its connection_lost is on its way; the others are not
@@ -416,12 +421,12 @@ class Shell(ConnectionEvents):
         else:
             span.end()
 
-    def _send(self, peer: Peer, data: bytes) -> None:
+    def _send(self, peer: Peer, frames: Sequence[Frame]) -> None:
         if self._gathering:
-            self._gathered.setdefault(peer, []).append(data)
-            self._note_gathered(len(data))
+            self._gathered.setdefault(peer, []).extend(frames)
+            self._note_gathered(size_of(frames))
             return
-        self._write(peer, data)
+        self._write(peer, frames)
 
     def _note_gathered(self, size_bytes: int) -> None:
         self._gathered_bytes += size_bytes
@@ -432,7 +437,7 @@ class Shell(ConnectionEvents):
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
         self._written += len(gathered)
         for peer, frames in gathered.items():
-            self._write(peer, frames[0] if len(frames) == 1 else b"".join(frames))
+            self._write(peer, frames)
         published, self._gathered_published = self._gathered_published, []
         for published_ms, deliveries in published:
             self.latency.observe(published_ms, time.time() * 1000, deliveries)
@@ -444,12 +449,12 @@ class Shell(ConnectionEvents):
     def _write_gathered_of(self, peer: Peer) -> None:
         frames = self._gathered.pop(peer, None)
         if frames:
-            self._write(peer, b"".join(frames))
+            self._write(peer, frames)
 
-    def _write(self, peer: Peer, data: bytes) -> None:
+    def _write(self, peer: Peer, frames: Sequence[Frame]) -> None:
         connection = cast(Connection, peer)
         try:
-            connection.send_parts(data)
+            connection.send(frames)
         except (OSError, RuntimeError):
             return
         self._bound_of(peer)

@@ -7,7 +7,7 @@ import asyncio
 from unittest.mock import Mock
 
 import pytest
-from coldnotify_gateway.core import HighWater, Intake, Overtake, SendAll, SendUrgent, Urgent
+from coldnotify_gateway.core import Frame, HighWater, Intake, Overtake, SendAll, SendUrgent, Urgent, joined
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
@@ -23,18 +23,19 @@ def slices_without_end(monkeypatch):
 
 
 class Peer:
-    blocked = False
+    blocked = waits = False
 
     def __init__(self):
         self.writes = []
 
-    def send(self, data):
+    def write(self, data):
         self.writes.append(data)
 
-    send_parts = send
+    def send(self, frames):
+        self.write(joined(frames))
 
     def send_urgent(self, urgent):
-        self.writes.append(urgent.ahead)
+        self.write(urgent.ahead.data)
 
     def overtake(self, channels, repeats):
         self.writes.append((channels, repeats))
@@ -47,7 +48,7 @@ class FansOut:
         self.peers = peers
 
     def on_inbox(self, inbox, _now_s):
-        return Intake([SendAll(self.peers, b"%d" % inbox.number)], ())
+        return Intake([SendAll(self.peers, Frame(b"%d" % inbox.number))], ())
 
 
 def records(numbers):
@@ -87,13 +88,15 @@ async def written_where_the_second_says(said):
 
 
 async def test_what_is_urgent_is_written_at_once_behind_what_was_gathered_before_it():
-    writes = await written_where_the_second_says(lambda peers: [SendUrgent(peers, Urgent(b"!", b"2"))])
+    writes = await written_where_the_second_says(lambda peers: [SendUrgent(peers, Urgent(Frame(b"!"), Frame(b"2")))])
     assert writes == [[b"1", b"!", b"3"]] * 2
 
 
 async def test_a_channel_overtakes_what_was_gathered_before_it_too():
-    writes = await written_where_the_second_says(lambda peers: [SendAll(peers, b"2"), Overtake(peers, (7,), b"!")])
-    assert writes == [[b"12", ((7,), b"!"), b"3"]] * 2
+    writes = await written_where_the_second_says(
+        lambda peers: [SendAll(peers, Frame(b"2")), Overtake(peers, (7,), [Frame(b"!")])]
+    )
+    assert writes == [[b"12", ((7,), [Frame(b"!")]), b"3"]] * 2
 
 
 async def test_what_comes_after_writes_to_many_connections_leaves_in_one_write():
@@ -159,7 +162,7 @@ class Raises(FansOut):
 
     def on_fault(self, partition, _now_s):
         self.faults.append(partition)
-        return [SendAll(self.peers, b"closed")]
+        return [SendAll(self.peers, Frame(b"closed"))]
 
 
 async def test_a_record_that_makes_its_handler_raise_is_set_aside_and_its_partition_begins_anew():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.played.agent import Agent, Device
-from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll, SendUrgent
+from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll, SendUrgent, joined
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.interests import by_name, by_query, digest_of, query_hash
@@ -248,12 +248,12 @@ class Connected(RuleBasedStateMachine):
     def do(self, outputs) -> None:
         for output in outputs:
             match output:
-                case Send(peer, data) if peer is self.wire:
-                    self.to_agent += data
-                case SendAll(peers, data) if self.wire in peers:
-                    self.to_agent += data
+                case Send(peer, frames) if peer is self.wire:
+                    self.to_agent += joined(frames)
+                case SendAll(peers, frame) if self.wire in peers:
+                    self.to_agent += frame.data
                 case SendUrgent(peers, urgent) if self.wire in peers:
-                    self.to_agent += urgent.at_its_place or urgent.ahead
+                    self.to_agent += urgent.alone.data
                 case Produce():
                     self.requests.append(output)
 

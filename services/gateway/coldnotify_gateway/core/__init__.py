@@ -20,11 +20,14 @@ from coldnotify_gateway.core.outputs import (
 from coldnotify_gateway.core.overtaking import Urgent, Waiting, part_bytes
 from coldnotify_gateway.core.session_publishes import TooMuch
 from coldnotify_gateway.core.states import State
+from coldnotify_gateway.core.told import Dialect, Frame, joined
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
 __all__ = [
+    "Dialect",
     "Finish",
+    "Frame",
     "Gateway",
     "HighWater",
     "Identified",
@@ -45,5 +48,6 @@ __all__ = [
     "Urgent",
     "Violation",
     "Waiting",
+    "joined",
     "part_bytes",
 ]

@@ -161,7 +161,7 @@ class Connections:
     def refuse(self, peer: Peer, code: int, reason: str) -> list[Output]:
         """Close to a connection that was never one of these."""
         self._counters.closes[code] += 1
-        return [Send(peer, encoding.close(code, reason)), Finish(peer)]
+        return [Send(peer, [encoding.close(code, reason)]), Finish(peer)]
 
     def sessions(self) -> list[Identified]:
         """All identified ones, by rising number."""

@@ -1,4 +1,4 @@
-"""The frames a gateway writes, as bytes."""
+"""The frames that a gateway writes: what is told, as bytes of a dialect."""
 
 from functools import lru_cache
 
@@ -18,24 +18,28 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 
+from coldnotify_gateway.core.told import Dialect, Fence, Frame, Told, of_entry
+
 NONE = -1
 """A `complete` that is none: nothing is below it."""
+_REGISTERED = Told(Fence.REGISTERED)
+_WELCOME = Told(Fence.WELCOME)
 
 
 def _optional(complete: int) -> int | None:
     return None if complete == NONE else complete
 
 
-def notification(newest: Newest, *, names: bool) -> bytes:
-    """The frame of a version: the object by its CRC-32, or by its name in sessions that asked for names.
+def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> Frame:
+    """The frame of a version. `answer`: marked as an answer, whatever the matcher says.
 
-    What enters or leaves the set of a query, or is described, is always said by its name.
+    An object that enters or leaves the set of a query, or is described, is named by its name in every dialect.
     """
     # Filled in place: half of what it costs to make a message of keywords and copy it into another.
     frame = GatewayFrame()
     message = frame.notification
     described = newest.HasField("description")
-    if names or newest.entered or newest.left or described:
+    if dialect is Dialect.NAMES or newest.entered or newest.left or described:
         message.name = newest.name
         message.entered.extend(newest.entered)
         message.left.extend(newest.left)
@@ -49,16 +53,17 @@ def notification(newest: Newest, *, names: bool) -> bytes:
     message.payload = newest.payload
     if newest.deleted:
         message.deleted = True
-    if newest.answer:
+    if newest.answer or answer:
         message.answer = True
     if described:
         message.description = newest.description
-    return encode(frame)
+    data = encode(frame)
+    return Frame(data, Told(entering=newest.name)) if newest.entered else Frame(data)
 
 
-def notifications(newest: list[Newest], *, names: bool) -> bytes:
-    """The frames of several versions, one after the other."""
-    return b"".join(notification(one, names=names) for one in newest)
+def plain(frame: GatewayFrame) -> Frame:
+    """A frame that every dialect writes alike, and that anything may go in front of."""
+    return Frame(encode(frame))
 
 
 def complete_of(newest: Newest) -> int:
@@ -66,7 +71,7 @@ def complete_of(newest: Newest) -> int:
     return NONE if newest.answer else newest.offset - newest.behind
 
 
-def welcome(opened: Opened, *, kinds_wanted: bool) -> bytes:
+def welcome(opened: Opened, *, kinds_wanted: bool) -> Frame:
     """The matcher's Opened, as its client is told. `kinds_wanted`: it wants to know what the service knows."""
     epoch = opened.epoch if opened.HasField("epoch") else None
     kinds = opened.kinds if kinds_wanted else 0
@@ -76,102 +81,113 @@ def welcome(opened: Opened, *, kinds_wanted: bool) -> bytes:
         )
         if opened.HasField("channels_epoch"):
             said.channels_epoch = opened.channels_epoch
-        return encode(GatewayFrame(welcome=said))
+        return Frame(encode(GatewayFrame(welcome=said)), _WELCOME)
     return _welcome(opened.in_sync, epoch, kinds)
 
 
 @lru_cache(maxsize=64)  # who comes back together is told the same
-def _welcome(in_sync: bool, epoch: int | None, kinds: int) -> bytes:
-    return encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch, kinds=kinds)))
+def _welcome(in_sync: bool, epoch: int | None, kinds: int) -> Frame:
+    return Frame(encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch, kinds=kinds))), _WELCOME)
 
 
-def answer(answered: Answered, *, names: bool) -> bytes:
+def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
     """Registered or Unregistered, and the versions that come with it. Further parts of an answer have request 0."""
-    if not answered.request:
-        frame = b""
-    elif answered.unregistered:
-        frame = encode(GatewayFrame(unregistered=Unregistered(request=answered.request)))
-    else:
+    frames: list[Frame] = []
+    if answered.request and answered.unregistered:
+        frames.append(plain(GatewayFrame(unregistered=Unregistered(request=answered.request))))
+    elif answered.request:
         said = Registered(
             request=answered.request, refused=answered.refused, kinds=answered.kinds, positions=answered.positions
         )
         if answered.HasField("channels_epoch"):
             said.channels_epoch = answered.channels_epoch
-        frame = encode(GatewayFrame(registered=said))
-    return frame + notifications(list(answered.newest), names=names)
+        frames.append(_registered(said))
+    return frames + [notification(one, dialect) for one in answered.newest]
 
 
-def page(page: Page, *, names: bool, channels_complete: int = NONE) -> bytes:
+def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE) -> list[Frame]:
     """What a page says, and how it ends: the next one comes when it is acknowledged, or the client is complete.
 
     `channels_complete`: nothing lacks in channels up to there, and they are live; NONE: it does not say.
     """
     newest = list(page.newest)
     answers = next((place for place, one in enumerate(newest) if not one.answer), len(newest))
-    frames = notifications(newest[:answers], names=names)
-    if page.begun:
-        frames = encode(GatewayFrame(registered=Registered(begun=page.begun))) + frames
+    frames = [_registered(Registered(begun=page.begun))] if page.begun else []
+    frames += [notification(one, dialect) for one in newest[:answers]]
     if page.answered or page.refused or page.unchanged:
         # In front of what moves the cursor: a client that saves it with the set it had would lack who entered before.
         registered = Registered(answered=page.answered, refused=page.refused, unchanged=page.unchanged)
-        frames += encode(GatewayFrame(registered=registered))
-    frames += notifications(newest[answers:], names=names)
+        frames.append(_registered(registered))
+    frames += [notification(one, dialect) for one in newest[answers:]]
     if not page.last:
         said = PageEnd(page=page.page, sets_unknown=page.sets_unknown)
         if page.HasField("query"):
             said.query, said.reached, said.reached_at = page.query, page.reached, page.reached_at
-        frames += encode(GatewayFrame(page_end=said))
+        frames.append(plain(GatewayFrame(page_end=said)))
         if channels_complete != NONE:
-            frames += encode(GatewayFrame(channels_end=ChannelsEnd(last=True, complete=channels_complete)))
+            frames.append(plain(GatewayFrame(channels_end=ChannelsEnd(last=True, complete=channels_complete))))
         return frames
     complete = page.complete if page.HasField("complete") else None
     if page.HasField("sets_digest"):
         digest = page.sets_digest
         said_last = CaughtUp(complete=complete, sets_digest=digest, channels_complete=_optional(channels_complete))
-        return frames + encode(GatewayFrame(caught_up=said_last))
-    return frames + _caught_up(complete, _optional(channels_complete))
+        return [*frames, plain(GatewayFrame(caught_up=said_last))]
+    return [*frames, _caught_up(complete, _optional(channels_complete))]
 
 
 @lru_cache(maxsize=64)
-def _caught_up(complete: int | None, channels_complete: int | None) -> bytes:
-    return encode(GatewayFrame(caught_up=CaughtUp(complete=complete, channels_complete=channels_complete)))
+def _caught_up(complete: int | None, channels_complete: int | None) -> Frame:
+    return plain(GatewayFrame(caught_up=CaughtUp(complete=complete, channels_complete=channels_complete)))
 
 
-def channel_entry(entry: ChannelEntry) -> bytes:
+def _registered(registered: Registered) -> Frame:
+    return Frame(encode(GatewayFrame(registered=registered)), _REGISTERED)
+
+
+def channel_entry(entry: ChannelEntry) -> Frame:
     """The frame of a message, or of what is missed."""
-    if entry.HasField("missed"):
-        return encode(GatewayFrame(missed=entry.missed))
-    return encode(GatewayFrame(message=entry.message))
+    missed = entry.HasField("missed")
+    frame = GatewayFrame(missed=entry.missed) if missed else GatewayFrame(message=entry.message)
+    return Frame(encode(frame), of_entry(frame))
 
 
-def channel_entries(page: ChannelPage) -> bytes:
+def as_part_of_a_page(frame: Frame) -> bytes:
+    """The bytes of a channel's entry that moves no cursor."""
+    if frame.told.entry is None:
+        return frame.data  # it is one already
+    said = GatewayFrame()
+    said.CopyFrom(frame.told.entry)
+    message = said.missed if said.HasField("missed") else said.message
+    message.paged = True
+    return encode(said)
+
+
+def channel_entries(page: ChannelPage) -> list[Frame]:
     """The entries of a page of channels, which move no cursor by themselves."""
-    frames = []
     for entry in page.entries:
         message = entry.missed if entry.HasField("missed") else entry.message
         message.paged = True
-        frames.append(channel_entry(entry))
-    return b"".join(frames)
+    return [channel_entry(entry) for entry in page.entries]
 
 
-def channel_page(page: ChannelPage) -> bytes:
+def channel_page(page: ChannelPage) -> list[Frame]:
     """A page of channels, and its end."""
     said = ChannelsEnd(page=page.page, last=page.last)
     if page.HasField("complete"):
         said.complete = page.complete
-    return channel_entries(page) + encode(GatewayFrame(channels_end=said))
+    return [*channel_entries(page), plain(GatewayFrame(channels_end=said))]
 
 
-def pong(complete: int, channels_complete: int = NONE) -> bytes:
+def pong(complete: int, channels_complete: int = NONE) -> Frame:
     """The answer to a Ping; NONE: says nothing about completeness."""
-    return encode(GatewayFrame(pong=Pong(complete=_optional(complete), channels_complete=_optional(channels_complete))))
+    return plain(GatewayFrame(pong=Pong(complete=_optional(complete), channels_complete=_optional(channels_complete))))
 
 
-def wait(seconds: int) -> bytes:
+def wait(seconds: int) -> Frame:
     """The answer takes longer."""
-    return encode(GatewayFrame(wait=Wait(seconds=seconds)))
+    return plain(GatewayFrame(wait=Wait(seconds=seconds)))
 
 
-def close(code: int, reason: str) -> bytes:
+def close(code: int, reason: str) -> Frame:
     """The session ends."""
-    return encode(GatewayFrame(close=Close(code=code, reason=reason)))
+    return plain(GatewayFrame(close=Close(code=code, reason=reason)))

@@ -12,6 +12,7 @@ from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import Phase
 from coldnotify_gateway.core.stream import Stage, Stream
+from coldnotify_gateway.core.told import Frame
 from coldnotify_gateway.core.violation import Violation, check_objects, check_unsettled, of_frame_error
 
 
@@ -80,9 +81,8 @@ class FromClient:
         return outputs
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
-        outputs: list[Output] = [
-            Send(session.peer, _pong(session) if session.welcomed else encoding.pong(encoding.NONE))
-        ]
+        pong = _pong(session) if session.welcomed else encoding.pong(encoding.NONE)
+        outputs: list[Output] = [Send(session.peer, [pong])]
         if ping.HasField("digest"):
             session.claim.say(ping.digest)
             outputs += self.check_digest(session, now_s)
@@ -115,7 +115,7 @@ class FromClient:
         return self._requests.sync(session, chunk, now_s)
 
 
-def _pong(session: Identified) -> bytes:
+def _pong(session: Identified) -> Frame:
     channels = session.channels
     live = channels is not None and channels.live
     of_channels = session.complete_in(channels) if channels is not None and live else encoding.NONE

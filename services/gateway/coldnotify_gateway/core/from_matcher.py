@@ -37,6 +37,7 @@ from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import Phase
 from coldnotify_gateway.core.stream import Stage
+from coldnotify_gateway.core.told import Dialect, size_of
 
 _SESSION_BYTES = 4
 View = PartitionView[Identified]
@@ -190,24 +191,24 @@ class FromMatcher:
         if fan_out.urgent:
             return self._on_urgent(view, fan_out, numbers)
         # This is the hot path: per session one dict lookup, then one write by the shell.
-        peers = [peer for peer in map(view.live.get, numbers) if peer is not None]
-        named = [peer for peer in map(view.live_names.get, numbers) if peer is not None] if view.live_names else []
-        delivered = len(peers) + len(named)
+        outputs: list[Output] = []
+        delivered = 0
+        for dialect, live in view.live.items():
+            peers = [peer for peer in map(live.get, numbers) if peer is not None] if live else None
+            if peers:
+                delivered += len(peers)
+                outputs.append(self._to_all(peers, fan_out, dialect))
         counters = self._counters
         counters.fan_outs += 1
         counters.deliveries += delivered
         counters.live_dropped += len(numbers) - delivered
         view.fanned_out(newest.offset, encoding.complete_of(newest))
-        outputs: list[Output] = []
-        if peers:
-            frame = encoding.notification(newest, names=False)
-            counters.sent_bytes += len(frame) * len(peers)
-            outputs.append(SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent))
-        if named:
-            frame = encoding.notification(newest, names=True)
-            counters.sent_bytes += len(frame) * len(named)
-            outputs.append(SendAll(named, frame, fan_out.published_ms, fan_out.traceparent))
         return outputs
+
+    def _to_all(self, peers: list[Peer], fan_out: FanOut, dialect: Dialect) -> SendAll:
+        frame = encoding.notification(fan_out.newest, dialect)
+        self._counters.sent_bytes += len(frame.data) * len(peers)
+        return SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent)
 
     def _on_urgent(self, view: View, fan_out: FanOut, numbers: "array[int]") -> list[Output]:
         """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these.
@@ -219,8 +220,8 @@ class FromMatcher:
             self._counters.malformed_records += 1
             return []
         known = zip(fan_out.pagings, fan_out.known_since, strict=True) if by_query else repeat((0, 0))
-        told: dict[tuple[bool, bool], list[Peer]] = {}
-        in_turn: dict[bool, list[Peer]] = {}
+        told: dict[tuple[Dialect, bool], list[Peer]] = {}
+        in_turn: dict[Dialect, list[Peer]] = {}
         counters = self._counters
         counters.fan_outs += 1
         for session, (paging, since) in zip(map(view.sessions.get, numbers), known, strict=False):
@@ -232,23 +233,21 @@ class FromMatcher:
             if by_query and not session.knows_member(paging, since):
                 counters.live_dropped += not live
                 if live:
-                    in_turn.setdefault(session.names, []).append(session.peer)
+                    in_turn.setdefault(session.dialect, []).append(session.peer)
                 continue
             counters.urgent += 1
             counters.deliveries += live
-            told.setdefault((session.names, live), []).append(session.peer)
+            told.setdefault((session.dialect, live), []).append(session.peer)
         if not newest.answer:
             view.fanned_out(newest.offset, encoding.complete_of(newest))
         outputs: list[Output] = []
-        for names, peers in in_turn.items():
-            frame = encoding.notification(newest, names=names)
+        for dialect, peers in in_turn.items():
             counters.deliveries += len(peers)
-            counters.sent_bytes += len(frame) * len(peers)
-            outputs.append(SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent))
-        for (names, live), peers in told.items():
-            urgent = overtaking.urgent_frames(newest, names=names, live=live, by_query=by_query)
+            outputs.append(self._to_all(peers, fan_out, dialect))
+        for (dialect, live), peers in told.items():
+            urgent = overtaking.urgent(newest, dialect, live=live, by_query=by_query)
             # Both frames where something is overtaken; how often that is, only the connections know.
-            counters.sent_bytes += len(urgent.at_its_place or urgent.ahead) * len(peers)
+            counters.sent_bytes += len(urgent.alone.data) * len(peers)
             outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))
         return outputs
 
@@ -297,12 +296,12 @@ class FromMatcher:
             # From here on the matcher tells it no messages. Where channels are live, what BeatAnswers say would be
             # believed, and the page that comes with the whole set would be nobody's.
             doubted = self._channels_doubted(session, now_s)
-            return [Send(session.peer, encoding.welcome(opened, kinds_wanted=wanted)), *doubted]
+            return [Send(session.peer, [encoding.welcome(opened, kinds_wanted=wanted)]), *doubted]
         session.in_sync(opened.digest)
         if opened.retention:
             session.has_channels(opened.retention)
         self._requests.expect_page(session, now_s)  # the first page comes right behind
-        return [] if announced else [Send(session.peer, encoding.welcome(opened, kinds_wanted=wanted))]
+        return [] if announced else [Send(session.peer, [encoding.welcome(opened, kinds_wanted=wanted)])]
 
     def _on_page(self, view: View, page: Page, now_s: float) -> list[Output]:
         session = view.sessions.get(page.session)
@@ -321,18 +320,18 @@ class FromMatcher:
             return []
         self._counters.pages += 1
         channels_complete = self._channels_complete(session, page)
-        data = encoding.page(page, names=session.names, channels_complete=channels_complete)
+        frames = encoding.page(page, session.dialect, channels_complete=channels_complete)
         complete = page.complete if page.HasField("complete") else NONE
         session.question.answered()
         complete = max(complete, *map(encoding.complete_of, page.newest), NONE)
         session.arrived(objects, complete, page.paging, last=page.last)
         if page.last:
-            outputs: list[Output] = [Send(session.peer, data)]
+            outputs: list[Output] = [Send(session.peer, frames)]
             return outputs + self._from_client.check_digest(session, now_s)
         # In front of the first page of a later asking, what was sent live may still be under way.
-        measured_bytes = len(data) if page.page > 1 or page.ask == 1 else 0
+        measured_bytes = size_of(frames) if page.page > 1 or page.ask == 1 else 0
         session.link.leaves(measured_bytes, now_s)
-        return [Send(session.peer, data)]
+        return [Send(session.peer, frames)]
 
     def _channels_doubted(self, session: Identified, now_s: float) -> list[Output]:
         """A new matcher has answered an earlier Open once more: pages of channels are to come there, perhaps after
@@ -364,11 +363,11 @@ class FromMatcher:
         complete = page.complete if page.HasField("complete") else NONE
         session.arrived(session.channels, complete, page.paging, last=page.last)
         self._counters.messages += len(page.entries)
-        data = encoding.channel_page(page)
+        frames = encoding.channel_page(page)
         if page.page > 1 and not page.last and session.objects.stage is not Stage.SENT:
             # Nothing is in front of it: its client has the page before it, and no page of objects is under way.
-            session.link.leaves(len(data), now_s)
-        outputs: list[Output] = [Send(session.peer, data)]
+            session.link.leaves(size_of(frames), now_s)
+        outputs: list[Output] = [Send(session.peer, frames)]
         if page.urgent:
             # Its messages stand in the page's front. Pages of objects may wait before it.
             outputs.append(Overtake([session.peer], tuple(page.urgent)))
@@ -382,7 +381,7 @@ class FromMatcher:
         frames = encoding.channel_entries(page)
         self._counters.messages += len(page.entries)
         self._counters.urgent_messages += 1
-        self._counters.sent_bytes += len(frames)
+        self._counters.sent_bytes += size_of(frames)
         return [Overtake([session.peer], (page.entries[0].message.channel,), frames)]
 
     def _on_channel_fan_out(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
@@ -400,7 +399,7 @@ class FromMatcher:
                 session.channels.told(complete)
         frame = encoding.channel_entry(entry)
         self._counters.messages += len(sessions)
-        self._counters.sent_bytes += len(frame) * len(sessions)
+        self._counters.sent_bytes += len(frame.data) * len(sessions)
         peers = [session.peer for session in sessions]
         outputs: list[Output] = [SendAll(peers, frame, 0 if missed else entry.message.published_ms)]
         if fan_out.urgent:
@@ -428,7 +427,7 @@ class FromMatcher:
         if answered.request:
             session.quota.answered()
             session.claim.answered(answered.digest)
-        outputs: list[Output] = [Send(session.peer, encoding.answer(answered, names=session.names))]
+        outputs: list[Output] = [Send(session.peer, encoding.answer(answered, session.dialect))]
         if answered.catch_up and session.live:
             # In any other state pages are to come that contain what is owed.
             outputs += self.catch_up(session, now_s)

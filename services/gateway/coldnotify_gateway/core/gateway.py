@@ -25,6 +25,7 @@ from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Agreements, Publishing, WithoutLimits
 from coldnotify_gateway.core.timers import NEVER_S, Timers
+from coldnotify_gateway.core.told import size_of
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
 
@@ -352,7 +353,7 @@ class Gateway:
         outputs: list[Output] = []
         if connection.question.wait_due_s <= now_s:
             connection.question.waiting_said(now_s, self.limits)
-            outputs.append(Send(connection.peer, encoding.wait(self.limits.wait_s)))
+            outputs.append(Send(connection.peer, [encoding.wait(self.limits.wait_s)]))
         question = connection.question
         if question.answer_due_s <= now_s and not question.put_off(now_s, self.limits, connection.view.beats_handled):
             outputs += self._from_matcher.again(connection, now_s)
@@ -402,5 +403,5 @@ class Gateway:
     def _counted(self, outputs: list[Output]) -> list[Output]:
         for output in outputs:
             if isinstance(output, Send):
-                self.counters.sent_bytes += len(output.data)
+                self.counters.sent_bytes += size_of(output.frames)
         return outputs

@@ -30,6 +30,7 @@ from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, Event, Phase, State
 from coldnotify_gateway.core.stream import Stream
 from coldnotify_gateway.core.timers import NEVER_S
+from coldnotify_gateway.core.told import Dialect
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.waiting_publishes import Publishes
 
@@ -51,6 +52,7 @@ class Identified:
         "connected_s",
         "describes",
         "descriptions",
+        "dialect",
         "domain",
         "doubted",
         "frames",
@@ -58,7 +60,6 @@ class Identified:
         "heard_s",
         "link",
         "may_publish",
-        "names",
         "number",
         "objects",
         "opened",
@@ -91,7 +92,7 @@ class Identified:
         self.domain: str = intern(hello.domain)
         self.group: str = intern(hello.group)
         self.client: str = hello.client
-        self.names = bool(hello.capabilities & CAPABILITY_NAMES)
+        self.dialect = Dialect.NAMES if hello.capabilities & CAPABILITY_NAMES else Dialect.CRC
         self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
         """The client wants to know whether the service knows queries."""
         self.channels_in_order = bool(hello.capabilities & CAPABILITY_IN_ORDER)
@@ -271,7 +272,7 @@ class Identified:
 
     def use_names(self) -> None:
         """From here on this session gets names instead of CRC-32s."""
-        self.names = True
+        self.dialect = Dialect.NAMES
         if self.live:
             self.view.enter_live(self, self.objects)
 

@@ -6,20 +6,21 @@ from typing import NamedTuple, Protocol
 from coldnotify_schemas.internal_pb2 import Request
 
 from coldnotify_gateway.core.overtaking import Urgent
+from coldnotify_gateway.core.told import Frame
 
 
 class Peer(Protocol):
     """A connection as the shell knows it. The core keeps it and hands it back in outputs; it never calls it."""
 
-    def send(self, data: bytes, /) -> None:
-        """Write `data`, or buffer it."""
+    def send(self, frames: Sequence[Frame], /) -> None:
+        """Write these frames, or buffer them."""
 
     def send_urgent(self, urgent: Urgent, /) -> None:
         """Write it in front of what waits, or in its turn where nothing does."""
 
-    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
-        """Write what waits of these channels, by their hashes, in front of what waits of others; behind it `repeats`,
-        which are whole frames."""
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame], /) -> None:
+        """Write what waits of these channels, by their hashes, in front of what waits of others, and behind it
+        `repeats`."""
 
     def finish(self) -> None:
         """Close the connection once what was sent is flushed."""
@@ -28,17 +29,17 @@ class Peer(Protocol):
 
 
 class Send(NamedTuple):
-    """Write these bytes to one connection."""
+    """Write these frames to one connection."""
 
     peer: Peer
-    data: bytes
+    frames: Sequence[Frame]
 
 
 class SendAll(NamedTuple):
-    """Write the same bytes to each of these connections: a fan-out."""
+    """Write the same frame to each of these connections: a fan-out, to those of one dialect."""
 
     peers: Sequence[Peer]
-    data: bytes
+    frame: Frame
     published_ms: int = 0
     """When what it tells was published (Unix ms); 0: unknown."""
     traceparent: str = ""
@@ -61,7 +62,7 @@ class Overtake(NamedTuple):
     peers: Sequence[Peer]
     channels: Collection[int]
     """By their hashes."""
-    repeats: bytes = b""
+    repeats: Sequence[Frame] = ()
     """Frames that follow what waits of the one channel. They come once more later, so they wait in no turn here."""
 
 

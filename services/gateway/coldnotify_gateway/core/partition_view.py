@@ -9,6 +9,7 @@ from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.outputs import Peer, Produce
 from coldnotify_gateway.core.stream import OBJECTS, OBJECTS_LOG, Stream
 from coldnotify_gateway.core.timers import NEVER_S
+from coldnotify_gateway.core.told import Dialect
 
 _CHECKSUM_MODULUS = 1 << 64
 NO_CHANNELS: Mapping[int, int] = MappingProxyType({})
@@ -24,7 +25,7 @@ class Session(Protocol):
 
     number: int
     peer: Peer
-    names: bool
+    dialect: Dialect
 
     def keep_complete(self) -> None:
         """The partition's position will not hold any more; what the client may believe does."""
@@ -52,9 +53,8 @@ class PartitionView(Generic[S]):
 
         self.sessions: dict[int, S] = {}
         self.checksum = 0
-        self.live: dict[int, Peer] = {}
-        """The connections of live sessions that take CRC-32s: all that a fan-out needs to look at."""
-        self.live_names: dict[int, Peer] = {}
+        self.live: dict[Dialect, dict[int, Peer]] = {dialect: {} for dialect in Dialect}
+        """The connections of live sessions, by their numbers: all that a fan-out needs to look at."""
         self.channels_live: dict[int, S] = {}
         """Sessions whose channels are live."""
         self.acks: tuple[dict[int, int], dict[int, int]] = {}, {}
@@ -84,8 +84,11 @@ class PartitionView(Generic[S]):
         """It ends. When it was the last one, one more Beat is due at once, to say so."""
         del self.sessions[session.number]
         self.checksum = (self.checksum - session.number) % _CHECKSUM_MODULUS
-        for number_by_stream in (self.live, self.live_names, self.channels_live, *self.acks):
-            number_by_stream.pop(session.number, None)
+        for live in self.live.values():
+            live.pop(session.number, None)
+        self.channels_live.pop(session.number, None)
+        for acks in self.acks:
+            acks.pop(session.number, None)
         if not self.sessions:
             self.beat_due_s = now_s
 
@@ -109,15 +112,15 @@ class PartitionView(Generic[S]):
         if stream.place != OBJECTS:
             self.channels_live[session.number] = session
         else:
-            (self.live_names if session.names else self.live)[session.number] = session.peer
+            self.live[session.dialect][session.number] = session.peer
 
     def leave_live(self, number: int, stream: Stream) -> None:
         """Fan-outs of the stream are not written any more."""
         if stream.place != OBJECTS:
             self.channels_live.pop(number, None)
         else:
-            self.live.pop(number, None)
-            self.live_names.pop(number, None)
+            for live in self.live.values():
+                live.pop(number, None)
 
     def begin_generation(self, generation: int, now_s: float) -> None:
         """Another matcher owns the partition: its numbers begin anew, and it is asked at once whether it knows us."""

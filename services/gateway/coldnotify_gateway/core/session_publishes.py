@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
-from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_object, object_key
 from coldnotify_schemas.priority import PRIORITY_HEADER, priority_header
@@ -45,6 +44,7 @@ from coldnotify_schemas.wire_pb2 import (
 from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from msgspec import UNSET
 
+from coldnotify_gateway.core.encoding import plain
 from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.waiting_publishes import Waiting
@@ -173,7 +173,7 @@ class Publishing:
         answers: list[Output] = []
         if publish.request:
             published = Published(request=publish.request, offset=offset)
-            answers.append(Send(session.peer, encode(GatewayFrame(published=published))))
+            answers.append(Send(session.peer, [plain(GatewayFrame(published=published))]))
         return answers + self._begin_first(session, now_s)
 
     def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
@@ -213,7 +213,7 @@ class Publishing:
 
     @staticmethod
     def _became(session: Identified, outcome: Outcome) -> list[Output]:
-        return [Send(session.peer, encode(GatewayFrame(outcome=outcome)))]
+        return [Send(session.peer, [plain(GatewayFrame(outcome=outcome))])]
 
     def on_due(self, session: Identified, now_s: float) -> list[Output]:
         """Time has passed: what nobody has answered in time is let in."""
@@ -279,7 +279,7 @@ class Publishing:
         if not publish.request:
             return []
         said = NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms, clock_ms=clock_ms)
-        return [Send(session.peer, encode(GatewayFrame(not_published=said)))]
+        return [Send(session.peer, [plain(GatewayFrame(not_published=said))])]
 
     def _wrong(self, session: Identified, publish: Publish) -> str | None:
         """What the client must change; None: nothing."""

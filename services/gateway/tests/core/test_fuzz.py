@@ -3,8 +3,11 @@
 And whatever happens while the core's outputs are done, none of its handlers is called while another one runs.
 """
 
+from collections.abc import Sequence
+
 from coldnotify_gateway.core import (
     Finish,
+    Frame,
     Gateway,
     HighWater,
     Identified,
@@ -122,14 +125,14 @@ class Anything(RuleBasedStateMachine):
     def do(self, outputs) -> None:
         for output in outputs:
             match output:
-                case Send(peer, data):
-                    self.send(peer, data)
-                case SendAll(peers, data):
+                case Send(peer, frames):
+                    self.send(peer, frames)
+                case SendAll(peers, frame):
                     for peer in peers:
-                        self.send(peer, data)
+                        self.send(peer, [frame])
                 case SendUrgent(peers, urgent):
                     for peer in peers:
-                        self.send(peer, urgent.ahead + urgent.at_its_place)
+                        self.send(peer, [urgent.ahead, urgent.alone])
                 case Produce():
                     assert output.partition < PARTITIONS
                     assert output.request.ByteSize() <= LIMITS.frame_bytes_max + 1024
@@ -141,10 +144,10 @@ class Anything(RuleBasedStateMachine):
                     assert isinstance(peer, WireDouble)
                     self.wires.remove(peer)
 
-    def send(self, wire: Peer, data: bytes) -> None:
+    def send(self, wire: Peer, frames: Sequence[Frame]) -> None:
         assert isinstance(wire, WireDouble)
         assert not wire.finished, "written to after its end"
-        wire.send(data)
+        wire.send(frames)
         for frame in wire.take():
             assert frame.WhichOneof("frame"), "the gateway says nothing that has no kind"
 
@@ -331,7 +334,7 @@ class Anything(RuleBasedStateMachine):
             assert all(set(acks) <= set(view.sessions) for acks in view.acks)
             assert len(view.leaves) <= LEAVES_OWED_MAX
             live = {number for number, session in view.sessions.items() if session.state is State.LIVE}
-            assert set(view.live) | set(view.live_names) == live
+            assert {number for of_one in view.live.values() for number in of_one} == live
 
     @invariant()
     def those_that_are_gone_are_forgotten(self) -> None:
@@ -398,14 +401,14 @@ class Meddling(Anything):
     def do(self, outputs) -> None:
         for output in outputs:
             match output:
-                case Send(peer, data):
-                    self._send(peer, data)
-                case SendAll(peers, data):
+                case Send(peer, frames):
+                    self._send(peer, frames)
+                case SendAll(peers, frame):
                     for peer in peers:
-                        self._send(peer, data)
+                        self._send(peer, [frame])
                 case SendUrgent(peers, urgent):
                     for peer in peers:
-                        self._send(peer, urgent.ahead + urgent.at_its_place)
+                        self._send(peer, [urgent.ahead, urgent.alone])
                 case HighWater():
                     pass
                 case Produce():
@@ -418,10 +421,10 @@ class Meddling(Anything):
                         self.wires.remove(peer)
             self._meddle()
 
-    def _send(self, wire, data: bytes) -> None:
+    def _send(self, wire, frames: Sequence[Frame]) -> None:
         # As in the shell: what was to be written to one that has gone meanwhile is lost with it.
         if not wire.finished and wire in self.wires:
-            wire.send(data)
+            wire.send(frames)
             wire.take()
 
     def _meddle(self) -> None:

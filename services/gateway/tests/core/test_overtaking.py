@@ -9,12 +9,12 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from coldnotify_gateway.core import State, Urgent, Waiting, part_bytes
-from coldnotify_gateway.core.overtaking import urgent_frames
+from coldnotify_gateway.core import Dialect, Frame, State, Urgent, Waiting, encoding, overtaking, part_bytes
 from coldnotify_gateway.core.stream import CHANNELS
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import (
     RETENTION_1D,
+    Answered,
     ChannelEntry,
     ChannelFanOut,
     ChannelPage,
@@ -34,14 +34,13 @@ from coldnotify_schemas.wire_pb2 import (
     Message,
     Missed,
     Notification,
-    Welcome,
 )
 from coldnotify_testkit.device_frames import ack, hello, parse, use_names
 from coldnotify_testkit.gateway_bench import Bench, WireDouble, fan_out
 
 
-def frame(number: int, payload_bytes: int = 0) -> bytes:
-    return encode(GatewayFrame(notification=Notification(name=f"o{number}", payload=b"x" * payload_bytes)))
+def frame(number: int, payload_bytes: int = 0) -> Frame:
+    return encoding.plain(GatewayFrame(notification=Notification(name=f"o{number}", payload=b"x" * payload_bytes)))
 
 
 def urgent(number: int) -> Urgent:
@@ -61,7 +60,7 @@ def everything(waiting: Waiting) -> list[str]:
 
 def test_an_urgent_frame_goes_in_front_of_what_waits_and_comes_again_at_its_place():
     waiting = Waiting()
-    waiting.add(frame(1) + frame(2))
+    waiting.add(frame(1), frame(2))
     waiting.add_urgent(urgent(3))
     waiting.add(frame(4))
     assert everything(waiting) == ["o1003", "o1", "o2", "o3", "o4"]
@@ -80,15 +79,14 @@ def test_where_nothing_waits_there_is_nothing_to_overtake():
     waiting = Waiting()
     waiting.add_urgent(urgent(1))
     assert everything(waiting) == ["o1"]
-    waiting.add_urgent(urgent(2)._replace(at_its_place=b""))
+    waiting.add_urgent(urgent(2)._replace(at_its_place=None))
     assert everything(waiting) == ["o1002"], "its place is in a page to come"
 
 
 def test_what_is_taken_is_whole_frames_so_that_something_may_come_between_any_two():
     waiting = Waiting()
-    page = b"".join(frame(number, 90) for number in range(10))
-    waiting.add(page)
-    part = waiting.take(len(page) // 4)
+    waiting.add(*(frame(number, 90) for number in range(10)))
+    part = waiting.take(waiting.size_bytes // 4)
     assert names(part) == ["o0", "o1"]
     waiting.add_urgent(urgent(77))
     assert everything(waiting) == ["o1077", *(f"o{number}" for number in range(2, 10)), "o77"]
@@ -96,11 +94,11 @@ def test_what_is_taken_is_whole_frames_so_that_something_may_come_between_any_tw
 
 def test_one_frame_is_taken_however_long_it_is():
     waiting = Waiting()
-    waiting.add(frame(1, 5000) + frame(2))
+    waiting.add(frame(1, 5000), frame(2))
     assert names(waiting.take(10)) == ["o1"]
     assert names(waiting.take(10)) == ["o2"]
     waiting.add(frame(1))
-    waiting.add_urgent(Urgent(frame(1002, 5000), b""))
+    waiting.add_urgent(Urgent(frame(1002, 5000), None))
     assert names(waiting.take(10)) == ["o1002"]
     assert names(waiting.take(10)) == ["o1"]
 
@@ -147,13 +145,14 @@ def test_a_transport_is_handed_a_quarter_of_what_may_wait_and_never_next_to_noth
 
 def test_an_urgent_frame_is_an_answer_and_the_one_at_its_place_says_what_it_always_said():
     newest = Newest(name="o", version=3, offset=9, behind=2, payload=b"1")
-    found = urgent_frames(newest, names=True, live=True)
-    (ahead,), (at_its_place,) = parse(found.ahead), parse(found.at_its_place)
+    found = overtaking.urgent(newest, Dialect.NAMES, live=True)
+    assert found.at_its_place is not None
+    (ahead,), (at_its_place,) = parse(found.ahead.data), parse(found.at_its_place.data)
     assert ahead.notification.answer
     assert (at_its_place.notification.answer, at_its_place.notification.behind) == (False, 2)
     assert (ahead.notification.version, ahead.notification.payload) == (3, b"1")
     assert not newest.answer
-    assert urgent_frames(newest, names=True, live=False) == Urgent(found.ahead, b"")
+    assert overtaking.urgent(newest, Dialect.NAMES, live=False) == Urgent(found.ahead, None)
 
 
 # --- whom it is told to
@@ -300,23 +299,23 @@ def test_what_does_not_say_as_much_of_each_session_is_malformed(bench):
     assert (told(wire), bench.gateway.counters.malformed_records) == ([], 1)
 
 
-def entering(name: str) -> bytes:
-    return encode(GatewayFrame(notification=Notification(name=name, version=1, offset=5, entered=[1])))
+def entering(name: str) -> Frame:
+    return encoding.notification(Newest(name=name, version=1, offset=5, entered=[1]), Dialect.CRC)
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_member_does_not_go_in_front_of_what_says_that_it_has_entered(live):
     newest = Newest(name="o", version=2, offset=9)
     waiting = Waiting()
-    waiting.add(frame(1) + entering("other"))
-    waiting.add_urgent(urgent_frames(newest, names=True, live=live, by_query=True))
+    waiting.add(frame(1), entering("other"))
+    waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live, by_query=True))
     assert names(waiting.take(1)) == ["o"], "nothing of it waits"
     everything(waiting)
-    waiting.add(frame(1) + entering("o"))
-    waiting.add_urgent(urgent_frames(newest, names=True, live=live, by_query=True))
+    waiting.add(frame(1), entering("o"))
+    waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live, by_query=True))
     assert [(one.name, one.version) for one in notifications(waiting)][1:] == [("o", 1), ("o", 2)]
-    waiting.add(frame(1) + entering("o"))
-    waiting.add_urgent(urgent_frames(newest, names=True, live=live))
+    waiting.add(frame(1), entering("o"))
+    waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live))
     assert next(notifications(waiting)).version == 2, "it is registered by name"
 
 
@@ -332,12 +331,13 @@ X, Y = 0xAAAA, 0xBBBB
 """Hashes of two channels."""
 
 
-def of(channel: int, offset: int, *, paged: bool = False) -> bytes:
-    return encode(GatewayFrame(message=Message(channel=channel, offset=offset, back=1, payload=b"1", paged=paged)))
+def of(channel: int, offset: int, *, paged: bool = False) -> Frame:
+    said = Message(channel=channel, offset=offset, back=1, payload=b"1", paged=paged)
+    return encoding.channel_entry(ChannelEntry(message=said))
 
 
-def missed(channel: int, before: int) -> bytes:
-    return encode(GatewayFrame(missed=Missed(channel=channel, before=before, reason=EXPIRED)))
+def missed(channel: int, before: int) -> Frame:
+    return encoding.channel_entry(ChannelEntry(missed=Missed(channel=channel, before=before, reason=EXPIRED)))
 
 
 def said(frames: list[GatewayFrame]) -> list[tuple[str, int, bool] | str]:
@@ -360,7 +360,7 @@ def all_that_waits(waiting: Waiting) -> list[tuple[str, int, bool] | str]:
 
 def test_all_that_waits_of_a_channel_goes_in_front_in_its_order_and_stays_where_it_is_as_well():
     waiting = Waiting()
-    waiting.add(frame(1) + of(Y, 10) + of(X, 11))
+    waiting.add(frame(1), of(Y, 10), of(X, 11))
     waiting.add(missed(X, 13))
     waiting.add(of(Y, 14))
     waiting.add(of(X, 15))
@@ -374,7 +374,7 @@ def test_all_that_waits_of_a_channel_goes_in_front_in_its_order_and_stays_where_
 
 def test_what_went_in_front_does_not_go_again_also_if_it_is_on_its_way():
     waiting = Waiting()
-    waiting.add(of(Y, 10) + of(X, 11))
+    waiting.add(of(Y, 10), of(X, 11))
     waiting.overtake([X])
     assert said(parse(waiting.take(1))) == [("x", 11, True)]
     waiting.add(of(X, 12))
@@ -383,7 +383,7 @@ def test_what_went_in_front_does_not_go_again_also_if_it_is_on_its_way():
     waiting.overtake([X])
     in_turn = [("y", 10, False), ("x", 11, False), ("x", 12, False), ("x", 13, False)]
     assert all_that_waits(waiting) == [("x", 12, True), ("x", 13, True), *in_turn]
-    waiting.add(of(Y, 14) + of(X, 15))
+    waiting.add(of(Y, 14), of(X, 15))
     waiting.overtake([X])
     assert all_that_waits(waiting) == [("x", 15, True), ("y", 14, False), ("x", 15, False)]
 
@@ -391,18 +391,18 @@ def test_what_went_in_front_does_not_go_again_also_if_it_is_on_its_way():
 def test_what_comes_first_anyway_is_not_said_twice():
     waiting = Waiting()
     waiting.overtake([X])
-    waiting.add(of(X, 10) + of(X, 11) + of(Y, 12))
+    waiting.add(of(X, 10), of(X, 11), of(Y, 12))
     waiting.overtake([X])
     assert all_that_waits(waiting) == [("x", 10, False), ("x", 11, False), ("y", 12, False)]
 
 
 def test_what_comes_again_later_goes_behind_what_waits_of_its_channel_and_waits_in_no_turn():
     waiting = Waiting()
-    waiting.overtake([X], of(X, 9, paged=True))
+    waiting.overtake([X], [of(X, 9, paged=True)])
     assert all_that_waits(waiting) == [("x", 9, True)]
-    waiting.add(of(X, 10) + of(Y, 11))
-    waiting.overtake([X], of(X, 12, paged=True))
-    waiting.overtake([X], of(X, 13, paged=True))
+    waiting.add(of(X, 10), of(Y, 11))
+    waiting.overtake([X], [of(X, 12, paged=True)])
+    waiting.overtake([X], [of(X, 13, paged=True)])
     ahead = [("x", 10, True), ("x", 12, True), ("x", 13, True)]
     assert all_that_waits(waiting) == [*ahead, ("x", 10, False), ("y", 11, False)]
     assert waiting.size_bytes == 0
@@ -410,20 +410,24 @@ def test_what_comes_again_later_goes_behind_what_waits_of_its_channel_and_waits_
 
 def test_of_one_that_is_partly_on_its_way_the_rest_goes_in_front():
     waiting = Waiting()
-    waiting.add(of(X, 10) + of(Y, 11) + of(X, 12))
-    assert said(parse(waiting.take(len(of(X, 10))))) == [("x", 10, False)]
+    waiting.add(of(X, 10), of(Y, 11), of(X, 12))
+    assert said(parse(waiting.take(len(of(X, 10).data)))) == [("x", 10, False)]
     waiting.overtake([X])
     assert all_that_waits(waiting) == [("x", 12, True), ("y", 11, False), ("x", 12, False)]
 
 
 @pytest.mark.parametrize(
-    "fence", [GatewayFrame(welcome=Welcome(in_sync=True)), GatewayFrame(registered={"request": 1})]
+    "fence",
+    [
+        encoding.welcome(Opened(in_sync=True), kinds_wanted=False),
+        *encoding.answer(Answered(request=1), Dialect.CRC),
+    ],
 )
 def test_nothing_goes_in_front_of_what_says_where_channels_begin(fence):
     waiting = Waiting()
-    waiting.add(encode(fence) + encode(GatewayFrame(caught_up=CaughtUp())) + of(X, 10))
+    waiting.add(fence, encoding.plain(GatewayFrame(caught_up=CaughtUp())), of(X, 10))
     waiting.overtake([X])
-    waiting.overtake([X], of(X, 11, paged=True))
+    waiting.overtake([X], [of(X, 11, paged=True)])
     assert all_that_waits(waiting)[1:] == ["caught_up", ("x", 10, False), ("x", 11, True)]
 
 
@@ -433,7 +437,9 @@ def test_whatever_overtakes_no_message_comes_before_an_earlier_one_of_its_channe
     taken, put = [], []
     for offset in range(300):
         channel = random.choice([X, Y])
-        waiting.add(of(channel, offset) if random.random() < 0.8 else of(channel, offset) + frame(offset))
+        waiting.add(of(channel, offset))
+        if random.random() >= 0.8:
+            waiting.add(frame(offset))
         put.append(("x" if channel == X else "y", offset, False))
         if random.random() < 0.3:
             waiting.overtake([channel])

@@ -5,10 +5,11 @@ stop, each knows the newest version of all that it wants.
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from coldnotify_gateway.core import (
     Finish,
+    Frame,
     Gateway,
     Identified,
     Limits,
@@ -49,15 +50,15 @@ class Wire:
         self.blocked = False
         self.finished = False
 
-    def send(self, data: bytes, /) -> None:
+    def send(self, frames: Sequence[Frame], /) -> None:
         assert not self.finished, "written to after its end"
-        self._waiting.add(data)
+        self._waiting.add(*frames)
 
     def send_urgent(self, urgent: Urgent, /) -> None:
         assert not self.finished, "written to after its end"
         self._waiting.add_urgent(urgent)
 
-    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame], /) -> None:
         assert not self.finished, "written to after its end"
         self._waiting.overtake(channels, repeats)
 
@@ -115,13 +116,13 @@ class World(RuleBasedStateMachine):
     def do_one(self, output: Output) -> None:
         match output:
             case Send():
-                self.send(wire_of(output.peer), output.data)
+                self.send(wire_of(output.peer), output.frames)
             case SendAll():
                 for peer in output.peers:
                     session = self.gateway._connections.by_peer[peer]
                     assert isinstance(session, Identified)
                     assert session.state is State.LIVE, "a live notification for a session that is not live"
-                    self.send(wire_of(peer), output.data)
+                    self.send(wire_of(peer), [output.frame])
             case SendUrgent():
                 for peer in output.peers:
                     wire = wire_of(peer)
@@ -136,8 +137,8 @@ class World(RuleBasedStateMachine):
             case Finish():
                 output.peer.finish()
 
-    def send(self, wire: Wire, data: bytes) -> None:
-        wire.send(data)
+    def send(self, wire: Wire, frames: Sequence[Frame]) -> None:
+        wire.send(frames)
         self.look_whether_full(wire)
 
     def look_whether_full(self, wire: Wire) -> None:
@@ -331,10 +332,10 @@ class World(RuleBasedStateMachine):
         assert view.sessions == {session.number: session for session in sessions}
         assert view.checksum == sum(session.number for session in sessions)
         live = {session.number for session in sessions if session.state is State.LIVE}
-        assert set(view.live) | set(view.live_names) == live
+        assert {number for of_one in view.live.values() for number in of_one} == live
         for session in sessions:
             assert not (session.blocked and session.state is State.LIVE)
-            assert session.names == (session.number in view.live_names) or session.number not in live
+            assert session.number in view.live[session.dialect] or session.number not in live
             assert session.wake_s <= max(session.deadline_s(), self.now_s), "nobody would look at it in time"
         assert view.position < len(self.matcher.log)
 

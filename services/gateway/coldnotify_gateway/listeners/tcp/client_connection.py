@@ -1,11 +1,11 @@
 """A device's connection on TCP, as an asyncio protocol: thin, all that is said is the core's."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from coldnotify_gateway.core import Urgent, Waiting, part_bytes
+from coldnotify_gateway.core import Frame, Urgent, Waiting, joined, part_bytes
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 
@@ -14,7 +14,7 @@ class ClientConnection(asyncio.Protocol):
     """One device's connection: the core's peer.
 
     Its transport holds one part of what waits at most, and the rest waits here, where something urgent can come before
-    it. While nothing waits, `send` is what writes to the transport, and costs nothing more.
+    it. While nothing waits, a fan-out writes to the transport itself.
     """
 
     __slots__ = (
@@ -24,27 +24,26 @@ class ClientConnection(asyncio.Protocol):
         "_linger",
         "_low_water_bytes",
         "_part_bytes",
-        "_paused",
         "_transport",
         "_waiting",
-        "_write",
         "address",
         "blocked",
         "held",
         "nobodys",
-        "send",
+        "waits",
+        "write",
     )
 
     def __init__(self, events: ConnectionEvents) -> None:
         self._high_water_bytes = self._low_water_bytes = self._part_bytes = 0
         self._gone = False
         """connection_lost() was called."""
-        self._paused = False
+        self.waits = False
         """The transport has as much as it is to hold."""
         self._waiting: Waiting | None = None
         """What it is still to be handed. Made at the first use: of most connections nothing ever waits."""
-        self._write: Callable[[bytes], None]
-        """Hands it to the transport."""
+        self.write: Callable[[bytes], None]
+        """Hands bytes to the transport."""
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -53,14 +52,12 @@ class ClientConnection(asyncio.Protocol):
         self.held = False
         self.blocked = False
         """More than the high-water mark waits to be written."""
-        self.send: Callable[[bytes], None]
-        """`_write` itself, unless something waits: a fan-out calls it a thousand times."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A device connected."""
         self._begin(transport)
         assert self._transport is not None
-        self.send = self._write = self._transport.write
+        self.write = self._transport.write
         self._events.on_connect(self, self._transport)
 
     def _begin(self, transport: asyncio.BaseTransport) -> None:
@@ -74,61 +71,61 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The transport has enough: what comes waits."""
-        self._paused = True
-        self.send = self._wait
+        self.waits = True
         self._look_whether_full()
 
     def resume_writing(self) -> None:
         """It has written what it had."""
-        self._paused = False
+        self.waits = False
         with suppress(OSError, RuntimeError):  # it is gone, and connection_lost on its way
             self._hand_over()
         if self.blocked and self.buffered_bytes <= self._low_water_bytes:
             self.blocked = False
             self._events.on_drained(self)
 
-    def send_parts(self, frames: bytes) -> None:
-        """As `send`, of several frames, between which something urgent may come while they wait."""
-        if len(frames) <= self._part_bytes:
-            self.send(frames)
-            return
-        self._queue().add(frames)
-        if not self._paused:
+    def wait(self, frame: Frame) -> None:
+        """Keeps a frame until the transport takes more."""
+        self._queue().add(frame)
+        self._look_whether_full()
+
+    def send(self, frames: Sequence[Frame]) -> None:
+        """Writes frames, or keeps them until they can be; between them something urgent may come while they wait."""
+        if not self.waits:
+            data = joined(frames)
+            if len(data) <= self._part_bytes:
+                self.write(data)
+                return
+        self._queue().add(*frames)
+        if not self.waits:
             self._hand_over()
         # Not before: what the transport takes at once makes nothing full, and nothing would say that it is drained.
         self._look_whether_full()
 
     def send_urgent(self, urgent: Urgent) -> None:
         """Writes it in front of what waits, or in its turn where nothing does."""
-        if self._paused:
+        if self.waits:
             self._queue().add_urgent(urgent)
             self._look_whether_full()
         else:
-            self._write(urgent.at_its_place or urgent.ahead)
+            self.write(urgent.alone.data)
 
-    def overtake(self, channels: Collection[int], repeats: bytes) -> None:
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame]) -> None:
         """Writes what waits of these channels in front of what waits of others, and behind it these frames."""
-        if self._paused:
+        if self.waits:
             self._queue().overtake(channels, repeats)
             self._look_whether_full()
         elif repeats:
-            self._write(repeats)
+            self.write(joined(repeats))
 
     def _queue(self) -> Waiting:
         if self._waiting is None:
             self._waiting = Waiting()
         return self._waiting
 
-    def _wait(self, frames: bytes) -> None:
-        self._queue().add(frames)
-        self._look_whether_full()
-
     def _hand_over(self) -> None:
         waiting = self._waiting
-        while waiting is not None and waiting.size_bytes and not self._paused:
-            self._write(waiting.take(self._part_bytes))
-        if not self._paused:
-            self.send = self._write
+        while waiting is not None and waiting.size_bytes and not self.waits:
+            self.write(waiting.take(self._part_bytes))
 
     def _look_whether_full(self) -> None:
         if not self.blocked and self.buffered_bytes > self._high_water_bytes:
@@ -198,7 +195,7 @@ class ClientConnection(asyncio.Protocol):
         self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
         try:
             if self._waiting is not None:
-                self._write(self._waiting.take(self._waiting.size_bytes))
+                self.write(self._waiting.take(self._waiting.size_bytes))
             transport.write_eof()
         except (OSError, RuntimeError):
             transport.abort()

@@ -43,7 +43,7 @@ class TlsConnection(ClientConnection):
         """A device connected; the handshake is its to begin."""
         self._begin(transport)
         assert self._transport is not None
-        self.send = self._write = self._encrypt
+        self.write = self._encrypt
         self._events.on_connect(self, self._transport)
 
     def data_received(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class TlsConnection(ClientConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone, and what it held with it: not only when the garbage is collected."""
         super().connection_lost(exc)
-        self.send = self._write = _gone
+        self.waits, self.write = False, _gone
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:

@@ -1,14 +1,14 @@
 """The core's peer for what is not written by a transport of its own: bytes wait until somebody takes them."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
 from coldnotify_common.authentication import bearer
 from coldnotify_common.web_port import address_of
 
-from coldnotify_gateway.core import Urgent, Waiting
+from coldnotify_gateway.core import Frame, Urgent, Waiting
 from coldnotify_gateway.device_connection import ConnectionEvents, Proof
 
 _PART_BYTES = 16 * 1024
@@ -50,6 +50,7 @@ class QueuedConnection:
         "nobodys",
         "passed_on",
         "token",
+        "waits",
     )
 
     def __init__(
@@ -72,6 +73,7 @@ class QueuedConnection:
         self._wake = asyncio.Event()
         self._wanted = asyncio.Event()
         self._wanted.set()
+        self.waits = True
         self.address = ""
         self.nobodys = False
         self.held = True
@@ -90,16 +92,20 @@ class QueuedConnection:
         """Takes from the request what says who this is."""
         self.address, self.certificate, self.token, self.passed_on = proof_of(request, transport)
 
-    def send(self, data: bytes) -> None:
-        """Keeps `data` until it is taken."""
+    def write(self, data: bytes) -> None:
+        """Never called: everything waits."""
+        raise NotImplementedError
+
+    def wait(self, frame: Frame) -> None:
+        """Keeps a frame until it is taken."""
+        self.send((frame,))
+
+    def send(self, frames: Sequence[Frame]) -> None:
+        """Keeps frames until they are taken."""
         if self.finished:
             return
-        self._waiting.add(data)
+        self._waiting.add(*frames)
         self._note_added()
-
-    def send_parts(self, frames: bytes) -> None:
-        """As `send`: what waits here is taken part by part."""
-        self.send(frames)
 
     def send_urgent(self, urgent: Urgent) -> None:
         """Keeps it in front of what waits, or in its turn where nothing does."""
@@ -108,7 +114,7 @@ class QueuedConnection:
         self._waiting.add_urgent(urgent)
         self._note_added()
 
-    def overtake(self, channels: Collection[int], repeats: bytes) -> None:
+    def overtake(self, channels: Collection[int], repeats: Sequence[Frame]) -> None:
         """Keeps what waits of these channels in front of what waits of others, and behind it these frames."""
         if self.finished:
             return

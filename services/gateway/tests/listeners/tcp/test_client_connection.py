@@ -5,10 +5,11 @@ import socket
 
 import pytest
 import uvloop
-from coldnotify_gateway.core import Urgent
+from coldnotify_gateway.core import Frame, Urgent, encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
-from coldnotify_schemas.frames import FrameBuffer, encode
+from coldnotify_schemas.frames import FrameBuffer
+from coldnotify_schemas.internal_pb2 import ChannelEntry
 from coldnotify_schemas.wire_pb2 import GatewayFrame, Message, Notification
 from coldnotify_testkit.waiting import until
 
@@ -18,8 +19,8 @@ KERNEL_BYTES = 4096
 LAST = "last"
 
 
-def frame(name: str, payload_bytes: int = 0) -> bytes:
-    return encode(GatewayFrame(notification=Notification(name=name, payload=b"x" * payload_bytes)))
+def frame(name: str, payload_bytes: int = 0) -> Frame:
+    return encoding.plain(GatewayFrame(notification=Notification(name=name, payload=b"x" * payload_bytes)))
 
 
 class Events(ConnectionEvents):
@@ -93,6 +94,14 @@ async def connected(work) -> None:
         await server.wait_closed()
 
 
+def fan_out(connection: ClientConnection, one: Frame) -> None:
+    """As the shell does it."""
+    if connection.waits:
+        connection.wait(one)
+    else:
+        connection.write(one.data)
+
+
 def fill(connection: ClientConnection, *, parts: bool) -> list[str]:
     """Until it is full: the names of the frames."""
     names: list[str] = []
@@ -100,10 +109,10 @@ def fill(connection: ClientConnection, *, parts: bool) -> list[str]:
         batch = [f"o{len(names) + number}" for number in range(20)]
         frames = [frame(name, 700) for name in batch]
         if parts:
-            connection.send_parts(b"".join(frames))
+            connection.send(frames)
         else:
             for one in frames:
-                connection.send(one)
+                fan_out(connection, one)
         names += batch
         assert len(names) < 100_000, "it is never full"
     return names
@@ -116,12 +125,12 @@ def test_what_is_urgent_overtakes_what_waits_and_all_of_it_comes(runner, parts):
         buffered_bytes = connection.buffered_bytes
         assert buffered_bytes > HIGH_WATER_BYTES
         connection.send_urgent(Urgent(frame("alarm"), frame("alarm, at its place")))
-        connection.send(frame(LAST))
+        connection.send([frame(LAST)])
         assert connection.buffered_bytes > buffered_bytes
         told = await device.names(LAST)
         assert [name for name in told if name != "alarm"] == [*names, "alarm, at its place", LAST]
         # What the transport has been handed is a quarter of what may wait at most, and the frame that exceeds it.
-        overtaken_bytes = sum(len(frame(name, 700)) for name in told[told.index("alarm") + 1 : -2])
+        overtaken_bytes = sum(len(frame(name, 700).data) for name in told[told.index("alarm") + 1 : -2])
         assert overtaken_bytes > HIGH_WATER_BYTES // 2
         await until(lambda: events.heard == ["blocked", "drained"], "drained")
         assert connection.buffered_bytes == 0
@@ -131,18 +140,18 @@ def test_what_is_urgent_overtakes_what_waits_and_all_of_it_comes(runner, parts):
 
 def test_a_channel_overtakes_what_waits_of_others(runner):
     def message(channel, offset):
-        return encode(GatewayFrame(message=Message(channel=channel, offset=offset, payload=b"x" * 700)))
+        said = Message(channel=channel, offset=offset, payload=b"x" * 700)
+        return encoding.channel_entry(ChannelEntry(message=said))
 
     async def work(events, connection, device):
-        connection.overtake([2], b"")
+        connection.overtake([2], ())
         names = fill(connection, parts=True)
-        for frames in (message(2, 1), message(1, 2), message(2, 3)):
-            connection.send(frames)
+        connection.send([message(2, 1), message(1, 2), message(2, 3)])
         buffered_bytes = connection.buffered_bytes
-        connection.overtake([2], b"")
+        connection.overtake([2], ())
         assert connection.buffered_bytes > buffered_bytes
-        connection.overtake([2], message(2, 9))
-        connection.send(frame(LAST))
+        connection.overtake([2], [message(2, 9)])
+        connection.send([frame(LAST)])
         told = await device.frames(LAST)
         of_channels = [(one.message.offset, one.message.paged) for one in told if one.HasField("message")]
         assert of_channels == [(1, True), (3, True), (9, False), (1, False), (2, False), (3, False)]
@@ -156,10 +165,10 @@ def test_a_channel_overtakes_what_waits_of_others(runner):
 
 def test_where_nothing_waits_it_comes_once_at_its_place(runner):
     async def work(events, connection, device):
-        connection.send(frame("o"))
+        connection.send([frame("o")])
         assert await device.names("o") == ["o"]
         connection.send_urgent(Urgent(frame("ahead"), frame("at its place")))
-        connection.send_urgent(Urgent(frame("ahead"), b""))
+        connection.send_urgent(Urgent(frame("ahead"), None))
         assert await device.names("ahead") == ["at its place", "ahead"]
         assert events.heard == []
 
@@ -171,7 +180,7 @@ def test_it_is_full_and_drained_again_and_again_also_where_little_may_wait(runne
         for turn in range(3):
             connection.set_high_water(4096, 512)
             fill(connection, parts=bool(turn % 2))
-            connection.send(frame(f"{LAST} {turn}"))
+            connection.send([frame(f"{LAST} {turn}")])
             await device.names(f"{LAST} {turn}")
             await until(lambda: not connection.blocked, "drained")
         assert events.heard == ["blocked", "drained"] * 3
@@ -182,7 +191,7 @@ def test_it_is_full_and_drained_again_and_again_also_where_little_may_wait(runne
 def test_a_page_that_is_taken_at_once_makes_nothing_full(runner):
     async def work(events, connection, device):
         connection.set_high_water(4096, 512)
-        connection.send_parts(b"".join(frame(f"o{number}", 700) for number in range(20)) + frame(LAST))
+        connection.send([*(frame(f"o{number}", 700) for number in range(20)), frame(LAST)])
         assert len(await device.names(LAST)) == 21
         await until(lambda: not connection.blocked, "drained")
 
@@ -192,7 +201,7 @@ def test_a_page_that_is_taken_at_once_makes_nothing_full(runner):
 def test_what_waits_is_flushed_before_it_is_closed(runner):
     async def work(events, connection, device):
         names = fill(connection, parts=True)
-        connection.send(frame(LAST))
+        connection.send([frame(LAST)])
         connection.finish()
         assert await device.names(LAST) == [*names, LAST]
 

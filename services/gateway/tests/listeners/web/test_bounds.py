@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 from coldnotify_common.certificates import Authority
-from coldnotify_gateway.core import Gateway, Send
+from coldnotify_gateway.core import Gateway, Send, joined
 from coldnotify_gateway.listeners.port import Port
 from coldnotify_gateway.listeners.web.web_site import WebSite
 from coldnotify_gateway.settings import GatewaySettings
@@ -137,7 +137,7 @@ async def test_connections_count_from_accept_on_with_those_of_the_other_port():
         close(refused)
         said, _ = core.on_connect(WireDouble(), "192.0.2.1", now_s)
         assert isinstance(said, Send)
-        assert parse(said.data)[0].close.code == CloseCode.OVERLOADED
+        assert parse(joined(said.frames))[0].close.code == CloseCode.OVERLOADED
         close(open_ones.pop())
         async with asyncio.timeout(LIMIT_S):
             while True:  # until the gateway has noticed

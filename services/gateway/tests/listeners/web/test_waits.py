@@ -40,7 +40,7 @@ class WaitingCore(ConnectionEvents):
     async def _say(self, connection):
         while True:
             await asyncio.sleep(0.1)
-            connection.send(encoding.wait(30))
+            connection.send([encoding.wait(30)])
 
     def on_bytes(self, connection, data):
         pass
@@ -60,7 +60,7 @@ class RefusingCore(WaitingCore):
     """Closes the session, for good, as soon as it begins."""
 
     async def _say(self, connection):
-        connection.send(encoding.close(CloseCode.NOT_ALLOWED, "not for you"))
+        connection.send([encoding.close(CloseCode.NOT_ALLOWED, "not for you")])
         connection.finish()
 
 
@@ -70,10 +70,10 @@ class BusyCore(WaitingCore):
     said = b""
 
     async def _say(self, connection):
-        connection.send(encode(GatewayFrame(welcome=Welcome(in_sync=True, epoch=1))))
+        connection.send([encoding.plain(GatewayFrame(welcome=Welcome(in_sync=True, epoch=1)))])
         for version in count():
             told = Notification(name="a", version=version, offset=version)
-            connection.send(encode(GatewayFrame(notification=told)))
+            connection.send([encoding.plain(GatewayFrame(notification=told))])
             await asyncio.sleep(0.01)
 
     def on_bytes(self, connection, data):
