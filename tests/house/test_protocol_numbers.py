@@ -63,7 +63,7 @@ PROSE = {
         "nothing is heard of a gateway for {GATEWAY_SILENCE_S} s",
         "unanswered for {UNHEARD_S} s",
     ],
-    "docs/ARCHITECTURE.md": [
+    "docs/limits.md": [
         "1 to {NAME_LENGTH_MAX} of `A-Za-z0-9._-`",
         "1 to {OBJECT_BYTES_MAX} bytes of UTF-8",
         "| objects per client | {REGISTRATIONS_MAX:,};",

@@ -86,13 +86,17 @@ def test_every_keyword_has_an_example() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    table = {row[0]: row[1] for row in rows("what", "limit")}
-    assert table["a key; a value that is a text"] == f"{KEY_CHARS_MAX} characters; {TEXT_BYTES_MAX} bytes"
-    assert table["a description"] == f"{KEYS_MAX} keys, {DESCRIPTION_BYTES_MAX // 1024} KiB of JSON"
+    lines = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8").splitlines()
+    table = {cells[0].removeprefix("| "): cells[1] for line in lines if len(cells := line.split(" | ")) == 3}
+    assert table["a description"] == (
+        f"{KEYS_MAX} keys, {DESCRIPTION_BYTES_MAX // 1024} KiB of JSON; "
+        f"a key {KEY_CHARS_MAX} characters, a text {TEXT_BYTES_MAX} bytes"
+    )
     of_query = table["a query"]
     assert of_query.startswith(f"{QUERY_BYTES_MAX // 1024} KiB; {NODES_MAX} conditions")
     assert f"; {DEPTH_MAX} parentheses" in of_query
     assert table["the regular expressions of a query together"].startswith(f"{STEPS_MAX:,} steps")
     (of_partition,) = (words for what, words in table.items() if what.startswith("registered queries of a partition"))
-    room = f"{PLACES_MAX:,}; {BYTES_MAX // 2**20} MiB; {PARTITION_STEPS_MAX:,}; {MEMBERS_MAX:,}"
-    assert of_partition.startswith(f"{room}. ")
+    assert of_partition.startswith(f"{PLACES_MAX:,}; {BYTES_MAX // 2**20} MiB; {PARTITION_STEPS_MAX:,}. ")
+    (members,) = (words for what, words in table.items() if what.startswith("members of a partition's sets"))
+    assert members.startswith(f"{MEMBERS_MAX:,};")
