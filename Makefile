@@ -125,6 +125,7 @@ docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, the protocol's numb
 	$(BIN)/python -m coldnotify_tools.settings_doc > docs/settings.md
 	$(BIN)/python -m coldnotify_tools.metrics_doc > docs/metrics.md
 	$(BIN)/python -m coldnotify_tools.dashboards monitoring/grafana/dashboards
+	$(BIN)/python -m coldnotify_tools.deployed
 	$(BIN)/python -m coldnotify_testkit.protocol_numbers
 
 .PHONY: map

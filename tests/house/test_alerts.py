@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from coldnotify_kafka.yaml_text import read_yaml
+from coldnotify_parts.registry import PARTS
 from coldnotify_testkit.drills.faults import DRILLS, FAULTS, NOT_DRILLED
 from coldnotify_tools.metrics_doc import all_metrics
 
@@ -53,6 +54,11 @@ def test_an_alert_goes_by_metrics_that_exist(name: str) -> None:
     assert {word for word in used if word not in known and _SUFFIXES.sub("", word) not in known} == set()
 
 
+def test_a_part_without_which_others_are_of_no_use_wakes_somebody() -> None:
+    needed = "|".join(row.name for row in PARTS if row.needed)
+    assert ALERTS["ProcessDown"]["expr"] == f'up{{job=~"{needed}"}} == 0'
+
+
 def test_each_alert_is_tested_to_fire_and_to_clear() -> None:
     tests = read_yaml((PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
     assert {test["name"] for test in tests} == set(ALERTS)
@@ -71,6 +77,7 @@ def test_each_alert_has_a_fault_that_makes_it_fire_or_a_reason_why_not() -> None
 def test_prometheus_scrapes_the_containers_at_their_ports() -> None:
     jobs = read_yaml((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
     services = read_yaml((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    assert {job["job_name"] for job in jobs} == {row.name for row in PARTS}
     for job in jobs:
         targets = [target.partition(":") for target in job["static_configs"][0]["targets"]]
         # Each has containers of its own number, as gateway-1 and gateway-2.

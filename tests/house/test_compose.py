@@ -14,6 +14,7 @@ from coldnotify_common.settings import describe, load
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import KAFKA_VERSION
 from coldnotify_kafka.yaml_text import read_yaml
+from coldnotify_parts.registry import PARTS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
@@ -134,6 +135,16 @@ def test_kafka_is_the_one_that_is_embedded() -> None:
         assert f"{number}@{name}:9093" in THREE["KAFKA_VOTERS"].split(",")
         assert f"{name}:19092" in THREE["KAFKA_BOOTSTRAP"].split(",")
         assert service["volumes"] == [f"{name}:/var/lib/kafka/data"]
+
+
+def test_every_part_has_its_containers() -> None:
+    ours = {name: one for name, one in SERVICES.items() if one["image"].partition(":")[0] == "coldnotify"}
+    assert set(ours) == {"topics", *(host for row in PARTS for host in row.hosts)}
+    for row in PARTS:
+        for host in row.hosts:
+            assert ours[host]["command"] == [row.name]
+            assert ours[host]["environment"][row.host_variable] == "0.0.0.0"
+            assert f"127.0.0.1:{row.port}/readyz" in str(ours[host]["healthcheck"])
 
 
 def test_commands_and_settings_are_ours() -> None:

@@ -13,12 +13,10 @@ import pytest
 import yaml
 from coldnotify_cli.every_setting import all_settings
 from coldnotify_cli.main import COMMANDS
+from coldnotify_common.imported import settings_classes
 from coldnotify_common.settings import describe, load
-from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.yaml_text import read_yaml
-from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_usage.settings import UsageSettings
+from coldnotify_parts.registry import PARTS
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
@@ -26,7 +24,6 @@ CHART = ROOT / "deploy" / "helm" / "coldnotify"
 VALUES: dict[str, Any] = read_yaml((CHART / "values.yaml").read_text(encoding="utf-8"))
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir())}
-SERVICES = ("matcher", "gateway", "http", "usage")
 _SANDBOX = (
     "CapabilityBoundingSet=",
     "NoNewPrivileges=yes",
@@ -48,7 +45,7 @@ def variables() -> set[str]:
 
 
 def test_every_service_has_a_unit_and_the_topics_are_made() -> None:
-    assert {unit.stem for unit in UNITS} == {f"coldnotify-{name}" for name in (*SERVICES, "topics")}
+    assert {unit.stem for unit in UNITS} == {f"coldnotify-{name}" for name in (*(row.name for row in PARTS), "topics")}
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
@@ -117,13 +114,9 @@ def test_settings_of_the_chart_are_ours_and_can_be_read() -> None:
     named = {name for text in TEMPLATES.values() for name in re.findall(r"COLDNOTIFY_\w+", text)}
     # In a comment: what Kubernetes would set.
     assert named - {"COLDNOTIFY_HTTP_PORT"} <= variables()
-    for settings, part in (
-        (MatcherSettings, "matcher"),
-        (GatewaySettings, "gateway"),
-        (HttpSettings, "http"),
-        (UsageSettings, "usage"),
-    ):
-        load(settings, VALUES["settings"] | VALUES[part]["settings"])
+    for row in PARTS:
+        values = VALUES[row.name] if row.deployed_by_hand else VALUES["parts"][row.name]
+        load(settings_classes(row.settings)[0], VALUES["settings"] | values["settings"])
 
 
 def test_pods_get_no_settings_from_the_names_of_services() -> None:
@@ -132,14 +125,11 @@ def test_pods_get_no_settings_from_the_names_of_services() -> None:
 
 
 def test_ports_are_those_of_the_settings() -> None:
-    ports = {
-        "matcher": MatcherSettings().matcher_port,
-        "gateway": GatewaySettings().gateway_http_port,
-        "http": HttpSettings().http_port,
-        "usage": UsageSettings().usage_port,
-    }
-    for part, port in ports.items():
-        assert f'"command" (list "{part}") "port" {port} ' in TEMPLATES[f"{part}.yaml"]
+    for row in PARTS:
+        if row.deployed_by_hand:
+            assert f'"command" (list "{row.name}") "port" {row.port} "values" ' in TEMPLATES[f"{row.name}.yaml"]
+        else:
+            assert VALUES["parts"][row.name]["port"] == row.port
     for port in (55000, 55003):
         assert f"port: {port}, targetPort: {port}" in TEMPLATES["gateway.yaml"]
 
@@ -170,7 +160,7 @@ def test_what_helm_makes_of_it() -> None:
     kinds = {(one["kind"], one["metadata"]["name"]) for one in objects}
     assert {("StatefulSet", "field-coldnotify-matcher"), ("StatefulSet", "field-coldnotify-gateway")} <= kinds
     assert {("Deployment", "field-coldnotify-http"), ("Job", "field-coldnotify-topics")} <= kinds
-    settings = {"matcher": MatcherSettings, "gateway": GatewaySettings, "http": HttpSettings, "usage": UsageSettings}
+    settings = {row.name: settings_classes(row.settings)[0] for row in PARTS}
     for one in objects:
         if one["kind"] not in ("StatefulSet", "Deployment", "Job"):
             continue

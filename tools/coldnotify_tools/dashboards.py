@@ -6,10 +6,13 @@ python -m coldnotify_tools.dashboards monitoring/grafana/dashboards
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from coldnotify_parts.registry import PARTS
+from coldnotify_parts.row import PartRow
 
 from coldnotify_tools.metrics_doc import all_metrics
 
@@ -421,6 +424,8 @@ def _templating(variable: Variable) -> dict[str, Any]:
 def dashboard(name: str) -> dict[str, Any]:
     """As Grafana imports it."""
     title, panels = DASHBOARDS[name]
+    if name == "overview":
+        panels = [*panels, *_of_parts(PARTS)]
     return {
         "uid": f"coldnotify-{name}",
         "title": title,
@@ -432,6 +437,10 @@ def dashboard(name: str) -> dict[str, Any]:
         "templating": _templating(VARIABLES[name]),
         "panels": list(_placed(panels, VARIABLES[name].label)),
     }
+
+
+def _of_parts(rows: Iterable[PartRow]) -> list[Panel]:
+    return [Panel(one.title, one.unit, dict(one.queries)) for row in rows for one in row.panels]
 
 
 def text_of(name: str) -> str:

@@ -54,6 +54,8 @@ class PartRow:
     """The setting of `coldnotify doctor` that says where it is; "": `--parts` does."""
     containers: int = 1
     """How many docker-compose.yml runs: NAME, or NAME-1, NAME-2 ..."""
+    deployed_by_hand: bool = False
+    """Its container, its values in Helm and its unit are written by hand; else `make docs` writes them."""
 
     ready_key: str = ""
     """Names its first address in the ready file of `coldnotify up`; "": the file does not have it."""
@@ -88,6 +90,11 @@ class PartRow:
     def flag(self) -> str:
         """The command line's name of its port."""
         return "--" + self.port_setting.replace("_", "-")
+
+    @property
+    def host_variable(self) -> str:
+        """The environment's name of the address at which that port listens."""
+        return f"COLDNOTIFY_{self.port_setting.removesuffix('_port').upper()}_HOST"
 
     @property
     def hosts(self) -> tuple[str, ...]:

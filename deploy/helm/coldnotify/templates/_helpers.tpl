@@ -18,7 +18,7 @@ app.kubernetes.io/component: {{ .part }}
 {{- join .between $pods -}}
 {{- end -}}
 
-{{/* What each pod has: .root, .part, .command, .port (for looking in), .scheme, .environment (more of it). */}}
+{{/* What each pod has: .root, .part, .values (of the part), .command, .port (for looking in), .scheme, .environment (more of it). */}}
 {{- define "coldnotify.pod" -}}
 metadata:
   labels: {{- include "coldnotify.labels" . | nindent 4 }}
@@ -66,7 +66,7 @@ spec:
         httpGet: {path: /readyz, port: look, scheme: {{ .scheme }}}
         periodSeconds: 5
         timeoutSeconds: 5
-      resources: {{- toYaml (index .root.Values .part).resources | nindent 8 }}
+      resources: {{- toYaml .values.resources | nindent 8 }}
   {{- include "coldnotify.volumes" . | nindent 2 }}
 {{- end -}}
 
@@ -81,7 +81,7 @@ securityContext:
 env:
   - {name: COLDNOTIFY_KAFKA, value: {{ .root.Values.kafka.bootstrap | quote }}}
   - {name: COLDNOTIFY_LOG_FORMAT, value: json}
-  {{- range $name, $value := merge (dict) (default (dict) (default (dict) (index .root.Values .part)).settings) (default (dict) .root.Values.settings) .environment }}
+  {{- range $name, $value := merge (dict) (default (dict) (default (dict) .values).settings) (default (dict) .root.Values.settings) .environment }}
   - {name: {{ $name }}, value: {{ $value | quote }}}
   {{- end }}
   {{- if eq .part "matcher" }}

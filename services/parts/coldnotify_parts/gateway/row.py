@@ -15,6 +15,7 @@ ROW = PartRow(
     port=GATEWAY_HTTP_PORT,
     metrics=("coldnotify_gateway.metrics:before_anything",),
     tenants=True,
+    deployed_by_hand=True,
     doctor="gateway_http",
     containers=2,
     ready_list="gateways_http",

@@ -15,6 +15,7 @@ ROW = PartRow(
     port=HTTP_PORT,
     metrics=("coldnotify_http.metrics:before_anything",),
     tenants=True,
+    deployed_by_hand=True,
     doctor="http",
     ready_key="http",
     flags=(

@@ -15,6 +15,7 @@ ROW = PartRow(
     port=MATCHER_PORT,
     metrics=("coldnotify_matcher.metrics", "coldnotify_matcher.channel_metrics"),
     tenants=True,
+    deployed_by_hand=True,
     doctor="matcher",
     containers=2,
     ready_key="matcher",

@@ -15,6 +15,7 @@ ROW = PartRow(
     port_setting="usage_port",
     port=USAGE_PORT,
     metrics=("coldnotify_usage.metrics",),
+    deployed_by_hand=True,
     doctor="usage",
     ready_key="usage",
     stage=3,

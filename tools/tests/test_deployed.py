@@ -1,0 +1,63 @@
+"""What is generated of the rows of parts is in the tree, and says what the rows say."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.yaml_text import read_yaml
+from coldnotify_parts.registry import PARTS
+from coldnotify_tools import deployed
+
+ROOT = Path(__file__).parents[2]
+PLANTED = replace(
+    PARTS[-1],
+    name="planted",
+    title="planted part",
+    port=51999,
+    port_setting="planted_port",
+    deployed_by_hand=False,
+    containers=2,
+    alerts="- alert: PlantedLags\n  expr: planted_lag > 1\n",
+)
+
+
+def test_what_is_generated_is_in_the_tree() -> None:
+    for path, text in deployed.generate().items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path}: make docs"
+
+
+def test_a_row_is_in_every_file() -> None:
+    made = {str(path): text for path, text in deployed.generate(rows=(*PARTS, PLANTED)).items()}
+    values = read_yaml(made["deploy/helm/coldnotify/values.yaml"])
+    assert values["parts"]["planted"]["port"] == 51999
+    assert values["parts"]["planted"]["settings"] == {"COLDNOTIFY_PLANTED_HOST": "0.0.0.0"}
+    services = read_yaml(made["docker-compose.yml"])["services"]
+    assert [services[f"planted-{i}"]["ports"] for i in (1, 2)] == [["127.0.0.1:51999:51999"], ["127.0.0.1:52000:51999"]]
+    jobs = read_yaml(made["monitoring/prometheus/prometheus.yml"])["scrape_configs"]
+    assert jobs[-1] == {
+        "job_name": "planted",
+        "static_configs": [{"targets": ["planted-1:51999", "planted-2:51999"]}],
+    }
+    group = read_yaml(made["monitoring/prometheus/alerts.yml"])["groups"][-1]
+    assert group == {"name": "planted", "rules": [{"alert": "PlantedLags", "expr": "planted_lag > 1"}]}
+    unit = made["deploy/systemd/coldnotify-planted.service"]
+    assert "ExecStart=/opt/coldnotify/bin/coldnotify planted\n" in unit
+    assert "usage" not in unit
+
+
+def test_a_file_without_a_region_is_named(tmp_path: Path) -> None:
+    for path in (*deployed.REGIONS, Path("deploy/systemd/coldnotify-usage.service")):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    with pytest.raises(ValueError, match=r"values\.yaml: the comments around what is generated are missing"):
+        deployed.generate(tmp_path)
+
+
+def test_written_once_more_nothing_changes(tmp_path: Path) -> None:
+    for path in (*deployed.REGIONS, Path("deploy/systemd/coldnotify-usage.service")):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text((ROOT / path).read_text())
+    deployed.main(tmp_path)
+    assert {path: (tmp_path / path).read_text() for path in deployed.REGIONS} == {
+        path: (ROOT / path).read_text() for path in deployed.REGIONS
+    }
