@@ -48,7 +48,7 @@ class AskersError(Exception):
 
 @dataclass(frozen=True)
 class Ask:
-    """What one process does."""
+    """The work of one process."""
 
     way: str
     """kafka, http or session."""
@@ -76,7 +76,7 @@ class Ask:
 
 @dataclass
 class Asked:
-    """What came of it."""
+    """The outcome of an asker."""
 
     sent: int = 0
     accepted: int = 0

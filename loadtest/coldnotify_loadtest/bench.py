@@ -108,7 +108,7 @@ def chosen(parameters: Parameters) -> list[type[Server]]:
 
 
 def identity(server: Server) -> Row:
-    """What every row says of its server."""
+    """The fields of every row that name its server."""
     return {"server": server.name, "durability": server.durability}
 
 
@@ -166,13 +166,13 @@ class Experiment:
     parameters: Parameters
     """Those of the run that counts."""
     quick: Parameters
-    """What is different where only the apparatus is tried."""
+    """Parameters that differ for a tiny run."""
     seconds: Callable[[Parameters], float]
     """About how long it takes."""
     steps: Callable[[Parameters], int]
     run: Callable[[Bench], None]
     """Fills `rows`."""
     tables: tuple[Shape, ...]
-    """What of them is shown."""
+    """Tables of the rows."""
     note: str = ""
     """Below each table."""

@@ -25,7 +25,7 @@ _TIME_BYTES = 8
 
 @dataclass
 class Told:
-    """What the devices of one process were told."""
+    """Messages that the devices of one process were told."""
 
     latencies: Latencies = field(default_factory=Latencies)
     messages: int = 0
@@ -162,7 +162,7 @@ def channel_devices(
 
 @dataclass
 class Back:
-    """What devices were told that came back."""
+    """Messages that returning devices were told."""
 
     seconds: list[float] = field(default_factory=list)
     """Of each, from its call of connect until its channels were live."""
@@ -214,7 +214,7 @@ class _Returning:
         told.seconds.append(time.monotonic() - begun_s)
 
     def _take(self, frame: GatewayFrame, writer: asyncio.StreamWriter) -> bool:
-        """Whether its channels are live."""
+        """True once its channels are live."""
         kind = frame.WhichOneof("frame")
         if kind == "message":
             message = frame.message
@@ -281,11 +281,11 @@ class ReturningDevices:
         self._pipe.send(list(cursors))
 
     def are_back(self) -> bool:
-        """Whether all of them have been told everything."""
+        """True once all of them have been told everything."""
         return self._pipe.poll()
 
     def back(self, timeout_s: float) -> Back:
-        """What came of it. Raises ConnectionError, and TimeoutError if it takes longer."""
+        """The outcome. Raises ConnectionError, and TimeoutError if it takes longer."""
         if not self._pipe.poll(timeout_s):
             raise TimeoutError(f"devices have not caught up within {timeout_s:g} s")
         found = self._pipe.recv()

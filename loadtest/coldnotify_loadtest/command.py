@@ -111,7 +111,7 @@ def _announce(plans: Sequence[tuple[Experiment, dict[str, Any]]]) -> None:
 
 
 def _run(experiment: Experiment, parameters: dict[str, Any], results: Path, *, quick: bool) -> bool:
-    """Whether it went well; what was measured until it did not is kept."""
+    """True if it went well; what was measured until it did not is kept."""
     origin = provenance()
     progress = Progress(experiment.steps(parameters), experiment.name)
     error = ""
