@@ -38,8 +38,6 @@ from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
 
-TOPICS = TopicNames()
-
 NEWS_US = 30_000_000
 """So long an agreement may go on to count that was changed: a matcher may be stopped, or without Kafka."""
 GONE_US = 150_000_000
@@ -76,7 +74,7 @@ def judge_how_many(history: Iterable[Event], publishes: Publishes, topics: Topic
         if any(isinstance(event, TurnedAway) for event in history):
             verdict.not_judged["P10"] = "needs `agreement` lines: what was agreed with which tenant"
         return
-    judging = _Judging(verdict)
+    judging = _Judging(verdict, topics.names)
     for event in history:
         judging.on_event(event)
     for tenant in set(judging.tenant_of.values()):
@@ -85,8 +83,9 @@ def judge_how_many(history: Iterable[Event], publishes: Publishes, topics: Topic
 
 
 class _Judging:
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: Verdict, names: TopicNames) -> None:
         self._verdict = verdict
+        self._names = names
         self.tenants: dict[str, _Tenant] = defaultdict(_Tenant)
         self.tenant_of: dict[str, str] = {}
         self._removed: set[str] = set()
@@ -119,7 +118,7 @@ class _Judging:
             case Removed():
                 self._removed.add(event.object)
             case TopicLost():
-                self._lost |= event.topic == TOPICS.objects
+                self._lost |= event.topic == self._names.objects
 
     def _tenant(self, client: str) -> _Tenant:
         return self.tenants[self.tenant_of.get(client.partition("/")[0], "")]

@@ -9,7 +9,7 @@ each client. Memory grows with objects, clients and published versions.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify_checker.catching_up import CatchUps, beginnings
 from coldnotify_checker.clients import Client, Clients
@@ -36,8 +36,6 @@ from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Held, Topics, merge
 from coldnotify_checker.verdict import Verdict
 
-TOPICS = TopicNames()
-
 OFFLINE_RECORDS_MAX = 8
 """State records a client may cost while it is away: that it left, its last acknowledgements, and what a change of
 matcher or a dead gateway adds. Far fewer than are published meanwhile."""
@@ -49,23 +47,31 @@ _NAMED_MAX = 5
 """Objects that a violation names."""
 
 
-def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool = False) -> Verdict:
+def judge(
+    events: Iterable[Event],
+    *,
+    clock_skew_s: float = 0.0,
+    at_rest: bool = False,
+    topics_prefix: str = DEFAULT_PREFIX,
+) -> Verdict:
     """Returns the verdict on a history. `clock_skew_s`: the largest difference between the writers' clocks.
 
-    `at_rest`: no line says `end`, but all was at rest when its dump began, or else at its last line.
+    `at_rest`: no line says `end`, but all was at rest when its dump began, or else at its last line. `topics_prefix`:
+    that of the installation. Raises ValueError for one that cannot be.
     """
+    names = TopicNames(topics_prefix)
     history = in_order(events)
     if at_rest and not any(isinstance(event, End) for event in history):
         history = _ended(history)
     verdict = Verdict()
-    topics = merge(history)
-    publishes = Publishes(history, verdict.statistics, topics.removed)
+    topics = merge(history, names)
+    publishes = Publishes(history, verdict.statistics, topics.removed, names)
     catch_ups = CatchUps(publishes, verdict.statistics)
     skew_us = round(clock_skew_s * 1e6)
     memberships = Memberships(history, publishes, topics, verdict, skew_us)
     clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
-    messages = Messages(history, verdict)
-    ledger = LedgerLooks(verdict, skew_us)
+    messages = Messages(history, verdict, names)
+    ledger = LedgerLooks(verdict, skew_us, names)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
@@ -87,28 +93,28 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
     memberships.judge_lost()
-    judge_kept(history, verdict)
+    judge_kept(history, verdict, names)
     judge_agreements(history, publishes, topics, verdict)
     judge_how_many(history, publishes, topics, verdict)
     if end is None:
         verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
         verdict.not_judged["P5"] = _NEEDS_AN_END
-    elif TOPICS.registrations not in topics.dumped:
-        verdict.not_judged["P5"] = f"needs a dump of the topic {TOPICS.registrations}"
-    if end is not None and TOPICS.registrations in topics.dumped:
+    elif names.registrations not in topics.dumped:
+        verdict.not_judged["P5"] = f"needs a dump of the topic {names.registrations}"
+    if end is not None and names.registrations in topics.dumped:
         lost_at = max(
-            (event.t for event in history if isinstance(event, TopicLost) and event.topic == TOPICS.registrations),
+            (event.t for event in history if isinstance(event, TopicLost) and event.topic == names.registrations),
             default=0,
         )
         forgotten_at = {event.client: event.t for event in history if isinstance(event, Forgotten)}
         for name in clients.by_name.keys() - set(end.connected):
             lost_for_it_at = max(lost_at, forgotten_at.get(name, 0))
             _judge_kept(clients.of(name), memberships, topics, lost_for_it_at, verdict)
-    if {TOPICS.registrations, TOPICS.sessions} <= topics.dumped.keys():
+    if {names.registrations, names.sessions} <= topics.dumped.keys():
         for client in clients.by_name.values():
             _judge_offline(client, topics, verdict)
     else:
-        verdict.not_judged["P6"] = f"needs a dump of the topics {TOPICS.registrations} and {TOPICS.sessions}"
+        verdict.not_judged["P6"] = f"needs a dump of the topics {names.registrations} and {names.sessions}"
     return verdict
 
 
@@ -128,9 +134,10 @@ def _ended(history: list[Event]) -> list[Event]:
 
 def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
     """P1: of every object, the topic holds the newest that was acknowledged, or a newer one."""
-    dumped = topics.dumped.get(TOPICS.objects)
+    names = topics.names
+    dumped = topics.dumped.get(names.objects)
     if dumped is None:
-        verdict.not_judged["P1"] = f"needs a dump of the topic {TOPICS.objects}"
+        verdict.not_judged["P1"] = f"needs a dump of the topic {names.objects}"
         return
     for object_ in publishes.objects:
         call = publishes.newest(object_)
@@ -142,7 +149,7 @@ def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
             verdict.add(
                 "P1",
                 f"version {call.version} (incarnation {call.begun.incarnation}) of {object_} was acknowledged; "
-                f"the newest in {TOPICS.objects} is {there}",
+                f"the newest in {names.objects} is {there}",
                 (call.begun, call.answer, held.record if held else dumped),
             )
 
@@ -178,7 +185,7 @@ def _judge_end(
                     f"it knows {'nothing' if known is None else f'version {known[1]} (incarnation {known[0]})'}",
                     (*proof, register, client.told[object_].last, end),
                 )
-        if TOPICS.registrations in topics.dumped:
+        if topics.names.registrations in topics.dumped:
             _judge_registrations(client, memberships, topics, end, verdict)
 
 
@@ -241,7 +248,7 @@ def _judge_offline(client: Client, topics: Topics, verdict: Verdict) -> None:
     for left, back in absences:
         begin = bisect_right(times_us, left.t)
         written = records[begin : bisect_left(times_us, back.t) if back else len(records)]
-        cost = len(written) - len({record.key for record in written if record.topic == TOPICS.registrations})
+        cost = len(written) - len({record.key for record in written if record.topic == topics.names.registrations})
         if cost > OFFLINE_RECORDS_MAX:
             verdict.add(
                 "P6",

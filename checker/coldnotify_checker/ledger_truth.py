@@ -19,8 +19,6 @@ from coldnotify_checker.histories import (
 )
 from coldnotify_checker.verdict import Verdict
 
-TOPICS = TopicNames()
-
 Version = tuple[int, int]
 """(incarnation, version)."""
 
@@ -51,6 +49,7 @@ class LedgerLooks:
 
     verdict: Verdict
     clock_skew_us: int
+    names: TopicNames
     _places: dict[str, dict[str, _Place]] = field(default_factory=dict)
     """By object, then by client."""
     _sources: dict[str, set[str]] = field(default_factory=dict)
@@ -81,7 +80,7 @@ class LedgerLooks:
                 self._forgotten.add(event.client)
             case Connecting():
                 self._forgotten.discard(event.client)
-            case TopicLost() if event.topic == TOPICS.registrations:
+            case TopicLost() if event.topic == self.names.registrations:
                 self._doubt(None)
             case Unregister() | Refused():
                 self._place(event.object, event.client).registered = None

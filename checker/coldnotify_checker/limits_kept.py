@@ -16,14 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coldnotify_schemas.topics import TopicNames
-
 from coldnotify_checker.histories import Agreement, Event, Publish, Published, Told
 from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
-
-TOPICS = TopicNames()
 
 WITHIN = 0.5
 """A tenant that used at most this part of its agreement is within it, however it is divided between nodes."""
@@ -119,8 +115,8 @@ class _Judging:
                 continue
             call = alike[0]
             held = topics.newest.get(object_)
-            if TOPICS.objects in topics.dumped and held is not None and held.key == key:
-                words = f"version {key[1]} of {object_} was refused, and is in {TOPICS.objects}"
+            if topics.names.objects in topics.dumped and held is not None and held.key == key:
+                words = f"version {key[1]} of {object_} was refused, and is in {topics.names.objects}"
                 self._add(words, call.begun, call.answer, held.record)
             for told in self.told[object_]:
                 if (told.incarnation or key[0], told.version) == key:

@@ -7,14 +7,12 @@ from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, TopicLost
 
-TOPICS = TopicNames()
-
 
 class LogPeriods:
     """The periods of all channels, by domain: a domain's channels are in one topic."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        self._lost = [event for event in events if isinstance(event, TopicLost) and event.topic in TOPICS.channels]
+    def __init__(self, events: Iterable[Event], names: TopicNames) -> None:
+        self._lost = [event for event in events if isinstance(event, TopicLost) and event.topic in names.channels]
         self._by_domain: dict[str, tuple[list[int], list[int]]] = {}
 
     def _of(self, channel: str) -> tuple[list[int], list[int]]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from coldnotify_schemas.topics import TopicNames
-
 from coldnotify_checker.histories import (
     CaughtUp,
     Describe,
@@ -26,8 +24,6 @@ from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.queries import Matches, NotUnderstood, read_query
 from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
-
-TOPICS = TopicNames()
 
 T = TypeVar("T")
 
@@ -333,7 +329,7 @@ class Memberships:
     def at_end(self, client: str, end: Event) -> None:
         """Judges that the client holds the queries' result for the contents of the objects topic."""
         group = _group(client)
-        dumped = TOPICS.objects in self._topics.dumped
+        dumped = self._topics.names.objects in self._topics.dumped
         contents = self._topics.group(group) if dumped else {}
         for held in self.held.get(client, {}).values():
             if held.matches is None:
@@ -349,7 +345,8 @@ class Memberships:
 
     def judge_lost(self) -> None:
         """P1: of each object the topic holds the description that was acknowledged with the highest timestamp."""
-        if TOPICS.objects not in self._topics.dumped:
+        topic = self._topics.names.objects
+        if topic not in self._topics.dumped:
             return
         for object_, described in self._objects.described.items():
             period = self._publishes.period_of(object_, 1 << 63, described=True)
@@ -361,7 +358,7 @@ class Memberships:
                 there = "none" if held is None else f"as the newest one of {held.timestamp} ms"
                 self._verdict.add(
                     "P1",
-                    f"a description of {object_} of {sure.order} ms was acknowledged; {TOPICS.objects} has {there}",
+                    f"a description of {object_} of {sure.order} ms was acknowledged; {topic} has {there}",
                     (*self._said(object_, 1 << 63), held),
                 )
 

@@ -36,8 +36,6 @@ from coldnotify_checker.histories import (
 from coldnotify_checker.log_periods import LogPeriods
 from coldnotify_checker.verdict import Verdict
 
-TOPICS = TopicNames()
-
 UNNOTICED_US = 30_000_000
 """So long the loss of a topic may go unnoticed: who subscribes meanwhile may begin in the old one. A matcher looks
 every 5 s; it may be stopped meanwhile, or without Kafka."""
@@ -140,16 +138,17 @@ class Log:
 class Messages:
     """The channels of all clients, followed event by event."""
 
-    def __init__(self, events: Iterable[Event], verdict: Verdict) -> None:
+    def __init__(self, events: Iterable[Event], verdict: Verdict, names: TopicNames) -> None:
         self._verdict = verdict
+        self._names = names
         events = list(events)
-        self._periods = LogPeriods(events)
+        self._periods = LogPeriods(events, names)
         self._told_in: dict[int, int] = {}
         """The period of a `message` or `missed` event, by the event's identity."""
         self._trimmed: dict[tuple[str, int], list[tuple[int, int]]] = {}
         """By topic and partition, (time, offset below which all was removed)."""
         self._partitions = next(
-            (e.partitions for e in events if isinstance(e, Topic) and e.topic in TOPICS.channels), None
+            (e.partitions for e in events if isinstance(e, Topic) and e.topic in self._names.channels), None
         )
         self._there: dict[str, set[int]] = {}
         """By channel, the offsets that the topics hold at the end."""
@@ -203,7 +202,7 @@ class Messages:
                 found = told_in.by_id.get(event.message)
                 if found is not None:
                     told_in.place(found, event.offset)
-            if not isinstance(event, Record) or event.topic not in TOPICS.channels or event.key is None:
+            if not isinstance(event, Record) or event.topic not in self._names.channels or event.key is None:
                 continue
             if self._partitions and event.key.count("/") >= 2:
                 domain, group, _ = event.key.split("/", 2)
@@ -219,7 +218,7 @@ class Messages:
     def _take_in_starts(self, events: Iterable[Event]) -> None:
         """Takes in logs that were trimmed without a line, as their dumps show: that may have been at any time."""
         for event in events:
-            if isinstance(event, Topic) and event.topic in TOPICS.channels:
+            if isinstance(event, Topic) and event.topic in self._names.channels:
                 for partition, start in enumerate(event.starts):
                     if start and (event.topic, partition) not in self._trimmed:
                         self._trimmed[event.topic, partition] = [(0, start)]

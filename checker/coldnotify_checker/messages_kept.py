@@ -14,24 +14,22 @@ from coldnotify_checker.histories import Event, LogTrimmed, Published, Record, S
 from coldnotify_checker.log_periods import LogPeriods
 from coldnotify_checker.verdict import Verdict
 
-TOPICS = TopicNames()
-
 NEEDS_A_DUMP = "what subscribers were told; that the logs hold it needs a dump of the channels' topics"
 
 
-def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
+def judge_kept(events: Iterable[Event], verdict: Verdict, names: TopicNames) -> None:
     """Adds a violation for each lost message; notes a partial judgement if the history has sends and no dump of all
     logs.
     """
     events = list(events)
-    dumped = {event.topic: event for event in events if isinstance(event, Topic) and event.topic in TOPICS.channels}
+    dumped = {event.topic: event for event in events if isinstance(event, Topic) and event.topic in names.channels}
     sends = [event for event in events if isinstance(event, Send)]
     if not sends:
         return
-    if dumped.keys() != set(TOPICS.channels):
+    if dumped.keys() != set(names.channels):
         verdict.judged_in_part.setdefault("P8", NEEDS_A_DUMP)
         return
-    held = {(e.key, e.headers.get("id")) for e in events if isinstance(e, Record) and e.topic in TOPICS.channels}
+    held = {(e.key, e.headers.get("id")) for e in events if isinstance(e, Record) and e.topic in names.channels}
     answers = {
         (event.publisher, event.id): event
         for event in events
@@ -39,7 +37,7 @@ def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
     }
     begins = _begins(events, dumped.values())
     dumped_at = min(event.t for event in dumped.values())
-    periods = LogPeriods(events)
+    periods = LogPeriods(events, names)
     for send in sends:
         answer = answers.get((send.publisher, send.id))
         if answer is None or answer.offset is None or (dumped_at and answer.t >= dumped_at):
@@ -47,7 +45,7 @@ def judge_kept(events: Iterable[Event], verdict: Verdict) -> None:
         if not periods.within(send.channel, periods.last(send.channel), send.t, answer.t):
             continue
         if (send.channel, send.message) not in held and answer.offset >= _begin(
-            send, dumped[TOPICS.channels[0]], begins
+            send, dumped[names.channels[0]], begins
         ):
             words = f"{send.message} of {send.channel} was acknowledged at {answer.offset}, and no log holds it"
             verdict.add("P8", words, (send, answer, *dumped.values()))

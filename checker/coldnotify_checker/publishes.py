@@ -12,8 +12,6 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_checker.histories import Event, Publish, Published, Removed, TopicLost
 from coldnotify_checker.verdict import Statistics
 
-TOPICS = TopicNames()
-
 _ALWAYS = 1 << 63
 """Later than any time in microseconds."""
 Key = tuple[int, int]
@@ -85,7 +83,11 @@ class Publishes:
     """
 
     def __init__(
-        self, events: Iterable[Event], statistics: Statistics, removed: Iterable[tuple[int, str, bool]] = ()
+        self,
+        events: Iterable[Event],
+        statistics: Statistics,
+        removed: Iterable[tuple[int, str, bool]],
+        names: TopicNames,
     ) -> None:
         """`removed`: the removals in a dump, as `topic_contents.Topics` has them."""
         self.objects: dict[str, PublishedObject] = {}
@@ -106,7 +108,7 @@ class Publishes:
                 begun[event.publisher, event.id] = event
             elif isinstance(event, Published):
                 answers[event.publisher, event.id] = event
-            elif isinstance(event, TopicLost) and event.topic == TOPICS.objects:
+            elif isinstance(event, TopicLost) and event.topic == names.objects:
                 self.objects_lost_at.append(event.t)
             elif isinstance(event, Removed):
                 removed = [*removed, (event.t, event.object, event.what == "description")]

@@ -15,8 +15,6 @@ from coldnotify_checker.histories import Event, Record, Topic
 from coldnotify_checker.object_nulls import Known, removes
 from coldnotify_checker.publishes import Key
 
-TOPICS = TopicNames()
-
 _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
 """The numbers of a public record, and what each must be below."""
 
@@ -33,6 +31,8 @@ class Held:
 class Topics:
     """A dump, merged."""
 
+    names: TopicNames
+    """Those of the installation."""
     dumped: dict[str, Topic] = field(default_factory=dict)
     newest: dict[str, Held] = field(default_factory=dict)
     """By domain/group/object: the highest (incarnation, version)."""
@@ -73,10 +73,10 @@ class Topics:
         return found
 
 
-def merge(events: Iterable[Event]) -> Topics:
+def merge(events: Iterable[Event], names: TopicNames) -> Topics:
     """The topics as the history's `record` and `topic` lines tell them."""
-    topics = Topics()
-    records: dict[str, list[Record]] = {TOPICS.objects: [], TOPICS.registrations: [], TOPICS.sessions: []}
+    topics = Topics(names)
+    records: dict[str, list[Record]] = {names.objects: [], names.registrations: [], names.sessions: []}
     for event in events:
         if isinstance(event, Topic):
             topics.dumped[event.topic] = event
@@ -84,9 +84,9 @@ def merge(events: Iterable[Event]) -> Topics:
             records[event.topic].append(event)
     for of_topic in records.values():
         of_topic.sort(key=lambda record: (record.partition, record.offset))
-    _merge_objects(topics, records[TOPICS.objects])
-    _merge_registrations(topics, records[TOPICS.registrations])
-    for record in records[TOPICS.sessions]:
+    _merge_objects(topics, records[names.objects])
+    _merge_registrations(topics, records[names.registrations])
+    for record in records[names.sessions]:
         if record.key is not None and record.key != GENERATION_KEY:
             topics.written_for.setdefault(record.key, []).append(record)
     for of_client in topics.written_for.values():
@@ -96,7 +96,7 @@ def merge(events: Iterable[Event]) -> Topics:
 
 def _merge_objects(topics: Topics, records: list[Record]) -> None:
     """Merges by the highest (incarnation, version). A record without incarnation has the one in force at its offset."""
-    dumped = topics.dumped.get(TOPICS.objects)
+    dumped = topics.dumped.get(topics.names.objects)
     partitions = dumped.partitions if dumped else 0
     # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
     for record in sorted(records, key=lambda record: _is_stray(record, partitions)):

@@ -250,7 +250,7 @@ class _Campaign:
             told.read_on()
             try:
                 events = self._read()
-                topics = merge(events)
+                topics = merge(events, TOPICS)
                 missing = [*self._missing(topics, told), *self._lacking(topics, events, told)]
             except _KAFKA_ERRORS as error:
                 missing = [f"Kafka: {error}"]
@@ -495,7 +495,7 @@ class _Campaign:
         return [*wrong, *lacking(events, following, self._repeated)]
 
     def _read(self) -> list[Event]:
-        return list(topics_dump.read(self._services.kafka, _READ_S))
+        return list(topics_dump.read(self._services.kafka, _READ_S, topics=TOPICS))
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
-from coldnotify_schemas import topics as names
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
@@ -25,10 +25,11 @@ from confluent_kafka.admin import (
 from coldnotify_kafka.errors import AclsFileError, AclsNotAppliedError
 from coldnotify_kafka.yaml_text import read_yaml
 
-PRINCIPAL_TEMPLATE = "User:coldnotify-{role}"
 APPLY_SECONDS_MAX = 30.0
 _CLUSTER = "kafka-cluster"
 """Kafka's own name of the one resource of this kind."""
+_IN_FILE = TopicNames()
+"""The names that the file has."""
 _RESOURCES = {"topics": ResourceType.TOPIC, "groups": ResourceType.GROUP}
 _OPERATIONS = {
     operation.name.lower(): operation
@@ -68,16 +69,20 @@ class AclPlan:
 
 
 def load(
-    principal: str = PRINCIPAL_TEMPLATE,
+    principal: str = "",
     text: str | None = None,
     *,
     more: Mapping[str, str] | None = None,
-    topics: Iterable[str] = names.ALL,
+    topics: Iterable[str] = _IN_FILE.all,
+    names: TopicNames = _IN_FILE,
 ) -> list[Acl]:
-    """The allowances of acls.yaml (or of `text`); `principal` has the place {role}. Raises AclsFileError.
+    """Returns the rules of acls.yaml (or of `text`) for the installation with these `names`. Raises AclsFileError.
 
-    `more`: further roles, each as the file words one; `topics`: the names that they may have.
+    `principal` has the place {role}; "": User:coldnotify-{role}, or what `names` makes of that. The principals of two
+    installations differ, because each one's plan removes what its own may do beyond the file. `more`: further roles,
+    each as the file words one; `topics`: the names that they may have there.
     """
+    principal = principal or f"User:{names.group('{role}')}"
     if "{role}" not in principal or not principal.startswith("User:"):
         raise AclsFileError(f"principal: {principal!r} is not User:... with the place {{role}} in it")
     if text is None:
@@ -85,8 +90,8 @@ def load(
     try:
         roles = {**{role: read_yaml(said) for role, said in (more or {}).items()}, **read_yaml(text)["roles"]}
         known = frozenset(topics)
-        found = [acl for role, allowed in roles.items() for acl in _of_role(role, allowed, principal, known)]
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        found = [acl for role, allowed in roles.items() for acl in _of_role(role, allowed, principal, known, names)]
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise AclsFileError(f"acls.yaml is not as it should be: {error!r}") from None
     return sorted(found)
 
@@ -117,7 +122,9 @@ def apply(admin: AdminClient, wanted: Iterable[Acl], timeout_s: float = APPLY_SE
     return todo
 
 
-def _of_role(role: str, allowed: Mapping[str, Any], template: str, known: Container[str]) -> Iterable[Acl]:
+def _of_role(
+    role: str, allowed: Mapping[str, Any], template: str, known: Container[str], names: TopicNames
+) -> Iterable[Acl]:
     principal = template.replace("{role}", role)
     for kind, entries in allowed.items():
         if kind == "cluster":
@@ -129,7 +136,9 @@ def _of_role(role: str, allowed: Mapping[str, Any], template: str, known: Contai
                 if kind == "topics" and not prefixed and name not in known:
                     raise AclsFileError(f"acls.yaml: {role}: {name} is no topic of ColdNotify's")
                 for operation in operations:
-                    yield Acl(principal, _RESOURCES[kind].name, name, prefixed, _operation(role, operation))
+                    yield Acl(
+                        principal, _RESOURCES[kind].name, names.renamed(name), prefixed, _operation(role, operation)
+                    )
         else:
             raise AclsFileError(f"acls.yaml: {role}: {kind} is none of topics, groups, cluster")
 

@@ -1,7 +1,7 @@
 """Compares a Kafka with the topics as they should be, and applies the difference: without losing data, or not at all.
 
 `plan` only reads. `apply` plans, refuses as a whole if one change is refused, and else makes the remaining changes:
-applied again, it finds nothing to change.
+applied again, it finds nothing to change. `create_missing` changes no topic that is there.
 """
 
 import time
@@ -34,6 +34,8 @@ _LOOK_AGAIN_S = 0.5
 
 _RETENTIONS = ("retention.ms", "retention.bytes")
 _UNLIMITED = -1
+_PARTITIONS = "partitions"
+"""The key of a refusal that is about their number."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,27 @@ def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY
     return todo
 
 
+def create_missing(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
+    """Creates the topics that do not exist, waits until they serve, and returns what differed. Changes nothing else.
+
+    May be repeated. `timeout` in seconds. Raises TopicsRefusedError before anything is created where co-partitioned
+    topics have another number of partitions, TopicsNotAppliedError as `apply`.
+    """
+    specs = list(specs)
+    deadline = time.monotonic() + timeout
+    todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
+    co_partitioned = {spec.name for spec in specs if spec.co_partitioned}
+    apart = [one for one in todo.refusals if one.key == _PARTITIONS and one.topic in co_partitioned]
+    if apart:
+        raise TopicsRefusedError("nothing was changed:\n" + "\n".join(map(str, apart)))
+    _check_brokers(admin, todo, deadline)
+    missing = [change.spec for change in todo.changes if isinstance(change, CreateTopic)]
+    _create(admin, missing, deadline)
+    if missing:
+        _wait_until_served(admin, missing, deadline)
+    return todo
+
+
 def compare(specs: Sequence[TopicSpec], existing: Mapping[str, ExistingTopic]) -> Plan:
     """The plan for a Kafka that has these topics: a pure function."""
     changes: list[Change] = []
@@ -165,7 +188,7 @@ def _differences(spec: TopicSpec, found: ExistingTopic) -> Iterable[Change | Ref
     if spec.partitions != found.partitions:
         why = _why_not_partitions(spec, found.partitions)
         if why:
-            yield Refusal(spec.name, "partitions", str(found.partitions), str(spec.partitions), why)
+            yield Refusal(spec.name, _PARTITIONS, str(found.partitions), str(spec.partitions), why)
         else:
             yield AddPartitions(spec.name, found.partitions, spec.partitions)
     if spec.replication_factor != found.replication_factor:

@@ -1,11 +1,14 @@
-"""The topics as they should be: topics.yaml, read and checked."""
+"""The topics as they should be: topics.yaml, read and checked.
+
+The file names them as under the default prefix; an installation's own prefix takes its place.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 import yaml
-from coldnotify_schemas import topics as names
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify_kafka.errors import TopicsFileError
 from coldnotify_kafka.yaml_text import read_yaml
@@ -14,9 +17,8 @@ REPLICATION_FACTOR_FOR_TWO_COPIES = 3
 """With so many replicas, an acknowledged write is on two of them (min.insync.replicas) and one may still be down."""
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
-_TOPICS = names.ALL
-
-_PREFIX = "coldnotify."
+_IN_FILE = TopicNames()
+"""The names that the file has."""
 _POLICIES = ("compact", "delete", "compact,delete")
 _POLICY_WORDS = "compact or delete or compact,delete"
 
@@ -65,13 +67,18 @@ class TopicSpec:
 
 
 def load(
-    partitions: int | None = None, replication_factor: int = 1, text: str | None = None, *, more: Iterable[str] = ()
+    partitions: int | None = None,
+    replication_factor: int = 1,
+    text: str | None = None,
+    *,
+    more: Iterable[str] = (),
+    names: TopicNames = _IN_FILE,
 ) -> list[TopicSpec]:
     """Returns the topics of topics.yaml (or of `text`, the content of another such file).
 
     `partitions` replaces the file's number for the co-partitioned topics; with a `replication_factor` of 3 or more,
-    min.insync.replicas is 2. `more`: topics of parts, each in the file's format below `topics`. Raises TopicsFileError,
-    naming topic and key.
+    min.insync.replicas is 2. `more`: topics of parts, each in the file's format below `topics`. `names`: those of the
+    installation. Raises TopicsFileError, naming topic and key.
     """
     if text is None:
         text = files("coldnotify_kafka").joinpath("topics.yaml").read_text(encoding="utf-8")
@@ -87,13 +94,14 @@ def load(
     _count("replication_factor", replication_factor)
     entries = _mapping("topics.yaml: topics", top.get("topics"))
     for name in entries:
-        if name not in _TOPICS:
-            raise TopicsFileError(f"{name}: is no topic of ColdNotify's ({', '.join(_TOPICS)})")
-    missing = [name for name in _TOPICS if name not in entries]
+        if name not in _IN_FILE.all:
+            raise TopicsFileError(f"{name}: is no topic of ColdNotify's ({', '.join(_IN_FILE.all)})")
+    missing = [name for name in _IN_FILE.all if name not in entries]
     if missing:
         raise TopicsFileError(f"topics.yaml: topics: {', '.join(missing)} is missing")
-    specs = [_topic(name, entries[name], co_partitions, replication_factor) for name in _TOPICS]
-    return specs + [spec for text in more for spec in _added(text, co_partitions, replication_factor)]
+    specs = [_topic(name, entries[name], co_partitions, replication_factor) for name in _IN_FILE.all]
+    specs += [spec for text in more for spec in _added(text, co_partitions, replication_factor)]
+    return [replace(spec, name=names.renamed(spec.name)) for spec in specs]
 
 
 def co_partitions() -> int:
@@ -108,8 +116,9 @@ def _added(text: str, co_partitions: int, replication_factor: int) -> Iterator[T
     except yaml.YAMLError as error:
         raise TopicsFileError(f"topics of a part: not YAML: {error}") from None
     for name, entry in entries.items():
-        if name in _TOPICS or not name.startswith(_PREFIX):
-            raise TopicsFileError(f"{name}: the name of a part's topic must begin with {_PREFIX}, and be its own")
+        if name in _IN_FILE.all or not name.startswith(DEFAULT_PREFIX):
+            words = f"the name of a part's topic must begin with {DEFAULT_PREFIX}, and be its own"
+            raise TopicsFileError(f"{name}: {words}")
         yield _topic(name, entry, co_partitions, replication_factor)
 
 
@@ -117,8 +126,8 @@ def _topic(name: str, entry: object, co_partitions: int, replication_factor: int
     fields = _mapping(name, entry)
     _only_keys(name, fields, {"co_partitioned", "partitions", "settings"})
     co_partitioned = fields.get("co_partitioned", False)
-    if name in _TOPICS and co_partitioned is not (name in names.CO_PARTITIONED):
-        raise TopicsFileError(f"{name}: co_partitioned: must be {str(name in names.CO_PARTITIONED).lower()}")
+    if name in _IN_FILE.all and co_partitioned is not (name in _IN_FILE.co_partitioned):
+        raise TopicsFileError(f"{name}: co_partitioned: must be {str(name in _IN_FILE.co_partitioned).lower()}")
     if co_partitioned and "partitions" in fields:
         raise TopicsFileError(f"{name}: partitions: a co-partitioned topic has the number that co_partitions says")
     partitions = co_partitions if co_partitioned else _count(f"{name}: partitions", fields.get("partitions"))

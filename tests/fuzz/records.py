@@ -287,7 +287,7 @@ class Fuzz:
         self._check(done.returncode == 0, f"coldnotify topics dump reads the topics ({done.returncode}: {words})")
         if done.returncode == 0:
             try:
-                merge(read_histories([dump]))
+                merge(read_histories([dump]), TopicNames())
             except Exception as error:
                 self._check(False, f"the checker reads the topics ({error!r})")
 

@@ -99,7 +99,7 @@ def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _topics(settings: DoctorSettings) -> Iterable[Finding]:
-    specs = parts_in_kafka.topics(settings.partitions or None, settings.replication)
+    specs = parts_in_kafka.topics(settings.partitions or None, settings.replication, settings.topics)
     try:
         plan = topic_plan.plan(_admin(settings), specs, settings.doctor_timeout_s)
     except ColdNotifyKafkaError as error:
@@ -116,7 +116,9 @@ def _topics(settings: DoctorSettings) -> Iterable[Finding]:
 def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
     """Open transactions of others on our topics: behind one, a partition is read by nobody until it ends."""
     admin = _admin(settings)
-    ours = {one.name for one in parts_in_kafka.topics(settings.partitions or None, settings.replication)}
+    ours = {
+        one.name for one in parts_in_kafka.topics(settings.partitions or None, settings.replication, settings.topics)
+    }
     try:
         there = admin.list_topics(timeout=settings.doctor_timeout_s).topics
         places = [(name, number) for name in sorted(ours & set(there)) for number in there[name].partitions]
@@ -140,7 +142,7 @@ def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
 
 def _clock(settings: DoctorSettings) -> Iterable[Finding]:
     """By the broker's own timestamp on a record: in a topic that is made for it, and is removed."""
-    admin, name = _admin(settings), f"coldnotify.doctor-{secrets.token_hex(4)}"
+    admin, name = _admin(settings), f"{settings.topics_prefix}doctor-{secrets.token_hex(4)}"
     timeout_s = settings.doctor_timeout_s
     config = {"message.timestamp.type": "LogAppendTime", "retention.ms": _PROBE_RETENTION_MS}
     try:

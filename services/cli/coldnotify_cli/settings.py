@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside_tls import AskInsideSettings
-from coldnotify_common.settings import Settings, setting
+from coldnotify_common.settings import Settings, TopicsPrefixSettings, setting
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT, USAGE_PORT
 from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
 
@@ -42,7 +42,7 @@ class BrokerSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaSettings(Settings):
+class KafkaSettings(TopicsPrefixSettings):
     """Where Kafka is."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
@@ -69,8 +69,9 @@ class AclsSettings(TopicsSettings):
     """Who may do what in Kafka."""
 
     acls_principal: str = setting(
-        "User:coldnotify-{role}",
-        "template of the principals; {role} is matcher, gateway, http, usage, publisher or operator",
+        "",
+        "template of the principals; {role} is matcher, gateway, http, usage, publisher or operator; empty: "
+        "User:coldnotify-{role}, or under another --topics-prefix, such as acme., User:acme.{role}",
     )
 
 
@@ -157,9 +158,25 @@ class ResetSettings(PublishSettings, LookSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpSettings(Settings):
+class UpSettings(TopicsPrefixSettings):
     """What running everything together can be told. The parts take what else they can be told from the environment."""
 
+    kafka: str = setting(
+        "",
+        "bootstrap servers of a Kafka that is there, host:port[,host:port]: missing topics are created in it, and it "
+        "is neither started, configured nor stopped; empty: the embedded Kafka",
+    )
+    kafka_config: str = setting(
+        "",
+        "with --kafka, file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* "
+        "...; empty: none",
+    )
+    replication: int = setting(
+        1,
+        "with --kafka, number of copies of each partition of the topics that are created; 3 in a cluster",
+        minimum=1,
+        maximum=32,
+    )
     data: Path = setting(Path(".data"), "data directory; existing data is used")
     ready_file: str = setting(
         "", "file that is written each time all parts are ready: JSON with the addresses and process ids; empty: none"

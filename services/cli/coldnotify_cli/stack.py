@@ -14,6 +14,7 @@ from string import Formatter
 
 import structlog
 from coldnotify_common.errors import SettingError
+from coldnotify_common.stop import StopFlag
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_gateway.listeners.row import Row
 from coldnotify_kafka import topic_plan
@@ -27,6 +28,7 @@ from coldnotify_parts.row import PartRow
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli import parts_in_kafka
+from coldnotify_cli.existing_kafka import ExistingKafka
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
@@ -45,8 +47,8 @@ _LOOK_TIMEOUT_S = 5.0
 class Addresses:
     """The ports of all parts."""
 
-    kafka: int
-    """Of the first node; others have the next ones."""
+    kafka: int | None
+    """Of the first node; others have the next ones. None: Kafka is there already."""
     devices: dict[Row, int]
     """The gateways' for devices, by listener."""
     parts: dict[str, list[int]]
@@ -60,6 +62,8 @@ class Addresses:
         for one used twice.
         """
         wanted_of = {name: value for name, value in {**(added or {}), **vars(settings)}.items() if name[-5:] == "_port"}
+        if settings.kafka:
+            del wanted_of["kafka_port"]
         taken: dict[int, str] = {}
         troubles: list[str] = []
         for wanted in wanted_of.values():
@@ -78,9 +82,11 @@ class Addresses:
             taken[chosen] = flag
             return chosen
 
-        kafka = settings.kafka_port or free_row(settings.kafka_nodes, HOST)
-        for one in range(kafka, kafka + settings.kafka_nodes):
-            port(one, "--kafka-port")
+        kafka = None
+        if not settings.kafka:
+            kafka = settings.kafka_port or free_row(settings.kafka_nodes, HOST)
+            for one in range(kafka, kafka + settings.kafka_nodes):
+                port(one, "--kafka-port")
         first, *others = LISTENERS
         devices = {first: port(getattr(settings, first.port_setting), first.flag)}
         parts: dict[str, list[int]] = {}
@@ -118,7 +124,7 @@ def _default_of(port_setting: str) -> int:
 
 
 class Stack:
-    """Kafka with its topics, then matchers, gateways and HTTP, then the usage job."""
+    """Kafka with its topics, if it is not there already; then matchers, gateways and HTTP, then the usage job."""
 
     def __init__(self, settings: UpSettings, added: Mapping[str, int] | None = None) -> None:
         """Nothing is started. `added`: ports of listeners and parts that are no settings.
@@ -126,15 +132,22 @@ class Stack:
         Raises BrokerError, SettingError for ports that cannot be had.
         """
         check_nodes(settings.kafka_nodes, "--kafka-nodes")
-        # Before its ports, which are taken then, too: that they are says less.
-        check_unused(settings.data, "ColdNotify or a broker")
+        if not settings.kafka:
+            # Before its ports, which are taken then, too: that they are says less.
+            check_unused(settings.data, "ColdNotify or a broker")
         self._settings = settings
         self.tls = TlsParts(settings.tls)
         self.addresses = ports = Addresses.choose(settings, added)
-        kind = EmbeddedBroker if settings.kafka_nodes == 1 else EmbeddedCluster
-        self._kafka: EmbeddedBroker | EmbeddedCluster = kind(settings.data, ports.kafka, host=HOST)
-        self._specs = parts_in_kafka.topics(settings.partitions or None, settings.kafka_nodes)
-        self.stages = [parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics)]
+        copies = settings.replication if settings.kafka else settings.kafka_nodes
+        self._specs = parts_in_kafka.topics(settings.partitions or None, copies, settings.topics)
+        self._kafka: EmbeddedBroker | EmbeddedCluster | ExistingKafka
+        self.stages: list[list[Part]] = []
+        if ports.kafka is None:
+            self._kafka = ExistingKafka(settings, self._specs)
+        else:
+            kind = EmbeddedBroker if settings.kafka_nodes == 1 else EmbeddedCluster
+            self._kafka = kind(settings.data, ports.kafka, host=HOST)
+            self.stages.append(parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics))
         for stage in sorted({row.stage for row in PARTS if row.name in ports.parts}):
             rows = [row for row in PARTS if row.stage == stage and row.name in ports.parts]
             self.stages.append(
@@ -143,6 +156,11 @@ class Stack:
         for row in PARTS:
             if row.name not in ports.parts:
                 log.warning(f"runs without the {row.title}: {row.extra} is not installed")
+
+    def prepare(self, stop: StopFlag) -> None:
+        """Has a Kafka that is there ready for the parts. Raises KafkaNotUsable, which names the setting."""
+        if isinstance(self._kafka, ExistingKafka):
+            self._kafka.prepare(stop)
 
     def ready_report(self, pids: dict[str, int]) -> dict[str, object]:
         """What the ready file says: addresses as host:port, process ids by part."""
@@ -163,7 +181,12 @@ class Stack:
         settings = self._settings
         argv = [sys.executable, "-m", "coldnotify_cli.main", row.name, f"--kafka={self._kafka.bootstrap}"]
         # What the environment says of another Kafka is not for the embedded one.
-        argv += ["--kafka-config=", f"--log-format={settings.log_format}", f"--log-level={settings.log_level}"]
+        argv += [f"--kafka-config={settings.kafka_config if settings.kafka else ''}"]
+        argv += [
+            f"--topics-prefix={settings.topics_prefix}",
+            f"--log-format={settings.log_format}",
+            f"--log-level={settings.log_level}",
+        ]
         if row.listeners:
             argv += [f"{listener.flag}={at}" for listener, at in self.addresses.devices.items()]
         argv += [f"{row.flag}={port}", *self._flags(row, number)]
@@ -186,7 +209,7 @@ class Stack:
             "number": str(number),
             "scheme": self.tls.scheme,
             "ca": str(self.tls.ca) if self.tls.on else "",
-            "data": str(self._settings.data.absolute()),
+            "data": "" if self._settings.kafka else str(self._settings.data.absolute()),
         }
         wanted = {flag: [name for _, name, _, _ in Formatter().parse(flag) if name] for flag in row.flags}
         return [flag.format_map(known) for flag, names in wanted.items() if all(known.get(name) for name in names)]

@@ -11,21 +11,28 @@ from coldnotify_common.kafka import READING_BOUNDS, TopicMissing, describe_topic
 from coldnotify_common.message_headers import headers_of
 from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.removals import REMOVES_HEADER
-from coldnotify_schemas.topics import CHANNELS, CHANNELS_STATE, OBJECTS, REGISTRATIONS, SESSIONS
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli.noting import message_payload, said_as_json
 
-OF_CHANNELS = (*CHANNELS, CHANNELS_STATE)
-DUMPED = (OBJECTS, REGISTRATIONS, SESSIONS, *OF_CHANNELS)
-"""What is told and what the matcher keeps of it. Requests and notifications are on their way, and tell nothing."""
 _POLL_S = 0.5
 _ASK_S = 10.0
 _BATCH = 500
 _VALUE_BYTES_MAX = 2 * 1024 * 1024
 """A compressed record may be larger than what Kafka takes of others, and its line than what a history may have."""
 _SHOWN_BYTES = 1_000
+
+
+def of_channels(topics: TopicNames) -> tuple[str, ...]:
+    """Channels' messages, and the matcher's state of them. Kafka need not have these topics."""
+    return (*topics.channels, topics.channels_state)
+
+
+def of_clients(topics: TopicNames) -> tuple[str, ...]:
+    """Objects and the matcher's state. Requests and notifications are on their way, and tell nothing."""
+    return topics.objects, topics.registrations, topics.sessions
 
 
 class DumpError(Exception):
@@ -37,20 +44,20 @@ def read(
     timeout_s: float,
     options: Mapping[str, str] | None = None,
     *,
-    dumped: Iterable[str] = DUMPED,
-    may_lack: Collection[str] = (),
+    topics: TopicNames,
+    dumped: Iterable[str] = (),
 ) -> Iterator[Record | Topic]:
     """All records that are still there, each topic's up to where it ends now; then what each topic is like.
 
-    `kafka`: bootstrap servers; `options`: further options of librdkafka; `dumped`: the topics; `may_lack`: those that
-    Kafka need not have. Raises DumpError.
+    `kafka`: bootstrap servers; `options`: further options of librdkafka; `dumped`: which of the `topics`; none: all.
+    Raises DumpError.
     """
     deadline_s = time.monotonic() + timeout_s
     quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent(), **(options or {})}
     config: dict[str, Any] = {
         **READING_BOUNDS,
         **quiet,
-        "group.id": "coldnotify-dump",  # never committed: the consumer only needs to have one
+        "group.id": topics.group("dump"),  # never committed: the consumer only needs to have one
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
@@ -59,7 +66,8 @@ def read(
     try:
         admin = AdminClient(quiet)
         found = {}
-        for topic in dumped:
+        may_lack = of_channels(topics)
+        for topic in dumped or (*of_clients(topics), *may_lack):
             try:
                 found[topic] = describe_topic(admin, topic, min(_ASK_S, _left_s(deadline_s)))
             except TopicMissing:
@@ -73,7 +81,7 @@ def read(
                 starts[topic, partition], ends[topic, partition] = consumer.get_watermark_offsets(
                     place, timeout=_left_s(deadline_s)
                 )
-        yield from _read_records(consumer, starts, ends, deadline_s)
+        yield from _read_records(consumer, starts, ends, deadline_s, frozenset(topics.channels))
     except ServiceError as error:
         raise DumpError(str(error)) from None
     except KafkaException as error:
@@ -93,7 +101,11 @@ def read(
 
 
 def _read_records(
-    consumer: RecordConsumer, starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], deadline_s: float
+    consumer: RecordConsumer,
+    starts: dict[tuple[str, int], int],
+    ends: dict[tuple[str, int], int],
+    deadline_s: float,
+    channels: Collection[str],
 ) -> Iterator[Record]:
     unread = {place for place, end in ends.items() if starts[place] < end}
     consumer.assign([TopicPartition(*place, starts[place]) for place in sorted(unread)])
@@ -109,7 +121,7 @@ def _read_records(
             error = message.error()
             if error is None:
                 if offset < ends[place]:
-                    yield _record(message)
+                    yield _record(message, of_channel=place[0] in channels)
                 if offset + 1 >= ends[place]:
                     unread.discard(place)
             elif error.code() == KafkaError._PARTITION_EOF:
@@ -119,17 +131,16 @@ def _read_records(
                 raise KafkaException(error)
 
 
-def _record(message: Message) -> Record:
-    topic = str(message.topic())
+def _record(message: Message, *, of_channel: bool) -> Record:
     headers = headers_of(message) or []
     return Record(
-        topic=topic,
+        topic=str(message.topic()),
         partition=int(message.partition() or 0),
         offset=int(message.offset() or 0),
         timestamp=message.timestamp()[1],
         key=_text(message.key()),
-        value=_value(message.value(), of_channel=topic in CHANNELS),
-        headers={name: _text(value) or "" for name, value in headers} if topic in CHANNELS else {},
+        value=_value(message.value(), of_channel=of_channel),
+        headers={name: _text(value) or "" for name, value in headers} if of_channel else {},
         removes=_text(next((value for name, value in headers if name == REMOVES_HEADER), None)) or "",
     )
 

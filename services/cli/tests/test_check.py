@@ -175,5 +175,9 @@ def test_a_dump_has_all_that_can_be_read_and_ends(fresh_kafka: EmbeddedBroker) -
     headers = [(b"id", b"7")]
     batches = [Batch([Record(key, b"1", headers)]), loud(2), Batch([Record(key, b"2", [NO_UTF_8])]), silent(), loud()]
     write(kafka, channels, 1, batches)
-    found = [one for one in topics_dump.read(kafka, WAIT_S, dumped=(channels,)) if isinstance(one, DumpedRecord)]
+    found = [
+        one
+        for one in topics_dump.read(kafka, WAIT_S, topics=TopicNames(), dumped=(channels,))
+        if isinstance(one, DumpedRecord)
+    ]
     assert [(one.offset, one.headers) for one in found] == [(0, {"id": "7"}), (3, {})]

@@ -14,6 +14,7 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.settings import describe, settings_options
 from coldnotify_kafka.errors import AclsFileError
 from coldnotify_parts.registry import PARTS
+from coldnotify_schemas.topics import TopicNames
 
 PLANTED = replace(
     PARTS[-1],
@@ -33,13 +34,13 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("planted")
 def test_the_topics_of_a_row_have_the_number_of_partitions_that_others_have() -> None:
-    found = {spec.name: spec.partitions for spec in parts_in_kafka.topics(3, 1)}
+    found = {spec.name: spec.partitions for spec in parts_in_kafka.topics(3, 1, TopicNames())}
     assert found["coldnotify.planted"] == found["coldnotify.objects"] == 3
 
 
 @pytest.mark.usefixtures("planted")
 def test_a_row_has_a_role_in_kafka() -> None:
-    said = {str(acl) for acl in parts_in_kafka.acls("User:{role}") if acl.principal == "User:planted"}
+    said = {str(acl) for acl in parts_in_kafka.acls("User:{role}", TopicNames()) if acl.principal == "User:planted"}
     assert said == {
         "User:planted: read topic coldnotify.planted",
         "User:planted: read topic coldnotify.objects",
@@ -50,7 +51,7 @@ def test_a_row_has_a_role_in_kafka() -> None:
 def test_a_role_may_not_name_a_topic_that_no_row_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts_in_kafka, "PARTS", (replace(PLANTED, topics=""),))
     with pytest.raises(AclsFileError, match=r"planted: coldnotify\.planted"):
-        parts_in_kafka.acls("User:{role}")
+        parts_in_kafka.acls("User:{role}", TopicNames())
 
 
 @pytest.mark.usefixtures("planted")

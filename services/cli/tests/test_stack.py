@@ -33,6 +33,7 @@ def test_zero_takes_any_free_port_each_another() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
 def test_what_was_chosen_nobody_else_chooses_before_it_is_listened_on() -> None:
     chosen = Addresses.choose(replace(FREE, kafka_nodes=3, gateways=2))
+    assert chosen.kafka is not None
     kafka = range(chosen.kafka, chosen.kafka + 3)
     ports = [*kafka, *chosen.devices.values(), *(port for one in chosen.parts.values() for port in one)]
     another_process = (

@@ -3,7 +3,7 @@
 import pytest
 from coldnotify_checker.histories import LINE_BYTES_MAX, Record, encode_event, parse_event
 from coldnotify_checker.topic_contents import merge
-from coldnotify_cli.topics_dump import DUMPED, _text, _value
+from coldnotify_cli.topics_dump import _text, _value, of_channels, of_clients
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN
 from coldnotify_testkit.hostile_records.generator import Generator
@@ -43,7 +43,7 @@ def test_what_a_stranger_wrote_is_a_line_that_can_be_read(topic: str, value: byt
 
 
 def test_the_checker_reads_a_dump_of_hostile_records() -> None:
-    generator = Generator(1, DUMPED, kinds=[AS_DRAWN])
+    generator = Generator(1, (*of_clients(TOPICS), *of_channels(TOPICS)), kinds=[AS_DRAWN])
     events = []
     for _ in range(6_000):
         drawn = generator.record(KNOWN)
@@ -51,6 +51,6 @@ def test_the_checker_reads_a_dump_of_hostile_records() -> None:
             event = parse_event(line_of(drawn.topic, record.key, record.value))
             assert event is not None
             events.append(event)
-    topics = merge(events)
+    topics = merge(events, TOPICS)
     assert topics.newest
     assert topics.registered

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from coldnotify_common.settings import TopicsPrefixSettings, settings_options
 
 from coldnotify_cli.printing import echo
 
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
     "they want, and know it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool, as_json: bool) -> int:
+@settings_options(TopicsPrefixSettings)
+def command_check(
+    histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool, as_json: bool, settings: TopicsPrefixSettings
+) -> int:
     """Judge the HISTORY files together against the promises P1 to P6 and P8 to P10 (docs/histories.md).
+
+    Topics of another installation than that of --topics-prefix are passed over.
 
     Prints one line per promise, then each violation with the lines that show it. Exit code 1 if there is a violation.
     """
@@ -41,7 +47,7 @@ def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: boo
         events = read_histories(histories)
     except OSError as error:
         raise click.UsageError(f"HISTORY: {error.filename}: {error.strerror}") from None
-    verdict = judge(events, clock_skew_s=clock_skew_s, at_rest=at_rest)
+    verdict = judge(events, clock_skew_s=clock_skew_s, at_rest=at_rest, topics_prefix=settings.topics_prefix)
     if as_json:
         echo(json.dumps(_as_json(verdict)))
     else:

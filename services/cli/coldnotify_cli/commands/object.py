@@ -71,7 +71,12 @@ def reset(
         click.confirm(words, abort=True, err=True)
     options = read_options(settings.kafka_config)
     with (
-        Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher,
+        Publisher(
+            settings.kafka,
+            timeout_s=settings.publish_timeout_s,
+            kafka_config=options,
+            topics_prefix=settings.topics_prefix,
+        ) as publisher,
         waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s),
     ):
         published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)

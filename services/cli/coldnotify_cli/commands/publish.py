@@ -81,6 +81,7 @@ def command_publish(
             settings.kafka,
             timeout_s=settings.publish_timeout_s,
             kafka_config=read_options(settings.kafka_config),
+            topics_prefix=settings.topics_prefix,
         ) as publisher,
         noted(
             history,

@@ -80,6 +80,7 @@ def command_send(
             settings.kafka,
             timeout_s=settings.publish_timeout_s,
             kafka_config=read_options(settings.kafka_config),
+            topics_prefix=settings.topics_prefix,
             channel_retentions=settings.channel_retentions,
         ) as publisher,
         noted_send(history, f"{domain}/{group}/{channel}", message, said, **about) as answer,

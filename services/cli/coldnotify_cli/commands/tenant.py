@@ -234,7 +234,9 @@ def _asking(settings: TenantSettings) -> AbstractContextManager[None]:
 
 
 def _service_settings(settings: TenantSettings) -> ServiceSettings:
-    return ServiceSettings(kafka=settings.kafka, kafka_config=settings.kafka_config)
+    return ServiceSettings(
+        kafka=settings.kafka, kafka_config=settings.kafka_config, topics_prefix=settings.topics_prefix
+    )
 
 
 def _shown(tenant: Tenant) -> dict[str, Any]:

@@ -84,14 +84,14 @@ def dump(history: Path, no_channels: bool, settings: TopicsSettings) -> int:
         raise click.UsageError(f"HISTORY: {history} is not empty: two dumps in one history would contradict each other")
     try:
         with HistoryWriter(history) as writer:
-            dumped = [name for name in topics_dump.DUMPED if not (no_channels and name in topics_dump.OF_CHANNELS)]
+            # Services do without the topics of channels.
+            of_channels = topics_dump.of_channels(settings.topics)
+            dumped = topics_dump.of_clients(settings.topics) + (() if no_channels else of_channels)
             counts = dict.fromkeys(dumped, 0)
             there = set()
             options = read_options(settings.kafka_config)
-            # Services do without the topics of channels.
-            lacking = topics_dump.OF_CHANNELS
             events = topics_dump.read(
-                settings.kafka, settings.topics_timeout_s, options, dumped=dumped, may_lack=lacking
+                settings.kafka, settings.topics_timeout_s, options, topics=settings.topics, dumped=dumped
             )
             with _waiting(settings):
                 first = list(islice(events, 1))
@@ -117,7 +117,7 @@ def acls(change: bool, settings: AclsSettings) -> int:
     from coldnotify_cli import parts_in_kafka
 
     try:
-        wanted = parts_in_kafka.acls(settings.acls_principal)
+        wanted = parts_in_kafka.acls(settings.acls_principal, settings.topics)
     except AclsFileError as error:
         raise click.UsageError(f"COLDNOTIFY_ACLS_PRINCIPAL / --acls-principal: {error}") from None
     run = acls.apply if change else acls.plan
@@ -140,7 +140,7 @@ def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
 
     from coldnotify_cli import parts_in_kafka
 
-    specs = parts_in_kafka.topics(settings.partitions or None, settings.replication)
+    specs = parts_in_kafka.topics(settings.partitions or None, settings.replication, settings.topics)
     try:
         run = topic_plan.apply if change else topic_plan.plan
         with _waiting(settings):

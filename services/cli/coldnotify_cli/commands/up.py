@@ -1,4 +1,4 @@
-"""`coldnotify up`: everything on this machine, with the embedded Kafka."""
+"""`coldnotify up`: everything on this machine, with the embedded Kafka or with one that is there."""
 
 import os
 import sys
@@ -26,7 +26,8 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
 
     A part that dies is restarted; if a part keeps dying, all stop with exit code 1, except for the usage job, without
     which the others serve. A new start with the same data
-    directory continues with its data. The parts read further settings from the environment. On a terminal the command
+    directory continues with its data. With --kafka it uses a Kafka that is there: creates its missing topics, and
+    leaves all else there as it is. The parts read further settings from the environment. On a terminal the command
     shows the state of each part, and log lines go to the file up.log in the data directory (see --up-status).
     """
     from coldnotify_common.log import configure
@@ -38,7 +39,8 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
     ready_file = Path(settings.ready_file) if settings.ready_file else None
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
-    classpath()  # fetches Kafka, with a progress bar, before anything is being waited for
+    if not settings.kafka:
+        classpath()  # fetches Kafka, with a progress bar, before anything is being waited for
     live = settings.up_status == "live" or (settings.up_status == "auto" and sys.stdout.isatty())
     with stop_flag() as stop, _status(settings.data / "up.log") if live else nullcontext() as status:
         configure(settings.log_format, settings.log_level, "up")
@@ -58,6 +60,7 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
                 status.headline = "\n".join(words)
 
         try:
+            stack.prepare(stop)
             supervisor.run(stop)
         finally:
             if ready_file is not None:
