@@ -1,7 +1,7 @@
 """A real broker, and ColdNotify's topics made new on it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -10,15 +10,15 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsNotAppliedError
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
 from coldnotify_testkit.waiting import WAIT_S
 
-__all__ = ["broker", "committed", "free_port", "reset_topics"]
+__all__ = ["broker", "committed", "delete_topics", "free_port", "reset_topics"]
 
-_TOPIC_PREFIX = "coldnotify."
-_GROUP_PREFIX = "coldnotify"
+_OF_DEFAULT_GROUPS = "coldnotify"
 _RESET_SECONDS_MAX = 200.0
 """0.3 s are usual; beside a load that took both cores, 60 were too few."""
 _TRY_SECONDS_MAX = 40.0
@@ -53,6 +53,21 @@ def reset_topics(bootstrap: str, partitions: int | None = None, *, keep_empty: b
         time.sleep(_POLL_SECONDS)
 
 
+def delete_topics(bootstrap: str, names: TopicNames) -> None:
+    """Deletes all topics and idle groups of one installation: the next stack may have the prefix, or another one.
+
+    Raises TopicsNotAppliedError if that takes over 200 s.
+    """
+    deadline = time.monotonic() + _RESET_SECONDS_MAX
+    while True:
+        try:
+            return _try_to_delete(quiet_admin(bootstrap), names, kept=set())
+        except (KafkaException, TimeoutError, TopicsNotAppliedError) as error:
+            if time.monotonic() > deadline:
+                raise TopicsNotAppliedError(f"not within {_RESET_SECONDS_MAX:.0f} s: {error}") from error
+        time.sleep(_POLL_SECONDS)
+
+
 def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, str]:
     """The offset that a consumer group has committed, negative: none; and what it was committed with."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
@@ -64,17 +79,20 @@ def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, 
 
 
 def _try_to_reset(admin: AdminClient, specs: Sequence[topics.TopicSpec], *, keep_empty: bool) -> None:
+    _try_to_delete(admin, TopicNames(), kept=_empty(admin, specs) if keep_empty else set())
+    topic_plan.apply(admin, specs, timeout=_TRY_SECONDS_MAX)
+
+
+def _try_to_delete(admin: AdminClient, names: TopicNames, *, kept: Collection[str]) -> None:
     deadline = time.monotonic() + _TRY_SECONDS_MAX
-    kept = _empty(admin, specs) if keep_empty else set()
-    while left := [name for name in _ours(admin) if name not in kept]:
+    while left := [name for name in _there(admin) if name.startswith(names.prefix) and name not in kept]:
         if time.monotonic() > deadline:
             raise TopicsNotAppliedError(f"{', '.join(left)}: still there")
         for answer in admin.delete_topics(left, request_timeout=_TRY_SECONDS_MAX).values():
             # "Unknown" says that only the metadata is behind; whatever else it is, the next look shows it.
             _ignore_kafkas_no(answer)
         time.sleep(_POLL_SECONDS)
-    _delete_idle_groups(admin)
-    topic_plan.apply(admin, specs, timeout=_TRY_SECONDS_MAX)
+    _delete_idle_groups(admin, _OF_DEFAULT_GROUPS if names.prefix == DEFAULT_PREFIX else names.prefix)
 
 
 def _empty(admin: AdminClient, specs: Sequence[topics.TopicSpec]) -> set[str]:
@@ -100,10 +118,6 @@ def _empty(admin: AdminClient, specs: Sequence[topics.TopicSpec]) -> set[str]:
     return {partition.topic for partition in wanted} - written
 
 
-def _ours(admin: AdminClient) -> list[str]:
-    return [name for name in _there(admin) if name.startswith(_TOPIC_PREFIX)]
-
-
 def _there(admin: AdminClient) -> dict[str, TopicMetadata]:
     metadata = admin.list_topics(timeout=_TRY_SECONDS_MAX)
     if not metadata.brokers:
@@ -111,10 +125,10 @@ def _there(admin: AdminClient) -> dict[str, TopicMetadata]:
     return metadata.topics
 
 
-def _delete_idle_groups(admin: AdminClient) -> None:
+def _delete_idle_groups(admin: AdminClient, beginning: str) -> None:
     """A group's commits go with its topics; its members' names and its generation go only with the group."""
     listing = admin.list_consumer_groups(request_timeout=_TRY_SECONDS_MAX).result(_TRY_SECONDS_MAX)
-    groups = [group.group_id for group in listing.valid if group.group_id.startswith(_GROUP_PREFIX)]
+    groups = [group.group_id for group in listing.valid if group.group_id.startswith(beginning)]
     if groups:
         for answer in admin.delete_consumer_groups(groups, request_timeout=_TRY_SECONDS_MAX).values():
             # One that a test left members in cannot be deleted: that is for its next user to notice.

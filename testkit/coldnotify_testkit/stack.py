@@ -18,7 +18,9 @@ from coldnotify_cli.supervisor import DEATHS_MAX, DEATHS_WINDOW_S
 from coldnotify_kafka.broker.cluster import NODES
 from coldnotify_kafka.broker.free_ports import free_port, free_row
 from coldnotify_kafka.broker.process import spawn
+from coldnotify_schemas.topics import TopicNames
 
+from coldnotify_testkit.kafka import delete_topics
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 _HOST = "127.0.0.1"
@@ -181,6 +183,14 @@ def running(directory: Path, *flags: str, **settings: str) -> Iterator[Up]:
         yield up
     finally:
         up.stop()
+
+
+@contextmanager
+def installation(kafka: str, prefix: str, directory: Path, *flags: str, **settings: str) -> Iterator[Up]:
+    """All of ColdNotify but Kafka, under its own prefix in a Kafka that others use, too; its topics go at the end."""
+    with running(directory, *flags, kafka=kafka, topics_prefix=prefix, **settings) as up:
+        yield up
+    delete_topics(kafka, TopicNames(prefix))
 
 
 class Recorder:

@@ -47,6 +47,9 @@ _KAFKA_SECRETS = ("ssl.key.location", "ssl.keystore.location")
 """Options of librdkafka that name files with keys."""
 _PROBE_RETENTION_MS = "60000"
 _HTTP = "http"
+_REQUESTS = "requests"
+"""With this the name of a topic of each installation ends."""
+_OTHERS_SHOWN_MAX = 5
 _USAGE_LAG = "coldnotify_usage_lag"
 _USAGE_LAG_RECORDS = 100
 """With fewer to read it is not the job that is late: nodes write each second, but for a tenant without a change."""
@@ -105,12 +108,27 @@ def _topics(settings: DoctorSettings) -> Iterable[Finding]:
     except ColdNotifyKafkaError as error:
         yield Finding(BAD, "topics", str(error), "try again, with a longer --doctor-timeout-s where Kafka is busy")
         return
+    todo = "coldnotify topics apply"
+    missing = [change for change in plan.changes if isinstance(change, topic_plan.CreateTopic)]
+    if len(missing) == len(specs) and (others := _other_prefixes(settings)):
+        todo += f"; or is COLDNOTIFY_TOPICS_PREFIX / --topics-prefix wrong: this cluster has topics under {others}"
     for change in plan.changes:
-        yield Finding(BAD, "topics", str(change), "coldnotify topics apply")
+        yield Finding(BAD, "topics", str(change), todo)
     for refusal in plan.refusals:
         yield Finding(BAD, "topics", str(refusal), "`apply` does not do that; are --partitions, --replication right?")
     if not plan.changes and not plan.refusals:
-        yield Finding(OK, "topics", f"{len(specs)}, as topics.yaml wants them")
+        yield Finding(OK, "topics", f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them")
+
+
+def _other_prefixes(settings: DoctorSettings) -> str:
+    """Those of installations that have a topic of requests and one of registrations here; "": none has."""
+    try:
+        there = set(_admin(settings).list_topics(timeout=settings.doctor_timeout_s).topics)
+    except KafkaException:
+        return ""
+    prefixes = {topic.removesuffix(_REQUESTS) for topic in there if topic.endswith(_REQUESTS)}
+    found = sorted(one for one in prefixes if one and f"{one}registrations" in there)
+    return ", ".join(found[:_OTHERS_SHOWN_MAX]) + (" ..." if len(found) > _OTHERS_SHOWN_MAX else "")
 
 
 def _transactions(settings: DoctorSettings) -> Iterable[Finding]:

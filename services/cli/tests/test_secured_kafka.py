@@ -141,6 +141,29 @@ def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_p
     assert "authoriz" not in text.lower()
 
 
+def test_up_without_the_right_to_create_topics_says_whose_it_is(secured: Secured, tmp_path: Path) -> None:
+    ports = [f"--{name}-port=0" for name in ("gateway", "http", "matcher")]
+    done = secured.run("matcher", "up", f"--data={tmp_path}", "--topics-prefix=acme.", *ports)
+    assert done.returncode == 1
+    assert "COLDNOTIFY_KAFKA_CONFIG / --kafka-config: Kafka at" in done.stderr
+    assert "Allow its user to create and describe acme.*" in done.stderr
+
+
+def test_two_installations_have_principals_of_their_own(secured: Secured) -> None:
+    apply = ("topics", "acls", "--apply", f"--kafka={secured.broker.bootstrap}")
+    argv = [sys.executable, "-m", "coldnotify_cli.main", *apply]
+
+    def run(*flags: str) -> list[str]:
+        done = subprocess.run([*argv, *flags], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        return done.stdout.splitlines()
+
+    lines = run("--topics-prefix=acme.")
+    assert "+ User:acme.matcher: read group acme.matcher*" in lines
+    assert "+ User:acme.operator: create topic acme.*" in lines
+    assert all(line.startswith("+ User:acme.") and "coldnotify" not in line for line in lines)
+    assert run() == ["nothing to change"]
+
+
 def test_nobody_has_more_rights_than_that(secured: Secured) -> None:
     for role, topic, taken in (
         ("publisher", TOPICS.objects, True),

@@ -148,8 +148,7 @@ class TopicsPrefixSettings(Settings):
 
     topics_prefix: str = setting(
         DEFAULT_PREFIX,
-        "beginning of the names of all topics, consumer groups and client ids in Kafka; several installations in one "
-        "cluster each have their own; it ends with '.', '_' or '-'",
+        "prefix of all names in Kafka; each installation in a cluster has its own",
         check=check_prefix,
     )
 
