@@ -32,7 +32,7 @@ class Topics:
     """A dump, merged."""
 
     names: TopicNames
-    """Those of the installation."""
+    """The names of the installation's topics."""
     dumped: dict[str, Topic] = field(default_factory=dict)
     newest: dict[str, Held] = field(default_factory=dict)
     """By domain/group/object: the highest (incarnation, version)."""

@@ -106,7 +106,7 @@ def test_a_history_is_of_one_installation(installations: dict[str, Up], tmp_path
 
 
 def listens(up: Up) -> bool:
-    """Whether the matcher tells the client of its object and its channel."""
+    """Returns true once the matcher tells the client of its object and its channel."""
     state = up.client(DOMAIN, GROUP, CLIENT)
     channels = [one["state"] for one in state.get("channels", ())]
     return (state.get("session_state"), state.get("registered"), channels) == ("live", 2, ["live"])
@@ -122,7 +122,7 @@ def assert_records(up: Up, prefix: str) -> None:
 
 
 def assert_metrics(up: Up, prefix: str) -> None:
-    """Of what the other one did nothing is counted, and no topic or client of it is named."""
+    """Its metrics count nothing of the other one, and name no topic or client of it."""
     ports = [up.report["matcher"], up.report["http"], up.report["usage"], *up.report["gateways_http"]]
     texts = {port: fetch(f"http://{port}/metrics", 60).text for port in ports}
     for port, text in texts.items():
@@ -146,5 +146,5 @@ def assert_groups(installations: dict[str, Up]) -> None:
 
 
 def tenants(up: Up, prefix: str) -> str:
-    """What `coldnotify tenant list` shows."""
+    """Returns what `coldnotify tenant list` shows."""
     return coldnotify("tenant", "list", kafka=up.kafka, topics_prefix=prefix).stdout

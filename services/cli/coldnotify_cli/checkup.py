@@ -121,7 +121,7 @@ def _topics(settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _other_prefixes(settings: DoctorSettings) -> str:
-    """Those of installations that have a topic of requests and one of registrations here; "": none has."""
+    """Returns the prefixes of installations that have topics of requests and registrations here; "": none has."""
     try:
         there = set(_admin(settings).list_topics(timeout=settings.doctor_timeout_s).topics)
     except KafkaException:

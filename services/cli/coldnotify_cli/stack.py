@@ -48,7 +48,7 @@ class Addresses:
     """The ports of all parts."""
 
     kafka: int | None
-    """Of the first node; others have the next ones. None: Kafka is there already."""
+    """The first node's port; others have the next ones. None: Kafka is there already."""
     devices: dict[Row, int]
     """The gateways' for devices, by listener."""
     parts: dict[str, list[int]]

@@ -27,7 +27,7 @@ def acme(kafka: EmbeddedBroker) -> Iterator[str]:
 
 
 def prepared(kafka: str, **settings: object) -> list[str]:
-    """What it logs of each topic."""
+    """Prepares the Kafka; returns the lines that this logs."""
     up = UpSettings(kafka=kafka, topics_prefix="acme.", **{"partitions": 2, **settings})  # type: ignore[arg-type]
     specs = parts_in_kafka.topics(up.partitions or None, up.replication, up.topics)
     with capture_logs() as logs:
