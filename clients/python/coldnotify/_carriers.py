@@ -1,8 +1,8 @@
-"""What carries a session's bytes: a connection as it is, or WebSocket messages. No I/O here.
+"""Carriers wrap a session's bytes for the connection: not at all, or in WebSocket messages. No I/O here.
 
-A link asks its carrier what to write when the connection stands (`begin`), hands it what comes (`receive`, which gives
-the session's bytes), and has it wrap what the session sends (`send`). WebSocket needs the extra `coldnotify[web]`:
-`websockets`, without I/O of its own.
+A link asks its carrier what to write when the connection is established (`begin`), passes it what arrives (`receive`,
+which returns the session's bytes), and has it wrap what the session sends (`send`). WebSocket needs the extra
+`coldnotify[web]`: `websockets`, without I/O of its own.
 """
 
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from typing import Protocol
 from coldnotify._core.reconnect import Address
 
 MESSAGE_BYTES_MAX = 1024 * 1024
-"""Of one WebSocket message: a gateway sends at most a page and what waits beside it."""
+"""Limit on one WebSocket message: a gateway sends at most a page and what waits beside it."""
 _NEEDS = {"ws": "websockets", "wss": "websockets"}
 
 
@@ -20,7 +20,7 @@ class CarrierError(Exception):
 
 
 class Carrier(Protocol):
-    """What a link needs of one."""
+    """The interface of a carrier that a link uses."""
 
     @property
     def ready(self) -> bool:
@@ -31,23 +31,23 @@ class Carrier(Protocol):
         """Why the connection is of no more use; "": it is."""
 
     def begin(self) -> bytes:
-        """What to write when the connection stands."""
+        """Returns what to write when the connection is established."""
 
     def receive(self, data: bytes) -> bytes:
-        """What the gateway says to the session. Raises CarrierError."""
+        """Returns the session's bytes in what the gateway sent. Raises CarrierError."""
 
     def answer(self) -> bytes:
-        """What to write on the carrier's own account after `receive`."""
+        """Returns what the carrier itself has to write after `receive`."""
 
     def send(self, data: bytes) -> bytes:
-        """What to write for the session to say this."""
+        """Returns what to write to send these bytes of the session."""
 
     def end(self) -> bytes:
-        """What to write when nothing follows any more."""
+        """Returns what to write at the end."""
 
 
 def missing_library(scheme: str) -> str | None:
-    """What has to be installed before addresses of this scheme can be used."""
+    """Returns the package that addresses of this scheme need, if it is not installed."""
     needed = _NEEDS.get(scheme)
     return needed if needed is not None and find_spec(needed) is None else None
 

@@ -1,7 +1,7 @@
-"""The clock of a client: seconds that count what the machine sleeps, too, and never go back.
+"""The clock of a client: seconds that include the machine's sleep, and never go back.
 
-CLOCK_MONOTONIC stands still while a machine sleeps in RAM. By it a connection that died meanwhile looks as if it had
-been heard of a moment ago.
+CLOCK_MONOTONIC stands still while a machine sleeps in RAM. By it a connection that died meanwhile would look as if data
+had just arrived on it.
 """
 
 import time
@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 
 def sleep_counting_clock() -> Callable[[], float]:
-    """CLOCK_BOOTTIME, where there is one (Linux)."""
+    """Returns CLOCK_BOOTTIME, where it exists (Linux)."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return TwoClocks() if boottime is None else lambda: time.clock_gettime(boottime)
 
 
 class TwoClocks:
-    """Elsewhere: from one call to the next, the greater of what the monotonic and the wall clock say has passed.
+    """The clock for other systems: from one call to the next, the larger step of the monotonic and the wall clock.
 
     A wall clock that is set forward looks like a sleep, and costs a Ping. The caller holds a lock.
     """

@@ -1,4 +1,4 @@
-"""What an acknowledged publish has changed, as the matcher of its partition tells it. Pure."""
+"""The outcome of an acknowledged publish, as the matcher of its partition reports it. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -21,11 +21,11 @@ class Newest(NamedTuple):
 
     @classmethod
     def of(cls, shown: Mapping[str, Any]) -> Self:
-        """As services show it."""
+        """Parses the JSON form that services use."""
         return cls(shown["version"], shown.get("incarnation", 0), shown.get("published_ms"))
 
     def shown(self) -> dict[str, Any]:
-        """As services show it: the incarnation where it is not 0."""
+        """Returns the JSON form that services use, with the incarnation if it is not 0."""
         incarnation = {"incarnation": self.incarnation} if self.incarnation else {}
         return {"version": self.version, **incarnation, "published_ms": self.published_ms}
 
@@ -39,13 +39,14 @@ class Newest(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What an acknowledged publish has changed. `str()` of it says so to a person."""
+    """The effect of an acknowledged publish. `str()` describes it for a person."""
 
     outcome: str
-    """published: the version is the newest, and clients are told it. repeated: it was that already, with the very same
-    content. altered: it was that already, with other content: clients that have the version are not told. stale: a
-    newer version was there, no client is ever told this one. rejected: it could not be understood. unknown: it could
-    not be found out."""
+    """published: the version is the newest, and clients are told it. repeated: it was the newest already, with the very
+    same content. altered: it was the newest already, with other content; clients that have the version are not told.
+    stale: a newer version existed, no client is ever told this one. rejected: it was invalid. unknown: the effect could
+    not be determined.
+    """
     newest: Newest | None = None
     """The object's newest version once the publish was taken in; None where it is not known."""
     reason: str = ""
@@ -53,7 +54,7 @@ class Outcome(NamedTuple):
 
     @property
     def in_vain(self) -> bool:
-        """Whether clients will not be told what was published, as far as is known: stale, altered, rejected."""
+        """True if clients will not be told what was published, as far as is known: stale, altered, rejected."""
         return self.outcome in (STALE, ALTERED, REJECTED)
 
     @classmethod
@@ -76,12 +77,16 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of_repeat(cls, newest: Newest, version: int, incarnation: int | None) -> Self:
-        """Of a publish that was not written, as the publisher's last of the object was the very same: by the newest."""
+        """Returns the outcome of a publish that was not written because it repeats the publisher's last one, by the
+        newest version.
+        """
         same = newest.version == version and incarnation in (None, newest.incarnation)
         return cls(REPEATED if same else STALE, newest)
 
     def shown(self) -> dict[str, Any]:
-        """As services show it: the newest version where that is not the one published, or not as published."""
+        """Returns the JSON form that services use, with the newest version if another one is, or if it has other
+        content.
+        """
         shown: dict[str, Any] = {"outcome": self.outcome}
         if self.in_vain and self.newest is not None:
             shown["newest"] = self.newest.shown()

@@ -1,14 +1,14 @@
-"""What has a thread, a lock or a handle belongs to the process that opened it, and not to a child that it forks.
+"""Threads, locks and handles belong to the process that opened them, and not to a child that it forks.
 
-A child of fork() has a copy of each object of its parent, none of its threads, and the same open files: what it would
-accept nobody would publish, what it would hear would be missing in its parent, and a lock that somebody held just then
+A child of fork() has a copy of each object of its parent, none of its threads, and the same open files: what it
+accepted would never be published, what it received would be missing in its parent, and a lock that was held at the fork
 is held in it for ever. So
 
 - each method of such an object begins with `Owner.check`, which takes no lock, and raises UsedAfterFork in a child;
-- what closes does nothing there: it is not the child's to close;
-- a child lets go of the handles that it got (`in_children`), at once. So its parent's locks and connections end with
-  its parent, and not with the last child. To let go is to close a descriptor: nothing is written, and nothing is said;
-- what has opened nothing yet becomes the child's own there, with new locks.
+- closing does nothing there, because the child does not own the object;
+- a child closes the handles that it inherited (`in_children`), at once. So its parent's locks and connections end with
+  its parent, and not with the last child. It closes descriptors only: nothing is written, and nothing is sent;
+- an object that has opened nothing yet becomes the child's own, with new locks.
 """
 
 import os
@@ -30,7 +30,7 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this process."""
+        """True in the owning process."""
         return os.getpid() == self._pid
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class Owner:
 
 
 class Inherited(Protocol):
-    """What lets go of its handles in a child."""
+    """Closes its handles in a child."""
 
     def forked(self) -> None:
         """This process is a child that was just forked, and has one thread."""
@@ -53,7 +53,7 @@ _inherited: "weakref.WeakSet[Inherited]" = weakref.WeakSet()
 
 
 def in_children(one: Inherited) -> None:
-    """From here on `one.forked` is called in each child of fork(), before it does anything else."""
+    """From now on `one.forked` is called in each child of fork(), before it does anything else."""
     _inherited.add(one)
 
 

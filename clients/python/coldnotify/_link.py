@@ -21,7 +21,7 @@ _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR)
 
 
 class LinkState(Enum):
-    """How far a connection is."""
+    """The stages of a connection."""
 
     RESOLVING = "resolving"
     CONNECTING = "connecting"
@@ -31,7 +31,7 @@ class LinkState(Enum):
 
 
 class Link:
-    """One connection. `advance` it whenever its socket is ready; CLOSED tells why in `problem`."""
+    """One connection. Call `advance` whenever its socket is ready; after CLOSED, `problem` contains the reason."""
 
     def __init__(
         self,
@@ -62,17 +62,17 @@ class Link:
         wake()
 
     def is_open(self) -> bool:
-        """Whether bytes can be exchanged."""
+        """Returns true if bytes can be exchanged."""
         return self.state is LinkState.OPEN
 
     # Polling
 
     def fileno(self) -> int | None:
-        """The socket to poll, if there is one yet."""
+        """Returns the socket to poll, if it is open."""
         return None if self._socket is None else self._socket.fileno()
 
     def events(self) -> int:
-        """What to poll it for."""
+        """Returns the events to poll it for."""
         match self.state:
             case LinkState.CONNECTING:
                 return select.POLLOUT
@@ -82,7 +82,7 @@ class Link:
                 return select.POLLIN | (select.POLLOUT if self._unsent else 0)
 
     def advance(self) -> None:
-        """Go on with connecting, or with writing what is left, as far as it goes without blocking."""
+        """Continues to connect, or to write, as far as possible without blocking."""
         if self.state is LinkState.RESOLVING and self._resolved is not None:
             if isinstance(self._resolved, OSError):
                 self.close(f"{self._address.host} cannot be found: {self._resolved}")
@@ -162,7 +162,7 @@ class Link:
 
     @property
     def writing(self) -> bool:
-        """Whether something that was given to `write` waits still."""
+        """True if something passed to `write` is still waiting."""
         return bool(self._unsent)
 
     def write(self, data: bytes) -> None:
@@ -171,7 +171,7 @@ class Link:
         self._flush()
 
     def read(self) -> bytes:
-        """What has come, b"" if nothing; the link closes at the end of the stream."""
+        """Returns received bytes, b"" if there are none; the link closes at the end of the stream."""
         if self.state is not LinkState.OPEN or self._socket is None:
             return b""
         try:
@@ -203,7 +203,7 @@ class Link:
         self._close_socket()
 
     def forked(self) -> None:
-        """A child lets go of the socket, and says nothing on it."""
+        """Closes the socket in a child, without sending anything on it."""
         if self._socket is not None:
             self._socket.close()
 
@@ -238,7 +238,7 @@ class CarriedLink(Link):
         wake: Callable[[], None],
         carrier: Carrier,
     ) -> None:
-        """As Link's."""
+        """The same arguments as Link's, and the carrier."""
         super().__init__(address, context, wake)
         self.carrier = carrier
         self._begun = False
@@ -246,11 +246,11 @@ class CarriedLink(Link):
         self._received = b""
 
     def is_open(self) -> bool:
-        """Whether the session's bytes can be exchanged."""
+        """Returns true if the session's bytes can be exchanged."""
         return super().is_open() and self.carrier.ready
 
     def advance(self) -> None:
-        """As Link's; then on with what the carrier needs before it is ready."""
+        """Does the same as Link's, then what the carrier needs before it is ready."""
         super().advance()
         if super().is_open() and not self._begun:
             self._begun = True
@@ -266,7 +266,7 @@ class CarriedLink(Link):
         self._close_if_over()
 
     def read(self) -> bytes:
-        """What the gateway said to the session."""
+        """Returns the session's bytes that the gateway sent."""
         said, self._received = self._received, b""
         while not said and super().is_open():
             data = super().read()

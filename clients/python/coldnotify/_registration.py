@@ -1,4 +1,4 @@
-"""What an application holds of what it registered for: `Registration`, `QueryRegistration`, `Channel`."""
+"""The objects that an application holds for its registrations: `Registration`, `QueryRegistration`, `Channel`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Subscriber(NamedTuple):
-    """A callback, and what it is told of."""
+    """A callback, and the interest that it is called for."""
 
     interest: Interest
     callback: Callable[..., object]
     members: bool = False
-    """It is told which objects enter and leave, not their versions."""
+    """True if it is called when objects enter and leave, and not for their versions."""
     missed: bool = False
-    """It is told what is missed of a channel, not its messages."""
+    """True if it is called for missed messages of a channel, and not for its messages."""
 
 
 class Subscribers(Protocol):
-    """Who keeps callbacks: a Shell."""
+    """Holds the callbacks: a Shell."""
 
     def _subscribe(self, *subscribers: Subscriber) -> "Subscription": ...
 
@@ -42,7 +42,7 @@ class Subscribers(Protocol):
 
 
 class Subscription:
-    """A callback that is being told; until `dispose`."""
+    """An active callback; `dispose` ends it."""
 
     def __init__(self, shell: Subscribers, *numbers: int) -> None:
         self._shell = shell
@@ -69,14 +69,18 @@ class Registration:
 
     @property
     def current(self) -> "Notification | None":
-        """What its callbacks were told last, also before a restart: the state file has it. None: they were told
-        nothing yet, the client has not run yet, or there is no room for it (`newest_bytes_max` of `Notify`)."""
+        """The notification that its callbacks last handled, even before a restart: the state file contains it. None:
+        they have handled none yet, the client has not run yet, or there was no room for it (`newest_bytes_max` of
+        `Notify`).
+        """
         return self._shell._current(self.object_id)
 
     def subscribe(self, callback: Callback) -> Subscription:
-        """Tell `callback` every newer version from now on, and what has been waiting for a subscriber.
+        """Calls `callback` with every newer version from now on, and with the one that has been waiting for a
+        subscriber.
 
-        A version counts as applied once all subscribers of its object have returned; one that raises is told again.
+        A version counts as applied once all subscribers of its object have returned; a callback that raises is called
+        again.
         """
         return self._shell._subscribe(Subscriber(self.object_id, callback))
 
@@ -104,54 +108,60 @@ class QueryRegistration:
 
     @property
     def members(self) -> frozenset[str]:
-        """Names of the objects that are members: as the members callbacks are told, or if there are none, as the
-        service said. Empty until the client runs first; from then on what it knows, or knew when it was disconnected.
+        """Names of the objects that are members: as members callbacks were told, or if there are none, as the service
+        reported. Empty until the client first runs; after that, the present members, or those known when it was
+        disconnected.
         """
         return self._shell._members(self._query)
 
     @property
     def members_known(self) -> bool:
-        """Whether `members` are all there are, as of what the client was told last. False: the service has not said yet
-        who all of them are, or is being asked again, or callbacks are still to be told; then `members` are those known
-        so far, and an empty set does not say that there are none."""
+        """True if `members` is complete, as of the last update. False: the service has not reported all members yet, or
+        is being asked again, or callbacks are still to be called; then `members` contains those known so far, and an
+        empty set does not mean that there are none.
+        """
         return self._shell._knows_members(self._query)
 
     @property
     def descriptions(self) -> dict[str, dict[str, Any] | None]:
-        """How its members are described, by name, as the service said last; None: the object has no description. Empty
-        unless the query was registered with `descriptions`, and until the client runs first."""
+        """Its members' descriptions by name, as the service last reported them; None: the object has no description.
+        Empty unless the query was registered with `descriptions`, and until the client first runs.
+        """
         return self._shell._descriptions(self._query)
 
     @property
     def current(self) -> "dict[str, Notification]":
-        """As `Registration.current`, of each member that has it, by name."""
+        """`Registration.current` of each member that has it, by name."""
         found = ((name, self._shell._current(name)) for name in self.members)
         return {name: notification for name, notification in found if notification is not None}
 
     def subscribe(self, callback: Callback) -> Subscription:
-        """Tell `callback` the newest version of each member, and every newer one while it is one.
+        """Calls `callback` with the newest version of each member, and with every newer one while it is a member.
 
-        An object is told after the members callbacks were told that it has entered. One that was never published has no
-        version, and is told to members callbacks only. An object in several queries, or registered by its name, too,
-        comes once, and all of their callbacks are told. One that is deleted is told as that before it leaves.
+        An object's version follows the members callbacks' report that it has entered. An object that was never
+        published has no version, and is reported to members callbacks only. An object in several queries, or also
+        registered by its name, comes once, and all of their callbacks are called. The deletion of an object is told
+        before it leaves.
 
-        Of a query that was registered with `descriptions`, the notification says how the object is described. When only
-        that changes, the same version is told again; one that was never published is told, too, without a version.
+        If the query was registered with `descriptions`, the notification contains the object's description. When only
+        that changes, the same version is told again; an object that was never published is told, too, without a
+        version.
         """
         return self._shell._subscribe(Subscriber(self._query, callback))
 
     def subscribe_members(self, callback: MembersCallback) -> Subscription:
-        """Tell `callback(added, removed)`, two sets of names, whenever objects enter and leave.
+        """Calls `callback(added, removed)`, two sets of names, whenever objects enter and leave.
 
-        It is told what changed since it was told last, also before a restart. After a crash it may be told the same
-        once more. One that is subscribed once the client was caught up is told all members as added first; so is the
-        first one ever. One that raises is told the same again.
+        It is told the changes since its last call, even across a restart. After a crash it may be told the same once
+        more. A callback that is subscribed after the client was caught up is told all members as added first; so is the
+        first one ever. One that raises is called again with the same sets.
         """
         return self._shell._subscribe(Subscriber(self._query, callback, members=True))
 
     def observable(self) -> "reactivex.Observable[Notification]":
-        """What `subscribe` tells as a reactivex Observable. Raises ImportError without the extra
-        coldnotify[reactivex]."""
+        """Returns what `subscribe` tells as a reactivex Observable. Raises ImportError without the extra
+        coldnotify[reactivex].
+        """
         from coldnotify.rx import observable
 
         return observable(self)
@@ -169,21 +179,22 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """Of the channel."""
+        """The channel's name."""
         return self._channel.name
 
     @property
     def attributes(self) -> frozenset[str]:
-        """Of the subscription."""
+        """The subscription's attributes."""
         return frozenset(self._channel.attributes)
 
     def subscribe(self, callback: MessageCallback, *, on_missed: MissedCallback | None = None) -> Subscription:
-        """Tell `callback` every message, in the order of the log, and `on_missed` between which messages others may be
-        missing.
+        """Calls `callback` with every message, in the order of the log, and `on_missed` with gaps in which messages may
+        be missing.
 
-        A message counts as told once all subscribers of its channel have returned. One that raises is told the same
-        again; then the channel is parked, which holds neither other channels nor objects. What is missed is told in
-        front of the message that comes next. Without an `on_missed` it is reported as MessagesMissed.
+        A message counts as told once all subscribers of its channel have returned. A callback that raises is called
+        again with the same message; after too many failures the channel is parked, which delays neither other channels
+        nor objects. A gap is told before the message that follows it. Without an `on_missed` it is reported as
+        MessagesMissed.
         """
         told = [Subscriber(self._channel, callback)]
         if on_missed is not None:
@@ -191,8 +202,9 @@ class Channel:
         return self._shell._subscribe(*told)
 
     def observable(self) -> "reactivex.Observable[Message]":
-        """The messages as a reactivex Observable. What is missed is reported as MessagesMissed. Raises ImportError
-        without the extra coldnotify[reactivex]."""
+        """Returns the messages as a reactivex Observable. Missed ones are reported as MessagesMissed. Raises
+        ImportError without the extra coldnotify[reactivex].
+        """
         from coldnotify.rx import observable
 
         return observable(self)

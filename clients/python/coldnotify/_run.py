@@ -20,14 +20,17 @@ from coldnotify.state import State
 logger = logging.getLogger("coldnotify")
 
 Callback = Callable[[Notification], object]
-"""Told the newest version of an object. In the asyncio form it may be a coroutine function."""
+"""Called with the newest version of an object. In the asyncio form it may be a coroutine function."""
 MembersCallback = Callable[[set[str], set[str]], object]
-"""Told names of objects that entered a query, and of those that left. In the asyncio form it may be a coroutine
-function."""
+"""Called with the names of objects that entered a query, and of those that left. In the asyncio form it may be a
+coroutine function.
+"""
 MessageCallback = Callable[[Message], object]
-"""Told every message of a channel. In the asyncio form it may be a coroutine function."""
+"""Called with every message of a channel. In the asyncio form it may be a coroutine function."""
 MissedCallback = Callable[[Missed], object]
-"""Told between which messages of a channel others may be missing. Likewise."""
+"""Called with a gap in which messages of a channel may be missing. In the asyncio form it may be a
+coroutine function.
+"""
 OnError = Callable[[Exception], object]
 
 
@@ -63,13 +66,15 @@ class Run:
         self._callback_of = callback_of
         self._ended = ended
         self._served = False
-        """The connection that stands, or stood last, has carried a session."""
+        """True if the present or last connection has carried a session."""
         self._outage_told = False
 
     # What is to be done
 
     def next(self) -> tuple[Action | None, float]:
-        """For the hand that has the connection and the state file; and until when there is nothing else to do."""
+        """Returns the next action for the thread or task with the connection and the state file, and the time until
+        which it may wait.
+        """
         with self.lock:
             action = self.driver.next(self._look())
             return action, min(self.driver.deadline(), self._standstill.deadline())
@@ -90,12 +95,14 @@ class Run:
         return now
 
     def next_call(self) -> tuple[CallAction | None, float]:
-        """For the hand that runs the application's code; and until when there is nothing else to do."""
+        """Returns the next call for the thread or task that runs the application's code, and the time until which it
+        may wait.
+        """
         with self.lock:
             return self.driver.next_call(self._clock()), self.driver.next_call_at()
 
     def connect_now(self) -> None:
-        """Where the next try is awaited: do not wait."""
+        """Ends the wait for the next attempt to connect."""
         with self.lock:
             self.driver.connect_now(self._look())
         self._wake()
@@ -115,19 +122,19 @@ class Run:
     # Looking in. A program that wakes asks before the hand with the connection has looked.
 
     def caught_up(self) -> bool:
-        """Whether everything owed has been told, as far as can be known."""
+        """Returns true if everything owed has been told, as far as that can be known."""
         with self.lock:
             self._look()
             return self.driver.caught_up
 
     def decided(self) -> bool:
-        """Whether there is no use in waiting to be caught up."""
+        """Returns true if waiting to be caught up is pointless."""
         with self.lock:
             self._look()
             return self.driver.decided
 
     def status(self) -> Status:
-        """What the client is doing."""
+        """Returns what the client is doing."""
         with self.lock:
             return self.driver.status(self._look())
 
@@ -152,7 +159,7 @@ class Run:
                 self.driver.save_failed(save, error, self._clock())
 
     def way_to(self, address: Address) -> tuple[Carrier, ResumingContext | None]:
-        """What a connection to this address needs."""
+        """Returns the carrier and the TLS context for a connection to this address."""
         logger.info("connecting to %s", address)
         carrier = carrier_of(address)
         return carrier, self._context if self._connection.uses_tls(address) else None
@@ -172,7 +179,7 @@ class Run:
     # What a connection says
 
     def link_up(self, carrier: Carrier) -> str:
-        """It stands. Why it cannot be used; "": it can."""
+        """Notes that the connection is established. Returns why it cannot be used; "" if it can."""
         try:
             token = self._connection.current_token()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What the sync and the asyncio form of `Notify` have in common: everything but threads, sockets and tasks."""
+"""The common part of the sync and the asyncio form of `Notify`: everything but threads, sockets and tasks."""
 
 import os
 import random
@@ -65,14 +65,14 @@ class Shell:
     ) -> None:
         """A client of the group `group_id` of `domain`. Nothing is opened or connected yet.
 
-        `on_error` is called with every problem that nobody else would hear of (see `coldnotify.errors`), where
-        callbacks are. A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to
+        `on_error` is called, where callbacks run, with every problem that would otherwise go unnoticed (see
+        `coldnotify.errors`). A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to
         `retry_max_s`; then its object is parked. Applied versions are written to the state file at most every
-        `save_interval_s`. `newest_bytes_max`: how much is kept of what callbacks were told last, for `current`, in
-        memory and in the state file; 0: nothing. `say_errors`: the ledger shows the first line of what callbacks raise;
-        False: only that they do. `outbox`: a directory for this client alone, in which publish() and
-        send() make durable what they accept; None: it waits in memory. At most `outbox_max_records` and
-        `outbox_max_bytes` wait. Raises ValueError, whose message begins with the argument's name.
+        `save_interval_s`. `newest_bytes_max`: limit on the notifications kept for `current`, in memory and in the state
+        file; 0: none. `say_errors`: the ledger shows the first line of a callback's error; False: only that it failed.
+        `outbox`: a directory for this client alone, in which publish() and send() make durable what they accept; None:
+        it waits in memory. At most `outbox_max_records` and `outbox_max_bytes` wait. Raises ValueError, whose message
+        begins with the argument's name.
         """
         check_name("domain", domain)
         check_name("group_id", group_id)
@@ -113,7 +113,7 @@ class Shell:
         self._lock = threading.RLock()
         self._driver: Driver | None = None
         self._ended_driver: Driver | None = None
-        """That of the last run: what was known then can be read until the next one."""
+        """The driver of the last run, whose knowledge can be read until the next one."""
         self._run: Run | None = None
         """There while `_driver` is."""
         self._wishes = Wishes()
@@ -140,7 +140,9 @@ class Shell:
         return Owner(what, "make another one in this process, of another client and with a state file of its own")
 
     def forked(self) -> None:
-        """What was never connected, and has published nothing, is a child's own there. Nobody holds its locks."""
+        """In a child, a client that was never connected and has published nothing becomes the child's own. Nobody holds
+        its locks.
+        """
         if self._run is None and self._publishing is None:
             self._lock, self._publishing_lock = threading.RLock(), threading.Lock()
             self._owner = self._owned()
@@ -148,9 +150,9 @@ class Shell:
     # What the application asks for
 
     def register(self, object_id: str) -> Registration:
-        """Want to be told the newest version of this object. At once, or as soon as there is a connection.
+        """Registers for the newest version of this object, at once, or as soon as there is a connection.
 
-        Registering what is registered already changes nothing and costs nothing. Raises ValueError for what is no name.
+        Registering again changes nothing and costs nothing. Raises ValueError for an invalid name.
         """
         self._owner.check()
         check_object(object_id)
@@ -160,8 +162,9 @@ class Shell:
         return Registration(self, object_id)
 
     def unregister(self, object_id: str) -> None:
-        """Want this object no more: its subscriptions end, the service is told. Raises ValueError for what is no
-        name."""
+        """Unregisters this object: its subscriptions end, the service is told. Raises ValueError
+        for an invalid name.
+        """
         self._unregister(check_object(object_id))
 
     def register_only(self, object_ids: Iterable[str]) -> list[Registration]:
@@ -180,12 +183,12 @@ class Shell:
         return [Registration(self, name) for name in names]
 
     def register_query(self, text: str, *, descriptions: bool = False) -> QueryRegistration:
-        """Want to be told which objects of the group this query describes, and the newest version of each.
+        """Registers for the objects of the group that match this query, and for the newest version of each.
 
-        The service parses it. If it refuses it, `on_error` gets a RegistrationRefused that says where it is wrong, and
-        nothing stays registered. `descriptions`: notifications say how the object is described, and a member that is
-        described in another way is told once more. Registering what is registered already changes nothing but that.
-        Raises ValueError for a text that is empty or too long.
+        The service parses it. If the service refuses it, `on_error` gets a RegistrationRefused that names the place of
+        the error, and nothing stays registered. `descriptions`: notifications contain the object's description, and a
+        member whose description changes is told again. Registering again changes only that. Raises ValueError if the
+        text is empty or too long.
         """
         return self._register_query(query_of(text), descriptions)
 
@@ -195,17 +198,18 @@ class Shell:
         return self._register_query(prefix_of(prefix), descriptions)
 
     def unregister_query(self, text: str) -> None:
-        """Want this query's members no more: its subscriptions end, the service is told. Raises ValueError for a text
-        that is empty or too long."""
+        """Unregisters this query: its subscriptions end, the service is told. Raises ValueError if the text is empty or
+        too long.
+        """
         self._unregister(query_of(text))
 
     def channel(self, name: str, *, since: str | datetime = "now", attributes: Iterable[str] = ()) -> Channel:
-        """Want to be told every message of this channel.
+        """Subscribes to every message of this channel.
 
-        `since` says where that begins: "now", "oldest" (what the log still has), "newest" (with the newest message), a
-        datetime with a time zone, or the `position` of a message: behind that one. It counts once: a channel that is
-        wanted already goes on where it is. `attributes`: only messages that are sent to one of these, or to all. Of one
-        name there is one set of attributes, the one that was said last. Raises ValueError, which names the argument.
+        `since` is the beginning: "now", "oldest" (what the log still has), "newest" (with the newest message), a
+        datetime with a time zone, or the `position` of a message: after that one. It counts once: an existing
+        subscription continues from its position. `attributes`: only messages that are sent to one of these, or to all.
+        Each name has one set of attributes, the last one passed. Raises ValueError, which names the argument.
         """
         self._owner.check()
         interest, begins = channel_by(name, attributes), since_of(since)
@@ -215,8 +219,9 @@ class Shell:
         return Channel(self, interest)
 
     def unregister_channel(self, name: str) -> None:
-        """Want no message of this channel any more: its subscriptions end, the service is told. Raises ValueError for
-        what is no name."""
+        """Unsubscribes from this channel: its subscriptions end, the service is told. Raises ValueError for an invalid
+        name.
+        """
         self._owner.check()
         channel_by(name)
         with self._lock:
@@ -237,14 +242,13 @@ class Shell:
         priority: str | None = None,
         acknowledged: bool = True,
     ) -> Publication | None:
-        """Publish a version of an object of this client's group, on its session; now, or once there is one.
+        """Publishes a version of an object of this client's group, on its session; now, or once there is one.
 
-        Returns once it is accepted, with an outbox: durable there. It is sent until the service answers. `version`:
-        None: the time in ms, or above the newest version that is known here. `payload`: what JSON can say, at most 4
-        KiB. `expires_at`: Unix time in ms. A newer publish of the object takes out one that waits. The other clients
-        are told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at
-        most once, in the session that stands, and None is returned.
-        Raises ValueError, OutboxFull, OutboxError.
+        Returns once it is accepted; with an outbox, once it is durable there. It is sent until the service answers.
+        `version`: None: the time in ms, or above the newest version known here. `payload`: any JSON value, at most 4
+        KiB. `expires_at`: Unix time in ms. A newer publish of the object replaces one that waits. The other clients are
+        told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at most
+        once, in the present session, and None is returned. Raises ValueError, OutboxFull, OutboxError.
         """
         identity = self._identity
         outgoing = version_of(
@@ -270,9 +274,10 @@ class Shell:
         priority: str | None = None,
         acknowledged: bool = True,
     ) -> Publication | None:
-        """Send a message to a channel of this client's group, likewise. `payload`: bytes, or what JSON can say. `id`:
-        None: a new one; a repeat has the same. `to`: told to subscriptions that have one of these attributes.
-        `priority`: "high" moves what waits of this channel for a client in front of what waits of others."""
+        """Sends a message to a channel of this client's group, in the same way. `payload`: bytes, or any JSON value.
+        `id`: None: a new one; a repeat has the same. `to`: only subscriptions with one of these attributes are told it.
+        `priority`: "high" moves what waits of this channel for a client in front of what waits of others.
+        """
         identity = self._identity
         outgoing = message_of(
             identity.domain,
@@ -287,7 +292,7 @@ class Shell:
         return self._publish(outgoing, acknowledged=acknowledged)
 
     def pending(self) -> Pending:
-        """How many publishes wait to be answered, and for how long. Raises OutboxError."""
+        """Returns how many publishes wait for answers, and for how long. Raises OutboxError."""
         self._owner.check()
         return self._open_publishing().pending()
 
@@ -331,7 +336,7 @@ class Shell:
         return publishing
 
     def _close_publishing(self) -> None:
-        """What waits in memory is given up, what waits in an outbox is kept."""
+        """Drops publishes that wait in memory, and keeps those in an outbox."""
         with self._publishing_lock:
             publishing, self._publishing = self._publishing, None
         if publishing is not None:
@@ -429,21 +434,21 @@ class Shell:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a session: the service has answered."""
+        """True if there is a session: the service has answered."""
         self._owner.check()
         with self._lock:
             return self._driver is not None and self._driver.connected
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything owed has been told, and all callbacks have returned."""
+        """True if everything owed has been told, and all callbacks have returned."""
         self._owner.check()
         with self._lock:
             return self._run is not None and self._run.caught_up()
 
     @property
     def status(self) -> Status:
-        """What the client is doing."""
+        """The client's status."""
         self._owner.check()
         with self._lock:
             return STOPPED if self._run is None else self._run.status()
@@ -534,4 +539,4 @@ STOPPED = Status(
     last_problem=None,
     next_connect_s=None,
 )
-"""The status of a client that is not connected: the state file is closed, so there is nothing to look at."""
+"""The status of a client that is not connected: the state file is closed, so its counts are not known."""

@@ -52,22 +52,22 @@ class Notify(Shell):
         return self.caught_up if timeout_s is None else self.wait_caught_up(timeout_s)
 
     def wait_caught_up(self, timeout_s: float) -> bool:
-        """Wait until everything owed has been told and all callbacks have returned; whether that came within
+        """Waits until everything owed has been told and all callbacks have returned. Returns true if that came within
         `timeout_s`.
 
-        False at once if the client does not run, or the service refuses it.
+        Returns false at once if the client does not run, or the service refuses it.
         """
         self._owner.check()
         threads = self._threads
         return threads is not None and threads.wait_caught_up(timeout_s)
 
     def disconnect(self, timeout_s: float = 5.0) -> None:
-        """Stop: begin no callback any more, wait for the one that runs, save, acknowledge, say Bye. No change if it
-        is stopped.
+        """Stops: begins no further callback, waits for the running one, saves, acknowledges, sends Bye. No effect if
+        stopped.
 
-        A callback that still runs after `timeout_s` is left to itself; what it was told will be told again. From within
-        a callback it does not wait: the stop comes as soon as that callback has returned. In a child of fork() it does
-        nothing: the parent's client goes on.
+        A callback that still runs after `timeout_s` is abandoned; what it was told will be told again. From within a
+        callback it does not wait: the client stops as soon as that callback has returned. In a child of fork() it does
+        nothing: the parent's client continues.
         """
         if not self._owner.is_here:
             return
@@ -146,7 +146,9 @@ class _Threads:
         self.wake()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the threads to end, but from within a callback do not; whether there is nothing more to wait for."""
+        """Waits for the threads to end, except from within a callback. Returns true if there is nothing more to wait
+        for.
+        """
         if threading.current_thread() is self._callbacks:
             return True
         deadline = time.monotonic() + timeout_s
@@ -173,7 +175,7 @@ class _Threads:
                 self._changed.notify_all()
 
     def _step(self) -> bool:
-        """Execute one action, or sleep until there is one. False: there is none any more."""
+        """Executes one action, or sleeps until there is one. Returns false after the last."""
         action, deadline = self.run.next()
         match action:
             case None:
@@ -210,7 +212,7 @@ class _Threads:
             self._changed.notify_all()
 
     def _listen(self) -> None:
-        """Tell the driver what the connection has to say."""
+        """Passes the connection's news to the driver."""
         link = self._link
         if link is None:
             return

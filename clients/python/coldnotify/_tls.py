@@ -1,7 +1,7 @@
-"""TLS whose sessions are resumed: the next connection to a host offers what the last one left, and sends far less.
+"""TLS with session resumption: the next connection to a host offers the ticket of the last one, and sends far less.
 
-The context offers it by itself, in `wrap_socket` and in `wrap_bio`, which is what asyncio uses. Sessions live as long
-as the context: a process that is started anew begins with a full handshake.
+The context offers it by itself, in `wrap_socket` and in `wrap_bio`, which asyncio uses. Sessions live as long as the
+context: a restarted process begins with a full handshake.
 """
 
 import os
@@ -40,7 +40,7 @@ class ResumingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLSocket:
-        """As SSLContext's; `session`: the last one with this host, unless another is given."""
+        """The same as SSLContext's; `session`: by default the last one with this host."""
         return super().wrap_socket(
             sock,
             server_side,
@@ -64,13 +64,15 @@ class ResumingContext(ssl.SSLContext):
         )
 
     def remember(self, connection: _Connected) -> None:
-        """To be called at the end of a connection that was used: the server's ticket comes behind the handshake."""
+        """Call it at the end of a connection that was used, because the server's ticket follows the handshake."""
         session = connection.session
         if session is not None and session.has_ticket:
             self._sessions[str(connection.server_hostname)] = session
 
     def forget(self, host: str) -> None:
-        """The next connection to this host begins anew: this one came to nothing."""
+        """Forgets the session with this host: the next connection begins with a full handshake, because this one
+        failed.
+        """
         self._sessions.pop(host, None)
 
 

@@ -66,19 +66,20 @@ class Notify(Shell):
         return self.caught_up if timeout_s is None else await self.wait_caught_up(timeout_s)
 
     async def wait_caught_up(self, timeout_s: float) -> bool:
-        """Wait until everything owed has been told and all callbacks have returned; whether that came in `timeout_s`.
+        """Waits until everything owed has been told and all callbacks have returned. Returns true if that came within
+        `timeout_s`.
 
-        False at once if the client does not run, or the service refuses it.
+        Returns false at once if the client does not run, or the service refuses it.
         """
         self._owner.check()
         return self._tasks is not None and await self._tasks.wait_caught_up(timeout_s)
 
     async def disconnect(self, timeout_s: float = 5.0) -> None:
-        """Stop: begin no callback any more, wait for the one that runs, save, acknowledge, say Bye.
+        """Stops: begins no further callback, waits for the running one, saves, acknowledges, sends Bye.
 
-        No change if it is stopped. A callback that still runs after `timeout_s` is cancelled; what it was told will be
-        told again. From within a callback it does not wait: the stop comes as soon as that callback has returned. In a
-        child of fork() it does nothing: the parent's client goes on.
+        No effect if stopped. A callback that still runs after `timeout_s` is cancelled; what it was told will be told
+        again. From within a callback it does not wait: the client stops as soon as that callback has returned. In a
+        child of fork() it does nothing: the parent's client continues.
         """
         if not self._owner.is_here:
             return
@@ -154,7 +155,9 @@ class _Tasks:
         self.wake()
 
     async def join(self, timeout_s: float) -> bool:
-        """Wait for the tasks to end, but from within a callback do not; whether there is nothing more to wait for."""
+        """Waits for the tasks to end, except from within a callback. Returns true if there is
+        nothing more to wait for.
+        """
         if asyncio.current_task() is self._callbacks:
             return True
         _, waiting = await asyncio.wait({self._io, self._callbacks}, timeout=timeout_s)
@@ -179,7 +182,7 @@ class _Tasks:
         self._tell_changed()
 
     async def _step(self) -> bool:
-        """Execute one action, or sleep until there is one. False: there is none any more."""
+        """Executes one action, or sleeps until there is one. Returns false after the last."""
         self._wake.clear()
         action, deadline = self.run.next()
         match action:
@@ -327,8 +330,9 @@ class _Link(asyncio.Protocol):
             self._tasks.wake()
 
     def forked(self) -> None:
-        """A child's descriptor leads nowhere. Its loop shares what it waits on with its parent's, so it is not closed:
-        what is done to a number that the child has again would be done to the parent's connection."""
+        """Makes a child's descriptor point to /dev/null. It is not closed, because its loop shares its poll object with
+        its parent's: operations on a reused number would affect the parent's connection.
+        """
         self._over = True
         found = None if self._transport is None else self._transport.get_extra_info("socket")
         if found is not None:
@@ -400,7 +404,7 @@ class _Link(asyncio.Protocol):
             self._transport.close()
 
     def abort(self, problem: str) -> None:
-        """End it now; that it is down is said with the loop's next turn."""
+        """Ends it now; the loop's next turn reports that it is down."""
         self._problem = self._problem or problem
         if self._transport is not None:
             self._transport.abort()

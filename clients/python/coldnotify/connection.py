@@ -1,4 +1,4 @@
-"""Where the gateways are, and how patient to be with them: the settings of a connection."""
+"""Connection settings: the gateways' addresses, and timeouts and pauses."""
 
 import ssl
 import warnings
@@ -28,18 +28,19 @@ from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 
 _PORTS = {"ws": 80, "wss": 443}
-"""Of URLs that name none."""
+"""Default ports of URLs."""
 _PATH = "/v1/connect"
-"""Of URLs that name none."""
+"""Default path of URLs."""
 _DEPRECATED = {"http": "ws", "https": "wss"}
-"""What an address of release 0.1.0 means: the same port, where the same gateway takes WebSocket."""
+"""The meaning of addresses of release 0.1.0: the same port, where the same gateway accepts WebSocket."""
 _DEPRECATED_PATH = "/v1/sync"
 
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach the service. All times in seconds. Raises ValueError, whose message begins with the setting's
-    name."""
+    """How to reach the service. All times in seconds. Raises ValueError, whose message begins with
+    the setting's name.
+    """
 
     address: str | Sequence[str] = "localhost"
     """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while.
@@ -48,7 +49,7 @@ class Connection:
     mean wss:// and ws:// (.../v1/connect) of the same host and port.
     """
     port: int = DEVICE_PORT
-    """For addresses that name none and are no URLs."""
+    """Default port of addresses that are not URLs."""
     ca_cert: str | PathLike[str] | None = None
     """PEM file of the authorities to trust: turns TLS on. With `cert` alone the system's authorities are trusted."""
     cert: str | PathLike[str] | None = None
@@ -56,8 +57,9 @@ class Connection:
     key: str | PathLike[str] | None = None
     """PEM file of the private key of `cert`, unless it is in the same file."""
     token: str | Callable[[], str] | None = field(default=None, repr=False)
-    """A signed token that says who this is, where no certificate does; or a function that gets one: it is called at
-    each connection, holds it up while it runs, and may raise (then the connection is tried again later)."""
+    """A signed token that identifies the client, if no certificate does; or a function that returns one. It is called
+    at each connection, blocks it while it runs, and may raise (then the connection is retried later).
+    """
     connect_timeout_s: float = 10.0
     """For finding the address, TCP and TLS together."""
     keepalive_s: int | None = None
@@ -131,20 +133,22 @@ class Connection:
         return addresses
 
     def chosen_keepalive_s(self) -> int:
-        """`keepalive_s`, or what stands for it where it is None (seconds)."""
+        """Returns `keepalive_s`, or the default for its addresses if it is None (seconds)."""
         if self.keepalive_s is not None:
             return self.keepalive_s
         return WEBSOCKET_KEEPALIVE_S if any(one.scheme for one in self.addresses()) else KEEPALIVE_S
 
     def uses_tls(self, address: Address) -> bool:
-        """Whether this address is to be reached by TLS."""
+        """Returns true if TLS is used for this address."""
         return address.secure or (not address.scheme and (self.ca_cert is not None or self.cert is not None))
 
     def current_token(self) -> str:
-        """The token to show now; "" if there is none. Raises what its function raises, ValueError for what is none."""
+        """Returns the token to use now; "" if there is none. Raises what its function raises, ValueError if it is not a
+        text.
+        """
         token = self.token() if callable(self.token) else self.token
         if token is not None and not isinstance(token, str):
-            raise ValueError("token: is no text")
+            raise ValueError("token: is not a text")
         return token or ""
 
     def ssl_context(self) -> ResumingContext | None:
@@ -176,7 +180,7 @@ def check_seconds(name: str, value: float) -> None:
 def _parse(entry: str, port: int) -> Address:
     """host, host:port, [v6]:port, or a bare v6 address."""
     if not isinstance(entry, str):
-        raise ValueError(f"address: {entry!r} is no text")
+        raise ValueError(f"address: {entry!r} is not a text")
     if "://" in entry:
         return _parse_url(entry)
     try:
@@ -190,10 +194,10 @@ def _parse_url(entry: str) -> Address:
         url = urlsplit(entry)
         port = url.port
     except ValueError as error:
-        raise ValueError(f"address: {entry!r} is no URL: {error}") from None
+        raise ValueError(f"address: {entry!r} is not a URL: {error}") from None
     scheme = _DEPRECATED.get(url.scheme, url.scheme)
     if scheme not in _PORTS:
-        raise ValueError(f"address: {entry!r} is none of {', '.join(_PORTS)} URLs")
+        raise ValueError(f"address: {entry!r} has an unknown scheme, expected one of {', '.join(_PORTS)}")
     bad = not url.hostname or port == 0 or url.username is not None or url.query or url.fragment
     if bad or any(c.isspace() or not c.isascii() for c in entry):
         raise ValueError(f"address: {entry!r} is not {url.scheme}://host[:port][/path]")

@@ -1,32 +1,32 @@
-"""What can go wrong, as the application sees it.
+"""The exceptions of this library, as the application sees them.
 
     ColdNotifyError
     |-- StateError                  the state file: cannot be read, written or locked
     |   |-- StateInUse              another process (or another Notify) uses it
     |   |-- StateMismatch           it belongs to another client
-    |   `-- StateDamaged            it was no state; it has been set aside      (reported)
+    |   `-- StateDamaged            it was damaged; it has been set aside       (reported)
     |-- OutboxError                 the outbox: cannot be read, written or locked
     |   |-- OutboxInUse             another process (or another publisher) uses it
     |   |-- OutboxFull              too much waits in it to be published
     |   `-- OutboxDamaged           parts of it cannot be read; they have been set aside (reported)
-    |-- UsedAfterFork               a child process uses what is its parent's: nothing was done
+    |-- UsedAfterFork               a child process uses its parent's object: nothing was done
     |-- PublishRefused              the service refuses a publish for ever        (also reported)
-    |-- CallbackFailed              a callback raised; it will be tried again    (reported)
+    |-- CallbackFailed              a callback raised; it will be called again   (reported)
     |-- ObjectParked                its callbacks raised too often               (reported)
     |-- MembersCallbackFailed       a members callback raised; likewise          (reported)
     |-- QueryParked                 they raised too often                        (reported)
-    |-- QueriesUnknown              the service is older, and knows no queries   (reported)
-    |-- DescriptionsUnknown         the service is older, and tells none       (reported)
-    |-- ChannelCallbackFailed       a channel's callback raised; likewise      (reported)
-    |-- ChannelParked               they raised too often                      (reported)
-    |-- MessagesMissed              nobody has subscribed to hear that         (reported)
-    |-- ChannelsUnknown             the service is older, and knows none       (reported)
+    |-- QueriesUnknown              the service is older and has no queries      (reported)
+    |-- DescriptionsUnknown         the service is older and sends none          (reported)
+    |-- ChannelCallbackFailed       a channel's callback raised; likewise        (reported)
+    |-- ChannelParked               they raised too often                        (reported)
+    |-- MessagesMissed              no callback is subscribed to gaps            (reported)
+    |-- ChannelsUnknown             the service is older and has none            (reported)
     |-- RegistrationRefused         the service refused a registration           (reported)
     |-- PayloadUnreadable           a payload is not JSON; None is told instead  (reported)
-    `-- ServiceRefused              a close code that says: do not come back     (reported)
+    `-- ServiceRefused              a close code that forbids coming back        (reported)
 
 *reported* ones are never raised: they go to the `on_error` callback and to the logger "coldnotify". A StateError is
-raised by connect() and reported afterwards. A network that is away is no error; `Notify.status` tells it.
+raised by connect() and reported afterwards. A network that is away is not an error; `Notify.status` shows it.
 Wrong arguments raise ValueError, whose message begins with the name of the field or setting.
 """
 
@@ -50,7 +50,9 @@ class StateMismatch(StateError):
 
 
 class StateDamaged(StateError):
-    """The state file held no state. It has been set aside; the client starts without, the service tells everything."""
+    """The state file was damaged. It has been set aside; the client starts without, and the service
+    tells everything.
+    """
 
 
 class OutboxError(ColdNotifyError):
@@ -62,8 +64,9 @@ class OutboxInUse(OutboxError):
 
 
 class OutboxFull(OutboxError):
-    """So much waits to be published that nothing more is accepted; the message begins with the setting. What waits is
-    kept, and what was refused is not."""
+    """So much waits to be published that nothing more is accepted; the message begins with the setting. Waiting records
+    are kept, the refused one is not.
+    """
 
 
 class OutboxDamaged(OutboxError):
@@ -76,8 +79,9 @@ class OutboxDamaged(OutboxError):
 
 
 class UsedAfterFork(ColdNotifyError):
-    """A child of fork() uses what belongs to its parent, which has its threads and goes on with it. Nothing was done;
-    the message says what the child is to do instead."""
+    """A child of fork() uses an object of its parent, which has its threads and continues to use it. Nothing was done;
+    the message says what the child must do instead.
+    """
 
 
 class PublishRefused(ColdNotifyError):
@@ -91,7 +95,9 @@ class PublishRefused(ColdNotifyError):
 
 
 class CallbackFailed(ColdNotifyError):
-    """A callback raised (`__cause__`). The notification is not acknowledged and is told again after a delay."""
+    """A callback raised (`__cause__`). The notification is not acknowledged, and the callback is called again after a
+    delay.
+    """
 
     def __init__(self, object_id: str, version: int | None, cause: BaseException) -> None:
         super().__init__(f"callback for {object_id!r}, version {version}, raised {cause!r}")
@@ -101,8 +107,9 @@ class CallbackFailed(ColdNotifyError):
 
 
 class ObjectParked(ColdNotifyError):
-    """The callbacks for an object failed `tries` times. It is told again at the next connection, or when a newer
-    version comes."""
+    """The callbacks for an object failed `tries` times. They are called again at the next connection, or when a newer
+    version comes.
+    """
 
     def __init__(self, object_id: str, version: int | None, tries: int) -> None:
         super().__init__(f"{object_id!r}, version {version}, is parked: its callbacks failed {tries} times")
@@ -112,7 +119,7 @@ class ObjectParked(ColdNotifyError):
 
 
 class MembersCallbackFailed(ColdNotifyError):
-    """A members callback raised (`__cause__`). It is told the same again after a delay."""
+    """A members callback raised (`__cause__`). It is called again with the same sets after a delay."""
 
     def __init__(self, query: str, cause: BaseException) -> None:
         super().__init__(f"members callback for query {query!r} raised {cause!r}")
@@ -121,8 +128,9 @@ class MembersCallbackFailed(ColdNotifyError):
 
 
 class QueryParked(ColdNotifyError):
-    """The members callbacks for a query failed `tries` times. They are told again at the next connection, or when its
-    members change again."""
+    """The members callbacks for a query failed `tries` times. They are called again at the next connection, or when its
+    members change again.
+    """
 
     def __init__(self, query: str, tries: int) -> None:
         super().__init__(f"query {query!r} is parked: its members callbacks failed {tries} times")
@@ -131,21 +139,23 @@ class QueryParked(ColdNotifyError):
 
 
 class QueriesUnknown(ColdNotifyError):
-    """The service is of an older release, and knows no queries: they wait for one that does. Told once."""
+    """The service is of an older release without queries: registrations wait for one that has them. Reported once."""
 
     def __init__(self) -> None:
         super().__init__("the service is older and knows no queries: they are registered once it does")
 
 
 class DescriptionsUnknown(ColdNotifyError):
-    """A gateway or matcher of an older release tells no descriptions to those who ask for them. Told once."""
+    """A gateway or matcher of an older release sends no descriptions. Reported once."""
 
     def __init__(self) -> None:
         super().__init__("the service is older: it tells members and versions, and descriptions once it does")
 
 
 class ChannelCallbackFailed(ColdNotifyError):
-    """A callback of a channel raised (`__cause__`). The message counts as not told, and is told again after a delay."""
+    """A channel's callback raised (`__cause__`). The message counts as not told, and the callback is called again after
+    a delay.
+    """
 
     def __init__(self, channel: str, offset: int, cause: BaseException) -> None:
         super().__init__(f"callback for channel {channel!r}, offset {offset}, raised {cause!r}")
@@ -155,8 +165,9 @@ class ChannelCallbackFailed(ColdNotifyError):
 
 
 class ChannelParked(ColdNotifyError):
-    """The callbacks for a message failed `tries` times: its channel stays in front of it. It is told again at the next
-    connection, when another message of the channel comes, or to the next callback that subscribes."""
+    """The callbacks for a message failed `tries` times: its channel stays at that message. They are called again at the
+    next connection, when another message of the channel comes, or when another callback subscribes.
+    """
 
     def __init__(self, channel: str, offset: int, tries: int) -> None:
         super().__init__(f"channel {channel!r} is parked at offset {offset}: its callbacks failed {tries} times")
@@ -166,7 +177,7 @@ class ChannelParked(ColdNotifyError):
 
 
 class MessagesMissed(ColdNotifyError):
-    """Messages of a channel may be missing, and no `on_missed` was given that could be told so."""
+    """Messages of a channel may be missing, and there is no `on_missed` callback to report it to."""
 
     def __init__(self, missed: Missed) -> None:
         after = "the beginning" if missed.after is None else f"offset {missed.after}"
@@ -178,7 +189,7 @@ class MessagesMissed(ColdNotifyError):
 
 
 class ChannelsUnknown(ColdNotifyError):
-    """The service is of an older release, and knows no channels: they wait for one that does. Told once."""
+    """The service is of an older release without channels: subscriptions wait for one that has them. Reported once."""
 
     def __init__(self) -> None:
         super().__init__("the service is older and knows no channels: they are registered once it does")
@@ -194,14 +205,14 @@ class RegistrationRefused(ColdNotifyError):
         self.object_id = object_id
         """"", if it is a query's or a channel's."""
         self.query = query
-        """Its text; None: it is none."""
+        """The query's text; None if it is not a query."""
         self.channel = channel
-        """Its name; None: it is none."""
+        """The channel's name; None if it is not a channel."""
         self.reason = reason
 
 
 class PayloadUnreadable(ColdNotifyError):
-    """A payload is not JSON. The version is told all the same, with None as its payload."""
+    """A payload is not JSON. The version is told nevertheless, with None as its payload."""
 
     def __init__(self, object_id: str, version: int | None) -> None:
         super().__init__(f"payload of {object_id!r}, version {version}, is not JSON")

@@ -6,7 +6,7 @@
     publisher.send("animal.observer", "region-1", "tasks", {"look": "north"})
 
 A publish that the service refuses (429 or 503 with Retry-After: too much, nothing was written) is sent again, and the
-next ones are sent more slowly, until none is refused. So an application that publishes more than it may sees delays,
+next ones are sent more slowly, until none is refused. So an application that publishes too much gets delays,
 then PublishTimeout.
 
 With HttpPublisher(..., outbox=DIRECTORY) publish() and send() return once the record is durable on this machine's disk;
@@ -14,14 +14,14 @@ it is published in its turn, also after a restart (docs/publishing.md).
 
 Exceptions
     ValueError                    bad input; the message begins with the field, nothing was written
-    PublishError                  it is not known to be durable; `indeterminate`: it may be there all the same
-        PublishTimeout            it was refused for as long as it may take, and is not written
+    PublishError                  it is not known to be durable; `indeterminate`: it may exist nevertheless
+        PublishTimeout            it was refused for all of `timeout_s`, and is not written
         PublishRejected           it may not be published there
-        DescriptionConflict       the description is not the one of `if_revision`; `found` is what it is
+        DescriptionConflict       the description is not the one of `if_revision`; `found` is the present one
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
         OutboxInUse               another process or publisher uses it
-    UsedAfterFork                 one with an outbox is used in a child of fork(): nothing was done, make another one
+    UsedAfterFork                 one with an outbox is used in a child of fork(): nothing was done, create another
 """
 
 import base64
@@ -74,13 +74,13 @@ _BAD_INPUT, _FORBIDDEN, _NOT_KNOWN, _CONFLICT = (400, 413), 403, 404, 409
 _TOO_MUCH = (429, 503)
 _NOT_PUBLISHED = "not published"
 _RETRY_AFTER_S_MIN = 0.001
-"""Where a refusal says 0: else it would be repeated as fast as it is answered."""
+"""Used if a refusal says 0: otherwise it would be repeated as fast as it is answered."""
 IN_FLIGHT_MAX = 1_000
 """Requests at once: each has a connection and a thread, and more would only wait in the service."""
 _ID_BYTES = 12
-"""Of a message's id, random."""
+"""Length of a message's random id."""
 _MAY_BE = "unknown"
-"""Begins what the service says of a change that may have been made."""
+"""Prefix of the service's message about a change that may have been made."""
 
 Value = str | float | bool
 
@@ -93,7 +93,7 @@ class Described(NamedTuple):
     version: int | None
     """The timestamp of its record in ms; None: there never was one."""
     revision: str | None
-    """What `if_revision` takes; None: there never was one, and `if_revision` takes "none"."""
+    """Pass it as `if_revision`; None: there never was a description, and `if_revision` takes "none"."""
 
 
 class DescriptionConflict(PublishError):
@@ -121,14 +121,15 @@ class HttpPublisher(MayHaveOutbox):
         outbox_max_bytes: int = BYTES_MAX,
         on_rejected: OnRejected | None = None,
     ) -> None:
-        """`url`: any node of the service, host:port or a URL. `token` is shown to it; `ssl_context` says which
-        certificates count with https, and has one to show. `timeout_s`: how long an answer may take, and how long a
-        publish that is refused is sent again; the service itself gives up after 10 s by default. `in_flight_max`: the
-        most requests of publish() at once. `flow`: what moves the number that may be sent at once, between 1 and that,
-        by how fast the service answers: "bottleneck" ..., or "fixed".
+        """`url`: any node of the service, host:port or a URL. `token` authenticates this publisher; `ssl_context`
+        defines which certificates are trusted with https, and may contain one for this publisher. `timeout_s`: how long
+        an answer may take, and how long a refused publish is repeated; the service itself gives up after 10 s by
+        default. `in_flight_max`: the most requests of publish() at once. `flow`: the controller that adapts the number
+        of requests at once, between 1 and that, to the service's answers: "bottleneck" ..., or "fixed".
 
-        `outbox`, `outbox_max_records`, `outbox_max_bytes`, `on_rejected`: those of Publisher. What the service answers
-        with 400, 403 or 413 is set aside. Raises ValueError naming the argument; OutboxError, OutboxInUse."""
+        `outbox`, `outbox_max_records`, `outbox_max_bytes`, `on_rejected`: the same as Publisher's. What the service
+        answers with 400, 403 or 413 is set aside. Raises ValueError naming the argument; OutboxError, OutboxInUse.
+        """
         base = url.strip().rstrip("/")
         self._base = base if base.startswith(("http://", "https://")) else f"http://{base}"
         if self._base == "http://":
@@ -138,7 +139,7 @@ class HttpPublisher(MayHaveOutbox):
         if in_flight_max < 1:
             raise ValueError(f"in_flight_max: {in_flight_max!r} is less than 1")
         if flow not in NAMES:
-            raise ValueError(f"flow: {flow!r} is none of {', '.join(NAMES)}")
+            raise ValueError(f"flow: unknown value {flow!r}, expected one of {', '.join(NAMES)}")
         self._turns = Turns(flow, in_flight_max)
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = ssl_context
@@ -251,10 +252,10 @@ class HttpPublisher(MayHaveOutbox):
         if_revision: str | None = None,
     ) -> Described:
         """Merges these keys into an object's description, and removes those with the value None; returns the whole when
-        it is durable. With `replace` they are the whole. None instead of a mapping: there is no description any more.
+        it is durable. With `replace` they become the whole. None instead of a mapping removes the description.
 
-        `if_revision`: only if the description still has this `Described.revision`, or "none". Raises
-        DescriptionConflict then.
+        `if_revision`: only if the description still has this `Described.revision`, or "none". Otherwise raises
+        DescriptionConflict.
         """
         path = f"{_path(domain, group_id, object_id)}/description"
         if description is None:
@@ -273,7 +274,7 @@ class HttpPublisher(MayHaveOutbox):
         return 0 if self._outbox is None else self._outbox.flush(self._timeout_s if timeout_s is None else timeout_s)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Lets the outbox go after flush(); what is left is published after the next start. May be called twice."""
+        """Closes the outbox after flush(); what is left is published after the next start. May be called twice."""
         if self._outbox is not None:
             self._outbox.close(self._timeout_s if timeout_s is None else timeout_s)
 
@@ -317,7 +318,7 @@ class HttpPublisher(MayHaveOutbox):
         try:
             data = body if body is None or isinstance(body, bytes) else json.dumps(body, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{'payload' if method == 'POST' else 'description'}: is no JSON: {error}") from None
+            raise ValueError(f"{'payload' if method == 'POST' else 'description'}: is not JSON: {error}") from None
         try:
             request = Request(url, data, self._headers, method=method)
             with urlopen(request, timeout=self._timeout_s, context=self._context) as response:
@@ -334,7 +335,7 @@ class HttpPublisher(MayHaveOutbox):
         except (OSError, HTTPException, ValueError) as error:
             raise PublishError(f"{self._base}: {error or type(error).__name__}", indeterminate=True) from None
         if not isinstance(answer, dict):
-            raise PublishError(f"{self._base}: its answer is no JSON object", indeterminate=True)
+            raise PublishError(f"{self._base}: its answer is not a JSON object", indeterminate=True)
         return answer
 
 
@@ -354,7 +355,7 @@ def _kind(outgoing: Outgoing) -> str:
 
 
 class _Several(Exception):
-    """Of several records the service says of each what became of it: not all are published."""
+    """The service's answer for several records, not all of which are published."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__()
@@ -392,7 +393,7 @@ def _error_of(error: HTTPError, base: str, *, publish: bool) -> Exception:
 
 
 def _retry_after_s(error: HTTPError, answer: Mapping[str, Any]) -> float | None:
-    """By the body, which knows fractions, or by the header; None: it does not say."""
+    """Returns the seconds in the body, which may have fractions, or in the header; None if neither has any."""
     said = answer.get("retry_after_s", error.headers.get("Retry-After"))
     try:
         seconds = float(said)

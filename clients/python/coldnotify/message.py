@@ -1,4 +1,4 @@
-"""What the callbacks of a channel are told."""
+"""The messages and gaps that a channel's callbacks are called with."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def position_text(epoch: int, offset: int) -> str:
-    """A place in a log of channels, as `Message.position` says it."""
+    """Returns the text form of a place in a log of channels, as in `Message.position`."""
     return f"{epoch:08x}.{offset}"
 
 
@@ -18,22 +18,23 @@ class Message:
     channel: str
     """Its name."""
     payload: Any
-    """What `data` says as JSON, else `data` itself."""
+    """`data` parsed as JSON, else `data` itself."""
     offset: int
-    """In the log of the domain's channels: it rises from message to message, not by 1."""
+    """Offset in the log of the domain's channels: it rises from message to message, not by 1."""
     previous: int | None = None
-    """Up to this offset the channel was told before: the message before, or one below the `before` of a Missed. None:
-    nothing was."""
+    """The channel had been told up to this offset: the previous message's, or one below the `before` of a Missed. None:
+    nothing was.
+    """
     data: bytes = field(default=b"", repr=False)
-    """What was sent."""
+    """The bytes that were sent."""
     id: str | None = None
     """The sender's, if it gave one. A message that is sent twice has the same."""
     source: str | None = None
     """The client that sent it, if it is known."""
     published_at: datetime | None = None
-    """When the log took it, in UTC."""
+    """When the log stored it, in UTC."""
     epoch: int = field(default=0, repr=False)
-    """Of the log: a number of 32 bits."""
+    """Epoch of the log: a number of 32 bits."""
 
     @property
     def position(self) -> str:
@@ -50,7 +51,7 @@ class MissedReason(StrEnum):
     EXPIRED = "EXPIRED"
     """Their `expires_at` has passed."""
     LOST = "LOST"
-    """The log is another one: it was made anew, or the domain's retention was changed."""
+    """The log is another one: it was recreated, or the domain's retention was changed."""
     UNREADABLE = "UNREADABLE"
     """Kafka could not read them."""
 

@@ -1,4 +1,4 @@
-"""What a callback is told."""
+"""The notification that a callback is called with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class Notification:
     version: int | None
     """None: unknown, nothing was ever published for this object (told once, when it is registered)."""
     payload: Any = None
-    """The publisher's JSON, parsed; None where there is none, or where it has expired."""
+    """The publisher's JSON, parsed; None if there is none, or if it has expired."""
     deleted: bool = False
     """The object is gone. A version like any other."""
     description: Mapping[str, Any] | None = None
-    """What the object is, by key, if a query that it is a member of asks for descriptions. None: it has none."""
+    """The object's description, by key, if it is a member of a query that asks for descriptions. None: it has none."""

@@ -8,7 +8,7 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
 
     with Publisher("kafka-1:9092", http="coldnotify-1:55002") as publisher:
         published = publisher.publish("animal.observer", "region-1", "camera-config", version=44)
-        print(published.outcome())  # published; or stale, altered ...: then clients are not told of it
+        print(published.outcome())  # published; or stale, altered ...: then clients are not told it
         published.applied_by(0.9, timeout_s=60)
 
     with Publisher("kafka-1:9092") as publisher:
@@ -18,26 +18,26 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
     with Publisher("kafka-1:9092", outbox="/var/lib/back-end/outbox") as publisher:
         publisher.send("animal.observer", "region-1", "tasks", {"look": "north"})  # on disk; Kafka may be away
 
-A publish waits, at most `timeout_s`, while as many are on their way as Kafka acknowledges without a queue: flow control
-(docs/flow-control.md). So an application that publishes faster than Kafka can sees delays, then PublishTimeout.
+A publish waits, at most `timeout_s`, while as many are in flight as Kafka acknowledges without a queue: flow control
+(docs/flow-control.md). So an application that publishes faster than Kafka gets delays, then PublishTimeout.
 
 With an outbox, publish() and send() return once the record is durable on this machine's disk (docs/publishing.md).
 
-A version without a number is the time in ms. Numbered versions after it are stale: an object is for one style of both.
+A version without a number is the time in ms. Numbered versions after it are stale: use one style for each object.
 
 Exceptions
     ValueError (InvalidName, InvalidRecord)  bad input; the message begins with the field, nothing was sent
-    PublishError                  Kafka did not take the record; `indeterminate`: it may be there all the same
+    PublishError                  Kafka did not store the record; `indeterminate`: it may exist nevertheless
         PublishTimeout            not acknowledged in time
-        PublishRejected           Kafka will never take it: it is too large
-        PublishManyError          some of many; `outcomes` has each one's
+        PublishRejected           Kafka will never store it: it is too large
+        PublishManyError          some of many failed; `outcomes` has each one's
     OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
         OutboxFull                too much waits in it
         OutboxInUse               another process or publisher uses it
-    UsedAfterFork                 it is used in a child of fork(): nothing was done there, make another one
+    UsedAfterFork                 it is used in a child of fork(): nothing was done there, create another
     NotApplied                    (a TimeoutError) too few clients have applied a version in time
-        NeverApplied              none ever will: it was stale or rejected; `outcome` says what is newest instead
-    LedgerRefused                 the HTTP service does not say who has applied what
+        NeverApplied              none ever will: it was stale or rejected; `outcome` has the newest one
+    LedgerRefused                 the HTTP service does not report who has applied what
 """
 
 import asyncio
@@ -165,25 +165,26 @@ class Publisher(MayHaveOutbox):
         on_rejected: OnRejected | None = None,
     ) -> None:
         """`kafka`: bootstrap servers. `timeout_s`: how long a publish may take. `kafka_config`: more options for
-        librdkafka (TLS, SASL ...). `queue_max`: the most publishes on their way at once. `flow`: what moves the number
-        that may be on their way, between 1 and that, by how fast Kafka acknowledges: "bottleneck" ..., or "fixed". A
-        publish that is beyond it waits.
+        librdkafka (TLS, SASL ...). `queue_max`: the most publishes in flight at once. `flow`: the controller that
+        adapts the number in flight, between 1 and that, to Kafka's acknowledgements: "bottleneck" ..., or "fixed".
+        Further publishes wait.
 
-        A publish of exactly what was acknowledged last for its object is not written again, if it says both version
-        and incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
-        without incarnation. (Otherwise somebody may have begun the versions over, and the repeat be news.)
+        A publish that equals the one last acknowledged for its object is not written again, if it has both version and
+        incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
+        without incarnation. (Otherwise somebody may have started the versions over, and the repeat would be news.)
 
-        `http`: the HTTP service, host:port or a URL, for outcome() and applied_by(); `http_token` is shown to it,
-        `http_ssl` says which certificates count with https.
+        `http`: the HTTP service, host:port or a URL, for outcome() and applied_by(); `http_token` authenticates this
+        publisher, `http_ssl` defines which certificates are trusted with https.
 
-        `channel_retentions`: how long domains' channels are kept, which says in which topics they are; the same as the
-        services' setting of this name. `topics_prefix`: with what topics' names begin, as the services' setting says.
+        `channel_retentions`: how long domains' channels are kept, which determines their topics; the same as the
+        services' setting of this name. `topics_prefix`: the prefix of topics' names, the same as in the services'
+        setting.
 
-        `outbox`: a directory, for this publisher alone; it is made if it is not there. What is published is durable in
-        it first, and goes to Kafka in order, also after a restart: publish() and send() return Accepted and
-        AcceptedMessage. At most `outbox_max_records` and `outbox_max_bytes` wait in it; then OutboxFull is raised.
-        `on_rejected` is called, in a thread of its own, with what Kafka refuses for ever; that is set aside in a file
-        there. describe() does not go through it.
+        `outbox`: a directory, for this publisher alone; it is created if it is missing. Publishes become durable in it
+        first, and go to Kafka in order, even after a restart: publish() and send() return Accepted and AcceptedMessage.
+        At most `outbox_max_records` and `outbox_max_bytes` wait in it; then OutboxFull is raised. `on_rejected` is
+        called, in a separate thread, with records that Kafka refuses for ever; those are set aside in a file there.
+        describe() does not use it.
 
         Raises ValueError naming the argument; OutboxError, OutboxInUse. Does not wait for Kafka yet.
         """
@@ -192,7 +193,7 @@ class Publisher(MayHaveOutbox):
         if queue_max < 1:
             raise ValueError(f"queue_max: {queue_max!r} is less than 1")
         if flow not in NAMES:
-            raise ValueError(f"flow: {flow!r} is none of {', '.join(NAMES)}")
+            raise ValueError(f"flow: unknown value {flow!r}, expected one of {', '.join(NAMES)}")
         try:
             retentions = parse_retentions(channel_retentions)
         except ValueError as error:
@@ -244,13 +245,13 @@ class Publisher(MayHaveOutbox):
         """Publishes one version of an object; returns when it is durable.
 
         `version`: 0 to 2^63-1; None: the record's Kafka timestamp, and numbers below it are stale from then on.
-        `payload`: anything JSON can say, at most 4 KiB of it; None: no payload. `source`: the client that caused it,
-        which is not told of it unless it registers anew or has no cursor. `expires_at`: Unix time in ms from which on
-        the payload is not delivered. `deleted`: the object is gone, a version like any other. `incarnation`: begins the
-        versions over where it is higher than the one in force. `description`: what the object is, as describe() says
-        it; it is durable before the version is sent, and both may take `timeout_s`; None: as before. `traceparent`: the
-        W3C trace context that the publish belongs to; None: that of OpenTelemetry's current span, if there is one and
-        it is sampled. `priority`: "high" is never held back, and told before what waits for a client's connection.
+        `payload`: any JSON value of at most 4 KiB; None: no payload. `source`: the client that caused it, which is not
+        told of it unless it registers again or has no cursor. `expires_at`: Unix time in ms from which on the payload
+        is not delivered. `deleted`: the object is gone, which is a version like any other. `incarnation`: starts the
+        versions over if it is higher than the one in force. `description`: the object's description, as in describe();
+        it is durable before the version is sent, and both may take `timeout_s`; None: unchanged. `traceparent`: the W3C
+        trace context of the publish; None: that of OpenTelemetry's current span, if there is one and it is sampled.
+        `priority`: "high" is never held back, and told before what waits for a client's connection.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
         """
@@ -284,7 +285,7 @@ class Publisher(MayHaveOutbox):
         traceparent: str | None = None,
         priority: str | None = None,
     ) -> Receipt:
-        """As publish(), for asyncio. Cancelling the wait does not take back what is sent."""
+        """publish() for asyncio. Cancelling the wait does not take back what is sent."""
         record = make_record(
             version,
             payload,
@@ -318,7 +319,7 @@ class Publisher(MayHaveOutbox):
         return _all_published([self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)])
 
     async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
-        """As publish_many(), for asyncio."""
+        """publish_many() for asyncio."""
         records, descriptions = checked_many(domain, group_id, objects)
         if descriptions:
             self._check_described()
@@ -328,7 +329,7 @@ class Publisher(MayHaveOutbox):
     def publish_record(
         self, domain: str, group_id: str, object_id: str, record: PublicRecord, *, traceparent: str | None = None
     ) -> Receipt:
-        """As publish(), of a record that is checked already (make_record, parse_public_record)."""
+        """publish() with a record that was checked before (make_record, parse_public_record)."""
         check_key(domain, group_id, object_id)
         trace = trace_of(traceparent)
         if self._outbox is not None:
@@ -340,7 +341,7 @@ class Publisher(MayHaveOutbox):
     async def publish_record_async(
         self, domain: str, group_id: str, object_id: str, record: PublicRecord, *, traceparent: str | None = None
     ) -> Receipt:
-        """As publish_record(), for asyncio."""
+        """publish_record() for asyncio."""
         check_key(domain, group_id, object_id)
         records = [(object_id, record)]
         (outcome,) = await self.publish_records_async(domain, group_id, records, traceparent=traceparent)
@@ -379,11 +380,11 @@ class Publisher(MayHaveOutbox):
         *,
         traceparent: str | None = None,
     ) -> Published:
-        """Says what an object is, as the whole map of keys to values; returns when that is durable.
+        """Publishes an object's description, a map of keys to values, as a whole; returns when it is durable.
 
-        Queries are about this map. At most 64 keys and 8 KiB of JSON; a value is a text of up to 256 bytes, a finite
-        number, or true or false. What was said before is replaced; None: there is no description any more. The record's
-        timestamp is its version, and the highest counts. To change some keys of what others say, too, use
+        Queries match this map. At most 64 keys and 8 KiB of JSON; a value is a text of up to 256 bytes, a finite
+        number, or true or false. It replaces the previous one; None removes it. The record's timestamp is its version,
+        and the highest counts. To change some keys of a description that others publish, too, use
         HttpPublisher.describe().
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
@@ -402,7 +403,7 @@ class Publisher(MayHaveOutbox):
         *,
         traceparent: str | None = None,
     ) -> Published:
-        """As describe(), for asyncio."""
+        """describe() for asyncio."""
         check_key(domain, group_id, object_id)
         record, trace = make_description(description), trace_of(traceparent)
         (outcome,) = await self._patient.send_all_async(domain, group_id, [(object_id, record)], trace)
@@ -428,13 +429,13 @@ class Publisher(MayHaveOutbox):
         traceparent: str | None = None,
         priority: str | None = None,
     ) -> Sent:
-        """Sends a message to a channel; returns when it is durable. Whoever subscribes is told each message, in order.
+        """Sends a message to a channel; returns when it is durable. Every subscriber is told each message, in order.
 
-        `payload`: bytes, or anything JSON can say, at most 64 KiB. `id`: at most 64 bytes; a message that is sent again
-        with the same id, among the next 10,000 records of the log, is told to nobody. None: a new one. `to`: told to
-        those subscriptions only that have one of these attributes. `expires_at`: Unix time in ms from which on it is
-        told to nobody. `source`: the client that caused it. `priority`: "high" moves what waits of this channel for a
-        client in front of what waits of others.
+        `payload`: bytes, or any JSON value, at most 64 KiB. `id`: at most 64 bytes; a message that is sent again with
+        the same id, among the next 10,000 records of the log, is told to nobody. None: a new one. `to`: only
+        subscriptions with one of these attributes are told it. `expires_at`: Unix time in ms from which on nobody is
+        told it. `source`: the client that caused it. `priority`: "high" moves what waits of this channel for a client
+        in front of what waits of others.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout. After one
         that is `indeterminate`, sending again with the same id is safe.
@@ -461,7 +462,7 @@ class Publisher(MayHaveOutbox):
         traceparent: str | None = None,
         priority: str | None = None,
     ) -> Sent:
-        """As send(), for asyncio. Cancelling the wait does not take back what is sent."""
+        """send() for asyncio. Cancelling the wait does not take back what is sent."""
         check_channel(domain, group_id, channel)
         record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority)
         (outcome,) = await self.send_messages_async(domain, group_id, [(channel, record)], traceparent=traceparent)
@@ -488,7 +489,7 @@ class Publisher(MayHaveOutbox):
 
     @property
     def flow(self) -> Flow:
-        """How many publishes may be on their way at the moment, how many are, and what was measured last."""
+        """Flow control: how many publishes may be in flight, how many are, and the last measurements."""
         return self._sender.flow
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -502,8 +503,9 @@ class Publisher(MayHaveOutbox):
         return kept + self._sender.flush(left_s(deadline_s))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Takes nothing more, waits for what is on its way as flush() does, gives up the rest. What is in the outbox
-        stays there, and is published after the next start. May be called twice."""
+        """Accepts nothing more, waits for what is in flight as flush() does, and drops the rest. What is in the outbox
+        stays there, and is published after the next start. May be called twice.
+        """
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = time.monotonic() + limit_s
         if self._outbox is not None:
@@ -511,7 +513,7 @@ class Publisher(MayHaveOutbox):
         self._sender.close(left_s(deadline_s))
 
     async def aclose(self, timeout_s: float | None = None) -> None:
-        """As close(), for asyncio."""
+        """close() for asyncio."""
         await asyncio.to_thread(self.close, timeout_s)
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ except ImportError as error:
 
 
 class Disposal(Protocol):
-    """Of a Subscription."""
+    """The interface of a Subscription."""
 
     def dispose(self) -> None:
         """Call back no more."""
@@ -25,16 +25,19 @@ T = TypeVar("T")
 
 
 class Subscribable(Protocol[T_co]):
-    """Of a Registration, a QueryRegistration, a Channel: each tells its callbacks a Notification, or a Message."""
+    """The interface of Registration, QueryRegistration and Channel, which call callbacks with a Notification or a
+    Message.
+    """
 
     def subscribe(self, callback: Callable[[T_co], object]) -> Disposal:
         """Tell `callback` every newer version, or every message."""
 
 
 def observable(registration: Subscribable[T]) -> "reactivex.Observable[T]":
-    """Every subscriber is told each newer version or message, on the thread that runs callbacks; it never completes.
+    """Returns an Observable that calls every subscriber with each newer version or message, on the thread of callbacks;
+    it never completes.
 
-    An observer that raises counts like a callback that raises: it is told again.
+    An observer that raises counts like a callback that raises: it is called again.
     """
 
     def subscribe(observer: abc.ObserverBase[T], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:

@@ -1,7 +1,7 @@
 """The state file: one document, written so that a power cut leaves the old one or the new one.
 
-Beside the file there is `<filename>.lock`, held while a client is connected, and for the time of a write
-`<filename>.new`. All of them are for their owner only: who can write them, decides what this client does.
+Beside the file are `<filename>.lock`, held while a client is connected, and for the time of a write `<filename>.new`.
+All of them are for their owner only, because whoever can write them controls this client.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from coldnotify.errors import StateError, StateInUse
 
 
 class State:
-    """Where a client keeps what must survive a power cut. One client of one process at a time may use it."""
+    """Stores what must survive a power cut. One client of one process at a time may use it."""
 
     def __init__(self, filename: str | os.PathLike[str] | None) -> None:
         """`filename`: None keeps the state in memory, for tests and for looking on."""
@@ -58,7 +58,7 @@ class State:
             self._lock = None
 
     def read(self) -> bytes | None:
-        """What was written last; None: nothing yet. Raises StateError."""
+        """Returns what was last written; None if nothing was. Raises StateError."""
         if self._path is None:
             return self._memory
         try:
@@ -90,8 +90,9 @@ class State:
             raise StateError(f"{self._path}: cannot be written: {error}") from error
 
     def set_aside(self) -> str:
-        """The content is no state: keep it under another name, which is returned, and go on without. Raises
-        StateError."""
+        """Moves damaged content to another name, which is returned, so that the client can start without. Raises
+        StateError.
+        """
         if self._path is None:
             self._memory = None
             return "memory"

@@ -86,14 +86,14 @@ def test_a_program_is_told_what_is_published_also_over_what_goes_wrong() -> None
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("{", "line: is no JSON"),
-        ("[]", "line: is no JSON object"),
+        ("{", "line: is not JSON"),
+        ("[]", "line: is not a JSON object"),
         ("{}", "do: is missing"),
         ('{"do": "dance"}', "do: is 'dance', not one of publish,"),
         ('{"do": "publish", "domain": "d"}', "group: is missing"),
         ('{"do": "publish", "domain": 1}', "domain: is 1, not a string"),
         ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "version": -1}', "version: is -1, not a whole"),
-        ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "colour": 1}', "colour: is no field of"),
+        ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "colour": 1}', "colour: is not a field of"),
         ('{"do": "silence", "silent": 1}', "silent: is 1, not a boolean"),
         ('{"do": "close", "code": true}', "code: is True, not a whole number from 0 to 4294967295"),
         ('{"do": "describe", "domain": "d", "group": "g", "object": "o"}', "description: is missing"),

@@ -13,7 +13,7 @@ DOMAIN, GROUP = "animal.observer", "region-1"
 
 
 def test_a_controller_that_there_is_not_is_told() -> None:
-    with pytest.raises(ValueError, match=r"^flow: 'reno' is none of bottleneck, "):
+    with pytest.raises(ValueError, match=r"^flow: unknown value 'reno', expected one of bottleneck, "):
         Publisher(flow="reno")
 
 

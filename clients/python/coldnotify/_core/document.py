@@ -158,7 +158,7 @@ def _document(fields: dict[str, Any]) -> Document:
     identity = Identity(*(_text(fields, name) for name in ("domain", "group", "client")))
     epoch, cursor = _number(fields, "epoch", (1 << 32) - 1), _number(fields, "cursor", _U64)
     if cursor is not None and epoch is None:
-        raise _Wrong("cursor: is there without an epoch")
+        raise _Wrong("cursor: given without an epoch")
     wanted = fields.get("wanted")
     if not isinstance(wanted, list):
         raise _Wrong("wanted: is not a list")
@@ -203,10 +203,10 @@ def _of_payload(kept: KeptPayload) -> dict[str, object]:
 
 def _kept_payload(entry: object) -> KeptPayload:
     if not isinstance(entry, dict):
-        raise _Wrong("newest: has an entry that is no object")
+        raise _Wrong("newest: has an entry that is not an object")
     payload, deleted = entry.get("payload", ""), entry.get("deleted", False)
     if not isinstance(payload, str) or not isinstance(deleted, bool):
-        raise _Wrong("newest: payload is no text, or deleted is not true or false")
+        raise _Wrong("newest: payload is not a text, or deleted is not true or false")
     return KeptPayload(payload, deleted)
 
 
@@ -215,7 +215,7 @@ def _channels(fields: dict[str, Any]) -> dict[str, Any]:
     epoch = _number(fields, "channels_epoch", (1 << 32) - 1)
     cursor = _number(fields, "channels_cursor", _U64)
     if cursor is not None and epoch is None:
-        raise _Wrong("channels_cursor: is there without an epoch")
+        raise _Wrong("channels_cursor: given without an epoch")
     table = _table(fields, "channels", _channel_text)
     channels = {channel_from(text): _kept_channel(entry) for text, entry in table}
     texts = {text for text, _ in table}
@@ -249,7 +249,7 @@ def _of_channel(kept: KeptChannel) -> dict[str, object]:
 
 def _kept_channel(entry: object) -> KeptChannel:
     if not isinstance(entry, dict):
-        raise _Wrong("channels: has an entry that is no object")
+        raise _Wrong("channels: has an entry that is not an object")
     lost = entry.get("lost", False)
     if not isinstance(lost, bool):
         raise _Wrong("channels: lost is not true or false")
@@ -269,7 +269,7 @@ def _pending(field_: str, table: list[tuple[str, Any]], wanted: Container[str], 
     pending: dict[str, Kind] = {}
     for name, kind in table:
         if kind not in (Kind.REGISTER.value, Kind.UNREGISTER.value):
-            raise _Wrong(f"{field_}: {kind!r} is no operation")
+            raise _Wrong(f"{field_}: {kind!r} is not an operation")
         pending[name] = Kind(kind)
         if (pending[name] is Kind.REGISTER) != (name in wanted):
             raise _Wrong(f"{field_}: {name!r} contradicts {of}")
@@ -300,7 +300,7 @@ def _of_kept(kept: Kept) -> dict[str, object]:
 
 def _kept(entry: object) -> Kept:
     if not isinstance(entry, dict):
-        raise _Wrong("queries: has an entry that is no object")
+        raise _Wrong("queries: has an entry that is not an object")
     telling = answer = reached = None
     if "telling" in entry:
         told = _part(entry, "telling")
@@ -310,13 +310,13 @@ def _kept(entry: object) -> Kept:
         answer = _names(came, "answer.members", "members")
         offset = came.get("reached_at")
         if offset is None or not _is_number(offset, _U64):
-            raise _Wrong(f"queries: answer.reached_at is no number from 0 to {_U64}")
+            raise _Wrong(f"queries: answer.reached_at is not a number from 0 to {_U64}")
         reached = Reached(_object("queries", came.get("reached")), offset)
     descriptions: dict[str, bytes] | None = None
     if "descriptions" in entry:
         texts = _part(entry, "descriptions")
         if not all(isinstance(text, str) for text in texts.values()):
-            raise _Wrong("queries: descriptions has an entry that is no text")
+            raise _Wrong("queries: descriptions has an entry that is not a text")
         descriptions = {_object("queries", name): text.encode() for name, text in texts.items()}
     flags = {}
     for name in ("followed", "dropped"):
@@ -337,7 +337,7 @@ def _kept(entry: object) -> Kept:
 def _part(entry: dict[str, Any], name: str) -> dict[str, Any]:
     part = entry[name]
     if not isinstance(part, dict):
-        raise _Wrong(f"queries: {name} is no object")
+        raise _Wrong(f"queries: {name} is not an object")
     return part
 
 
@@ -351,21 +351,21 @@ def _names(fields: dict[str, Any], what: str, name: str) -> frozenset[str]:
 def _text(fields: dict[str, Any], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
-        raise _Wrong(f"{name}: is no text")
+        raise _Wrong(f"{name}: is not a text")
     return value
 
 
 def _number(fields: dict[str, Any], name: str, maximum: int) -> int | None:
     value = fields.get(name)
     if value is not None and not _is_number(value, maximum):
-        raise _Wrong(f"{name}: is no number from 0 to {maximum}")
+        raise _Wrong(f"{name}: is not a number from 0 to {maximum}")
     return value
 
 
 def _table(fields: dict[str, Any], name: str, check: Callable[[str], str] = check_object) -> list[tuple[str, Any]]:
     value = fields.get(name)
     if not isinstance(value, dict):
-        raise _Wrong(f"{name}: is no object")
+        raise _Wrong(f"{name}: is not an object")
     return [(_object(name, key, check), entry) for key, entry in value.items()]
 
 

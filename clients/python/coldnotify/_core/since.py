@@ -80,7 +80,7 @@ def since_from(parts: dict[str, object]) -> Since:
         raise ValueError(f"since: {kind!r} is unknown")
     for value, most in ((at, _OFFSET_MAX), (epoch, 2**32 - 1)):
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise ValueError(f"since: {value!r} is no number from 0 to {most}")
+            raise ValueError(f"since: {value!r} is not a number from 0 to {most}")
     assert isinstance(at, int)
     assert isinstance(epoch, int)
     return Since(kind, at, epoch)

@@ -1,4 +1,4 @@
-"""What an outbox is, wherever it keeps its records: a queue that many threads use, and what is told of it."""
+"""The interface of an outbox, on disk or in memory: a queue that many threads use, and its reports."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ class Rejected(NamedTuple):
     group: str
     object: str | None
     channel: str | None
-    """One of the two is None."""
+    """Either this or the object is None."""
     version: int | None
     id: str | None
     payload: bytes | None
@@ -28,7 +28,7 @@ class Rejected(NamedTuple):
 
 
 def rejected_of(kept: Kept, reason: str) -> Rejected:
-    """What is told of a record that was refused."""
+    """Returns the report on a refused record."""
     said = kept.outgoing
     return Rejected(
         said.domain,
@@ -43,7 +43,7 @@ def rejected_of(kept: Kept, reason: str) -> Rejected:
 
 
 class Pending(NamedTuple):
-    """What waits in an outbox."""
+    """The waiting records of an outbox."""
 
     records: int
     size_bytes: int
@@ -65,7 +65,7 @@ class Outbox(ABC):
         self.on_taken_out: Callable[[int, int], None] = lambda _old, _new: None
         """Called with the numbers of a record and of the newer one that took it out."""
         self.damage: OutboxDamaged | None = None
-        """What was found to be damaged when it was opened."""
+        """Damage that was found when it was opened."""
 
     @abstractmethod
     def accept(
@@ -76,7 +76,7 @@ class Outbox(ABC):
     ) -> list[Kept]:
         """Keeps these, all or none; returns when they are kept. Raises OutboxFull, OutboxError, UsedAfterFork.
 
-        `on_numbered` is told what they are before anybody can take them.
+        `on_numbered` is called with the numbered records before anybody can take them.
         """
 
     def take(self, records_max: int, bytes_max: int) -> list[Kept]:
@@ -93,19 +93,20 @@ class Outbox(ABC):
 
     @abstractmethod
     def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
-        """These, by number, come from a clock that was wrong, while the service's said this; what they are from here
-        on. Returns once that is kept. Raises OutboxError."""
+        """Gives these records, by number, new versions: they were numbered by a wrong clock, while the service's showed
+        this. Returns the new records, once they are kept. Raises OutboxError.
+        """
 
     @abstractmethod
     def settle(self, numbers: Sequence[int]) -> None:
         """These are published, or refused for ever."""
 
     def sync(self, older_than_s: float = 0.0) -> None:  # noqa: B027  (not every outbox is on a disk)
-        """Makes durable what is settled, if the last time is so long ago."""
+        """Makes durable what is settled, if the last time was so long ago."""
 
     @property
     def unsynced(self) -> bool:
-        """Whether sync() has something to do."""
+        """True if sync() has something to do."""
         return False
 
     @abstractmethod
@@ -113,7 +114,7 @@ class Outbox(ABC):
         """A record was refused for ever. Raises OutboxError."""
 
     def pending(self) -> Pending:
-        """How much waits, and for how long. Raises UsedAfterFork."""
+        """Returns how much waits, and for how long. Raises UsedAfterFork."""
         self.owner.check()
         with self._lock:
             oldest_ms = self._queue.oldest_ms

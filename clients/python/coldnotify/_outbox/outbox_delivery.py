@@ -1,7 +1,7 @@
 """A thread that empties an outbox: in order, a batch at a time; what is not known to be published is sent again.
 
-One batch is under way at a time, and the next one is what has gathered meanwhile. So nothing overtakes what has to be
-sent again, and a newer publish of an object takes out the older ones that are not in the batch.
+One batch is in flight at a time, and the next one contains what has gathered meanwhile. So nothing overtakes what must
+be sent again, and a newer publish of an object replaces the older ones that are not in the batch.
 """
 
 import concurrent.futures
@@ -23,14 +23,14 @@ _logger = logging.getLogger("coldnotify.outbox")
 
 BATCH_MAX = 1000
 BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""Under way at once. Kafka acknowledges as many together; and what is under way is not taken out by newer ones."""
+"""Limit on a batch in flight. Kafka acknowledges as much together; newer publishes cannot replace what is in flight."""
 RETRY_MIN_S, RETRY_MAX_S = 0.1, 30.0
 """Between two tries while nothing gets through: doubling, half of it at random."""
 _STOP_S = 10
 """How long the thread may take to end: what it waits for is given up first."""
 
 Place = tuple[int, int]
-"""Partition and offset of what is published; offset -1: not said."""
+"""Partition and offset of a published record; offset -1: unknown."""
 
 
 class RejectedForEver(Exception):
@@ -59,7 +59,7 @@ Outcome = Place | RejectedForEver | NotYet
 
 
 class Carrier(Protocol):
-    """What brings records to the service."""
+    """Brings records to the service."""
 
     def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
         """Sends these in order; what became of each. Fewer than these: the rest was not tried."""
@@ -72,7 +72,7 @@ class Carrier(Protocol):
 
 
 class Delivered(NamedTuple):
-    """What became of a record: it, or the newer one that took it out, is published."""
+    """The outcome of a record: it, or the newer one that replaced it, is published."""
 
     version: int | None
     partition: int
@@ -86,7 +86,7 @@ class Delivery(concurrent.futures.Future[Delivered]):
     """
 
     version: int | None = None
-    """That the record has by now, if it was numbered anew."""
+    """The record's present version, if it was renumbered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class Delivery(concurrent.futures.Future[Delivered]):
 
 
 class OutboxDelivery:
-    """The thread. Also tells receipts what became of their records."""
+    """The thread. It also settles the receipts of records."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class OutboxDelivery:
         self._directory, self._carrier, self._on_rejected = directory, carrier, on_rejected
         self._owner = directory.owner
         self._changed = threading.Condition()
-        """Guards what follows; notified when there is something new."""
+        """Guards what follows; notified of news."""
         self._stopping = False
         self._news = False
         """Something was accepted since the thread has looked."""
@@ -141,8 +141,9 @@ class OutboxDelivery:
     # -- what comes ----------------------------------------------------------------------------------------------------
 
     def accept(self, outgoings: Sequence[Outgoing], version_min: int = 0) -> list[tuple[Kept, Delivery]]:
-        """Keeps these, all or none; each with what is settled once it is published. Raises OutboxFull, OutboxError,
-        UsedAfterFork."""
+        """Keeps these, all or none; returns each with a future that is settled once it is published. Raises OutboxFull,
+        OutboxError, UsedAfterFork.
+        """
         self._owner.check()
         deliveries: dict[int, Delivery] = {}
 
@@ -179,7 +180,8 @@ class OutboxDelivery:
 
     def close(self, timeout_s: float) -> None:
         """Waits as flush() does; what is left stays in the outbox, for the next start. May be called twice. In a child
-        of fork() it does nothing."""
+        of fork() it does nothing.
+        """
         if not self._owner.is_here:
             return
         self.flush(timeout_s)
@@ -239,7 +241,7 @@ class OutboxDelivery:
                 self._changed.wait_for(lambda: self._stopping, max(pause_s, failed.retry_after_s))
 
     def _take_in(self, batch: Sequence[Kept], outcomes: Sequence[Outcome]) -> NotYet | None:
-        """What has become of a batch; the first reason why some of it must be sent again."""
+        """Handles a batch's outcomes; returns the first reason why some of it must be sent again."""
         failed: NotYet | None = None
         gone: list[tuple[Kept, Place | RejectedForEver]] = []
         rejected: list[Rejected] = []

@@ -1,14 +1,14 @@
-"""The outbox's directory: what is accepted is on disk before anybody is told so, and survives a power cut.
+"""The outbox's directory: accepted records are on disk before the caller returns, and survive a power cut.
 
-In it there are
+It contains
 
-    outbox.log          what was accepted and what is settled (docs/adr/0036-outbox.md, coldnotify._core.outbox_log)
+    outbox.log          accepted and settled records (docs/adr/0036-outbox.md, coldnotify._core.outbox_log)
     outbox.lock         held while it is in use
-    outbox.log.new      for the time in which the log is written anew
-    outbox.damaged-1    what could not be read of the log, as it was
-    rejected.jsonl      what the service refused for ever, one JSON object a line; the one before: rejected.old.jsonl
+    outbox.log.new      while the log is being rewritten
+    outbox.damaged-1    the unreadable part of the log, unchanged
+    rejected.jsonl      what the service refused for ever, one JSON object a line; before that: rejected.old.jsonl
 
-All of them are for their owner only: who can write them, decides what is published.
+All of them are for their owner only, because whoever can write them controls what is published.
 """
 
 import base64
@@ -30,15 +30,17 @@ from coldnotify.errors import OutboxDamaged, OutboxError, OutboxInUse
 
 RECORDS_MAX = 100_000
 BYTES_MAX = 64 * 1024 * 1024
-"""Of what waits: it is in memory as well. The log on disk may be twice as large."""
+"""Limit on waiting records, which are in memory as well. The log on disk may be twice as large."""
 DEAD_BYTES_MIN = 1024 * 1024
-"""The log is written anew when more of it than this, and more than what waits, is settled: so each byte is copied once
-at most."""
+"""The log is rewritten when more of it than this, and more than what waits, is settled: so each byte is copied at most
+once.
+"""
 SYNC_S = 1.0
-"""What is settled is durable so much later at most. A power cut before makes it be sent again, with the same version or
-id."""
+"""How much later, at most, settled records are durable. After a power cut before that they are sent again, with the
+same version or id.
+"""
 REJECTED_BYTES_MAX = 16 * 1024 * 1024
-"""Of rejected.jsonl; then it becomes rejected.old.jsonl, and the one before goes."""
+"""Limit on rejected.jsonl; then it becomes rejected.old.jsonl, and replaces the previous one."""
 
 
 class _Commit:
@@ -108,7 +110,7 @@ class OutboxDirectory(Outbox):
     ) -> list[Kept]:
         """Keeps these, all or none; returns when they are durable. Raises OutboxFull, OutboxError, UsedAfterFork.
 
-        `on_numbered` is told what they are before anybody can take them.
+        `on_numbered` is called with the numbered records before anybody can take them.
         """
         self.owner.check()
         with self._lock:
@@ -187,7 +189,7 @@ class OutboxDirectory(Outbox):
         self.sync(SYNC_S)
 
     def sync(self, older_than_s: float = 0.0) -> None:
-        """Makes durable what is settled, if the last time is so long ago."""
+        """Makes durable what is settled, if the last time was so long ago."""
         self.owner.check()
         with self._disk:
             if self._closed or not self._unsynced or time.monotonic() - self._synced_s < older_than_s:
@@ -201,7 +203,7 @@ class OutboxDirectory(Outbox):
 
     @property
     def unsynced(self) -> bool:
-        """Whether sync() has something to do."""
+        """True if sync() has something to do."""
         return self._unsynced
 
     def set_aside(self, kept: Kept, reason: str) -> Rejected:
@@ -237,7 +239,7 @@ class OutboxDirectory(Outbox):
             return number in self._queue
 
     def domains_and_groups(self) -> set[tuple[str, str]]:
-        """Of all that waits."""
+        """Returns the domains and groups of all waiting records."""
         self.owner.check()
         with self._lock:
             return self._queue.domains_and_groups()

@@ -49,7 +49,7 @@ class OutboxMemory(Outbox):
             self._queue.settle(numbers)
 
     def set_aside(self, kept: Kept, reason: str) -> Rejected:
-        """It is told, and kept nowhere."""
+        """Returns the report; the record is kept nowhere."""
         return rejected_of(kept, reason)
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""What `Notify.publish` and `Notify.send` hand over: kept in an outbox, brought to the service by the session.
+"""Publishes for `Notify.publish` and `Notify.send`: records are kept in an outbox, and the session brings them to the
+service.
 
-The outbox's thread gives a batch to the core's `Publications`, and waits until the session has answered all of it.
+The outbox's thread hands a batch to the core's `Publications`, and waits until the session has answered all of it.
 """
 
 import asyncio
@@ -53,17 +54,18 @@ class Publication:
         self._asking = asking
         self._version = outgoing.version
         self.id = outgoing.id or None
-        """Of a message, by which its repeats are known; None: it is a version."""
+        """A message's id, by which repeats are recognised; None for a version."""
 
     @property
     def version(self) -> int | None:
-        """Of an object's; None: it is a message. Where this machine's clock gave it and was wrong, it is another one
-        from when the service has found that."""
+        """The object's version; None for a message. If this machine's clock set it and was wrong, it changes once the
+        service has found that out.
+        """
         return self._version if self._delivery.version is None else self._delivery.version
 
     @property
     def published(self) -> bool:
-        """Whether the service has it, or a newer publish of the object that took it out."""
+        """True if the service has it, or a newer publish of the object that replaced it."""
         return self._delivery.done() and self._delivery.exception() is None
 
     def wait(self, timeout_s: float = 10.0) -> int:
@@ -79,11 +81,11 @@ class Publication:
             raise _error_of(error) from None
 
     def outcome(self, timeout_s: float = 5.0) -> Outcome:
-        """What the version has changed once the service has it: published, repeated, altered, stale, rejected;
-        `unknown` with the reason if that could not be found out in time.
+        """Returns the version's effect once the service has it: published, repeated, altered, stale, rejected;
+        `unknown` with the reason if that could not be determined in time.
 
-        Of a version that a newer publish of the object took out: what that one has changed. Raises as wait();
-        RuntimeError of a message, which has no outcome.
+        For a version that a newer publish of the object replaced: the effect of that one. Raises the same as wait();
+        RuntimeError for a message, which has no outcome.
         """
         object_ = self._checked()
         deadline_s = time.monotonic() + timeout_s
@@ -95,7 +97,7 @@ class Publication:
                 return Outcome.unknown(f"the service has not said it within {timeout_s:g} s")
 
     async def outcome_async(self, timeout_s: float = 5.0) -> Outcome:
-        """As outcome(), for asyncio."""
+        """outcome() for asyncio."""
         object_ = self._checked()
         if not timeout_s >= 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
@@ -129,7 +131,7 @@ class Publication:
             raise _error_of(error) from None
 
     def __await__(self) -> Generator[Any, None, int]:
-        """As wait(), for asyncio, without a limit: asyncio.timeout() gives one."""
+        """wait() for asyncio, without a limit: asyncio.timeout() sets one."""
         return self._waited().__await__()
 
     @staticmethod
@@ -138,7 +140,7 @@ class Publication:
 
 
 class Asking:
-    """Asks the service what became of versions, in the session that there is, or in the next one."""
+    """Asks the service for versions' outcomes, in the present session, or in the next one."""
 
     def __init__(self, publications: Publications, lock: Any, wake: Callable[[], None]) -> None:
         self._publications, self._lock, self._wake = publications, lock, wake
@@ -190,7 +192,7 @@ class SessionCarrier:
         return [_outcome(found.get(place)) for place in range(len(batch))]
 
     def stop(self) -> None:
-        """What is not answered is not waited for."""
+        """Stops waiting for answers."""
         with self._answered:
             self._stopped = True
             self._answered.notify_all()
@@ -232,7 +234,7 @@ class SessionPublishing:
 
     @property
     def damage(self) -> OutboxDamaged | None:
-        """What could not be read of the outbox."""
+        """The damaged part of the outbox."""
         return self._store.damage
 
     def accept(self, outgoing: Outgoing, version_min: int) -> Publication:
@@ -242,11 +244,11 @@ class SessionPublishing:
         return Publication(record.outgoing, delivery, self._asking)
 
     def pending(self) -> Pending:
-        """How much waits, and for how long."""
+        """Returns how much waits, and for how long."""
         return self._store.pending()
 
     def close(self) -> None:
-        """Lets it go; what is not published stays in the directory, if there is one. May be called twice."""
+        """Closes it; what is not published stays in the directory, if there is one. May be called twice."""
         self._delivery.close(0)
 
 

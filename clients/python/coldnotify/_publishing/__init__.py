@@ -1,1 +1,1 @@
-"""Inside of coldnotify.publisher: what it raises, what it checks, how it talks to Kafka."""
+"""The parts of coldnotify.publisher: its errors, its checks, its connection to Kafka."""

@@ -1,4 +1,4 @@
-"""What publish() and send() return with an outbox: the record is on disk, and is published in its turn."""
+"""The results of publish() and send() with an outbox: the record is on disk, and is published in its turn."""
 
 from typing import cast
 
@@ -19,7 +19,7 @@ class Accepted(Receipt):
 
     @classmethod
     def of_record(cls, record: Kept, delivery: Delivery, ledger: Ledger | None) -> "Accepted":
-        """Of what an outbox accepted."""
+        """Creates the result for a record that an outbox accepted."""
         said = record.outgoing
         accepted = cls(cast(int, said.version), -1, -1)
         accepted._ledger, accepted._about, accepted._incarnation = ledger, said.key, said.incarnation
@@ -28,7 +28,7 @@ class Accepted(Receipt):
 
     @property
     def published(self) -> bool:
-        """Whether it, or a newer publish of the object that took it out, is in Kafka."""
+        """True if it, or a newer publish of the object that replaced it, is in Kafka."""
         return _is_delivered(self._delivery)
 
     def wait(self, timeout_s: float = WAIT_S) -> Receipt:
@@ -39,23 +39,23 @@ class Accepted(Receipt):
         return self._receipt(_wait(self._delivery, timeout_s))
 
     async def wait_async(self, timeout_s: float = WAIT_S) -> Receipt:
-        """As wait(), for asyncio."""
+        """wait() for asyncio."""
         return self._receipt(await _wait_async(self._delivery, timeout_s))
 
     def outcome(self, timeout_s: float = 5) -> Outcome:
-        """As Receipt.outcome(), of what wait() returns."""
+        """Returns Receipt.outcome() of wait()'s result."""
         return self.wait(timeout_s).outcome(timeout_s)
 
     async def outcome_async(self, timeout_s: float = 5) -> Outcome:
-        """As outcome(), for asyncio."""
+        """outcome() for asyncio."""
         return await (await self.wait_async(timeout_s)).outcome_async(timeout_s)
 
     def applied_by(self, clients: int | float, timeout_s: float = 60) -> Applied:
-        """As Receipt.applied_by(), of what wait() returns."""
+        """Returns Receipt.applied_by() of wait()'s result."""
         return self.wait(timeout_s).applied_by(clients, timeout_s)
 
     async def applied_by_async(self, clients: int | float, timeout_s: float = 60) -> Applied:
-        """As applied_by(), for asyncio."""
+        """applied_by() for asyncio."""
         return await (await self.wait_async(timeout_s)).applied_by_async(clients, timeout_s)
 
     def _receipt(self, done: Delivered) -> Receipt:
@@ -70,14 +70,14 @@ class AcceptedMessage(Sent):
 
     @classmethod
     def of_record(cls, record: Kept, delivery: Delivery) -> "AcceptedMessage":
-        """Of what an outbox accepted."""
+        """Creates the result for a message that an outbox accepted."""
         accepted = cls(-1, -1, record.outgoing.id)
         accepted._delivery = delivery
         return accepted
 
     @property
     def published(self) -> bool:
-        """Whether it is in Kafka."""
+        """True if it is in Kafka."""
         return _is_delivered(self._delivery)
 
     def wait(self, timeout_s: float = WAIT_S) -> Sent:
@@ -87,7 +87,7 @@ class AcceptedMessage(Sent):
         return Sent(done.partition, done.offset, self.id)
 
     async def wait_async(self, timeout_s: float = WAIT_S) -> Sent:
-        """As wait(), for asyncio."""
+        """wait() for asyncio."""
         done = await _wait_async(self._delivery, timeout_s)
         return Sent(done.partition, done.offset, self.id)
 

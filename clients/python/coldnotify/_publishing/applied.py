@@ -1,4 +1,4 @@
-"""What a publish has changed, and waiting until clients have applied it: asks the HTTP service, ever more rarely."""
+"""A publish's effect, and waiting until clients have applied it: asks the HTTP service, ever more rarely."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _ASK_TIMEOUT_S = 10.0
 _ASK_S_MIN = 0.5
 _NAMES_SHOWN = 10
 OUTCOME_WAIT_S_MAX = 2.0
-"""So long the matcher is to wait until it has read the record, before it says that it has not."""
+"""How long the matcher waits until it has read the record, before it answers that it has not."""
 OFFSET_NOT_KNOWN = "Kafka did not say where the record is: its first acknowledgement was lost on the way"
 _NOT_KNOWN_YET = 404
 
@@ -39,8 +39,9 @@ class Applied(_Counts):
     """
 
     counted: str = ""
-    """What was counted, in words: who is registered by a query, whether there is a newer version, and who can only say
-    that it was told."""
+    """Explains the counts in words: clients registered by a query, a newer version, and clients that can only report
+    that they were told.
+    """
 
     @property
     def registered(self) -> int:
@@ -54,16 +55,16 @@ class NotApplied(TimeoutError):
     def __init__(self, message: str, applied: Applied | None) -> None:
         super().__init__(message)
         self.applied = applied
-        """As of the last answer; None: there was none."""
+        """The last answer; None if there was none."""
 
 
 class NeverApplied(NotApplied):
-    """No client is ever told of the version: it was stale or rejected when it was taken in. Waiting does not help."""
+    """No client is ever told the version: it was stale or rejected when it was read. Waiting does not help."""
 
     def __init__(self, message: str, outcome: Outcome) -> None:
         super().__init__(message, None)
         self.outcome = outcome
-        """`outcome.newest` is what was the newest version instead."""
+        """`outcome.newest` is the newest version instead."""
 
 
 class LedgerRefused(Exception):
@@ -83,7 +84,7 @@ class Ledger:
         self._context = context
 
     def ask(self, about: tuple[str, str, str], published: Published, timeout_s: float) -> dict[str, Any] | str:
-        """Who lacks what was published, or why that is not known. Raises LedgerRefused."""
+        """Returns the clients that lack the version, or why they are not known. Raises LedgerRefused."""
         query = f"version={published.version}&limit={_NAMES_SHOWN}"
         if published.offset >= 0:
             query += f"&partition={published.partition}&offset={published.offset}"
@@ -92,7 +93,7 @@ class Ledger:
     def outcome(
         self, about: tuple[str, str, str], published: Published, incarnation: int | None, timeout_s: float
     ) -> Outcome:
-        """What the publish has changed, `unknown` where the service cannot say (yet). Raises LedgerRefused."""
+        """Returns the publish's effect, `unknown` if the service cannot tell (yet). Raises LedgerRefused."""
         domain, group, object_ = about
         if not published.written:
             shown = self._get(_path(domain, group, object_), timeout_s)
@@ -113,7 +114,7 @@ class Ledger:
         try:
             with urlopen(Request(url, headers=self._headers), timeout=timeout_s, context=self._context) as response:
                 answer = json.load(response)
-                return answer if isinstance(answer, dict) else "its answer is no JSON object"
+                return answer if isinstance(answer, dict) else "its answer is not a JSON object"
         except HTTPError as error:
             with error:
                 words = _words(error)
@@ -125,7 +126,7 @@ class Ledger:
 
 
 class Receipt(Published):
-    """A version that Kafka has; what it has changed, and whether clients have it, can be asked and waited for."""
+    """A version that Kafka has; its effect, and the clients that have it, can be asked for and waited for."""
 
     _ledger: Ledger | None
     _written: bool
@@ -148,8 +149,8 @@ class Receipt(Published):
         return self._written
 
     def outcome(self, timeout_s: float = 5) -> Outcome:
-        """What the publish has changed: published, repeated, altered, stale, rejected; `unknown` if that could not be
-        found out in time, with the reason.
+        """Returns the publish's effect: published, repeated, altered, stale, rejected; `unknown` with the reason if
+        that could not be determined in time.
 
         Needs Publisher(http=...). Raises LedgerRefused; ValueError naming the argument; RuntimeError without `http`.
         """
@@ -166,7 +167,7 @@ class Receipt(Published):
             return outcome
 
     async def outcome_async(self, timeout_s: float = 5) -> Outcome:
-        """As outcome(), for asyncio."""
+        """outcome() for asyncio."""
         ask = self._ask_for_outcome(timeout_s)
         ledger = self._checked("outcome")
         answer: Outcome | None = None
@@ -181,11 +182,11 @@ class Receipt(Published):
 
     def applied_by(self, clients: int | float, timeout_s: float = 60) -> Applied:
         """Waits until so many clients have applied this version or a newer one: an int is a count, a float from 0 to 1
-        a fraction of those registered then (1.0: all; of none, that is none).
+        a fraction of those registered then (1.0: all; if none is registered, none).
 
-        What a client acknowledges is known a second or two later. Needs Publisher(http=...). Raises NotApplied, which
-        is a TimeoutError; NeverApplied, which is a NotApplied, at once where the version was stale or rejected when it
-        came, as far as the matcher remembers: who applied a newer one did not pass this one; LedgerRefused; ValueError
+        A client's acknowledgement is known a second or two later. Needs Publisher(http=...). Raises NotApplied, which
+        is a TimeoutError; NeverApplied, which is a NotApplied, at once if the version was stale or rejected, as far as
+        the matcher remembers, because clients that applied a newer one did not get this one; LedgerRefused; ValueError
         naming the argument; RuntimeError without `http`.
         """
         poll = self._poll(clients, timeout_s)
@@ -201,7 +202,7 @@ class Receipt(Published):
             return applied
 
     async def applied_by_async(self, clients: int | float, timeout_s: float = 60) -> Applied:
-        """As applied_by(), for asyncio."""
+        """applied_by() for asyncio."""
         poll = self._poll(clients, timeout_s)
         ledger = self._checked("applied_by")
         answer: dict[str, Any] | str | None = None
@@ -244,7 +245,7 @@ class Receipt(Published):
             pause_s = min(POLL_MAX_S, pause_s * POLL_FACTOR or POLL_FIRST_S)
 
     def _ask_for_outcome(self, timeout_s: float) -> Generator[tuple[float, float], Outcome, Outcome]:
-        """As _poll(), until the outcome is known, or the time is over."""
+        """The same as _poll(), until the outcome is known, or the time is over."""
         _check_timeout(timeout_s)
         deadline_s = time.monotonic() + timeout_s
         pause_s = 0.0
@@ -262,7 +263,7 @@ class Receipt(Published):
             raise NeverApplied(f"{'/'.join(self._about)} version {self.version}: is {outcome}", outcome)
 
     def _counts(self, answer: dict[str, Any]) -> bool:
-        """Whether the matcher had read this publish when it answered."""
+        """Returns true if the matcher had read this publish when it answered."""
         if answer["position"] <= self.offset or not answer["published"]:
             return False
         return self._incarnation is None or answer["incarnation"] >= self._incarnation
@@ -287,7 +288,7 @@ class Receipt(Published):
 
 
 def _path(*about: str) -> str:
-    """Of a group, or of an object in it."""
+    """Returns the path of a group, or of an object in it."""
     names = "/".join(
         f"{kind}/{quote(name, safe='')}" for kind, name in zip(("domains", "groups", "objects"), about, strict=False)
     )

@@ -28,19 +28,20 @@ _ID_BYTES = 12
 """Random: no two messages of a channel have the same by chance."""
 _FIELDS = frozenset((*PublicRecord.__struct_fields__, "priority"))
 Fields = Mapping[str, Any]
-"""What publish() takes after the object's name: version, payload, source, expires_at, deleted, incarnation, priority,
-description."""
+"""The arguments of publish() after the object's name: version, payload, source, expires_at, deleted, incarnation,
+priority, description.
+"""
 Many = Mapping[str, Fields] | Iterable[tuple[str, Fields]]
 
 
 class DescriptionRecord(NamedTuple):
-    """A record that says what an object is; `None`: that it has no description any more."""
+    """A record with an object's description; `None` removes it."""
 
     description: Description | None
 
 
 def make_description(description: Mapping[str, Value] | None) -> DescriptionRecord:
-    """The record that says this. Raises InvalidRecord, whose message begins with "description: "."""
+    """Returns the record of a description. Raises InvalidRecord, whose message begins with "description: "."""
     if description is None:
         return DescriptionRecord(None)
     if not isinstance(description, Mapping):
@@ -67,7 +68,7 @@ def make_message(
     source: str | None = None,
     priority: str | None = None,
 ) -> MessageRecord:
-    """The message that says this: bytes as they are, anything else as JSON. Raises InvalidRecord and InvalidName."""
+    """Returns the record of a message: bytes unchanged, anything else as JSON. Raises InvalidRecord and InvalidName."""
     if isinstance(to, str):
         raise InvalidRecord(f"to: {to!r} is text, and not several attributes")
     if expires_at is not None and (not isinstance(expires_at, int) or isinstance(expires_at, bool)):
@@ -123,7 +124,7 @@ def make_record(
     incarnation: int | None = None,
     priority: str | None = None,
 ) -> PublicRecord:
-    """The public record that says this. Raises InvalidRecord, whose message begins with the field at fault."""
+    """Returns the public record of a version. Raises InvalidRecord, whose message begins with the field at fault."""
     for name, number in (("version", version), ("expires_at", expires_at), ("incarnation", incarnation)):
         if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
             raise InvalidRecord(f"{name}: {number!r} is not a whole number")

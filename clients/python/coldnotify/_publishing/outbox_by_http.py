@@ -19,7 +19,7 @@ from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver,
 from coldnotify._publishing.published import PublishError, PublishRejected
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
-"""Of a request with several records: half of what the service takes by default."""
+"""Limit on a request with several records: half of the service's default."""
 
 _Fields = dict[str, object]
 Post = Callable[[Outgoing, _Fields, int | None], dict[str, Any]]
@@ -49,7 +49,7 @@ class HttpCarrier:
         self._stopped = threading.Event()
 
     def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
-        """Ends with the first request of which something is not known to be published."""
+        """Stops at the first request with a record that is not known to be published."""
         outcomes: list[Outcome] = []
         for request in _requests(batch):
             if self._stopped.is_set():
@@ -99,7 +99,7 @@ class HttpCarrier:
 class _Request(NamedTuple):
     records: list[Outgoing]
     body: bytes
-    """Of all of them together."""
+    """The body with all of them."""
 
 
 def _requests(batch: Sequence[Outgoing]) -> Iterator[_Request]:
@@ -121,7 +121,7 @@ def _requests(batch: Sequence[Outgoing]) -> Iterator[_Request]:
 
 
 def _addressed(outgoing: Outgoing) -> tuple[str, str, bool, bool]:
-    """What must be the same in a request. Of times one stands for all: so those of a clock that was set are apart."""
+    """Returns what must be equal in a request. One time stands for all, so those of an unset clock are separate."""
     was_set = outgoing.clock_ms is None or outgoing.clock_ms >= CLOCK_SET_S * 1000
     return outgoing.domain, outgoing.group, outgoing.is_message, outgoing.clocked and not was_set
 
@@ -146,7 +146,7 @@ def _joined(first: Outgoing, parts: Sequence[bytes]) -> bytes:
 
 
 def _outcome(result: Mapping[str, Any]) -> Outcome:
-    """Raises LookupError, TypeError, ValueError where it is no answer."""
+    """Raises LookupError, TypeError, ValueError if it is not a valid answer."""
     if "error" in result:
         return NotYet(str(result["error"]))
     return int(result["partition"]), int(result["offset"])
@@ -157,7 +157,7 @@ def _not_yet(error: Exception) -> NotYet:
 
 
 def _fields(outgoing: Outgoing) -> _Fields:
-    """As the service takes them, without the name."""
+    """Returns the fields in the service's form, without the name."""
     fields: _Fields = {}
     if outgoing.is_message:
         fields |= {"id": outgoing.id, "payload_base64": base64.b64encode(outgoing.payload or b"").decode()}

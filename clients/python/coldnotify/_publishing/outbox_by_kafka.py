@@ -20,7 +20,7 @@ from coldnotify._publishing.sender import NotNow, Sender, Sending, VersionAhead
 _LOOK_S = 0.5
 """So often it looks whether it is to stop, while it waits for Kafka."""
 _LOOKUP_S_MAX = 10.0
-"""Kafka says so soon what partitions there are, or it is tried again."""
+"""If Kafka does not tell its partitions within this time, the attempt is repeated."""
 _CLOSE_S = 1.0
 
 
@@ -45,7 +45,7 @@ class KafkaCarrier:
         return [self._outcome(one) for one in sent]
 
     def stop(self) -> None:
-        """What is under way is given up; it stays in the outbox."""
+        """Gives up what is in flight; it stays in the outbox."""
         self._stopped.set()
         self._sender.close(_CLOSE_S)
 

@@ -17,7 +17,7 @@ Named = tuple[str, Record]
 """A record, behind the object's or the channel's name."""
 
 _NOT_NOW_RETRY_S = 0.01
-"""What nobody tells of is tried again this often: librdkafka's own queue does not say when it has room."""
+"""Interval of attempts without a notification: librdkafka's own queue does not signal when it has room."""
 _NO_ROOM_RETRY_S = 1.0
 """Each acknowledgement wakes one that waits for room; this is for when it was given up at that moment."""
 _LOOKUP_RETRY_S = 0.1
@@ -27,7 +27,7 @@ class PatientSender:
     """Safe to use from many threads and event loops."""
 
     def __init__(self, sender: Sender, kafka: str, timeout_s: float) -> None:
-        """`kafka` is said in errors. `timeout_s`: how long one call may take."""
+        """`kafka` appears in errors. `timeout_s`: how long one call may take."""
         self._sender = sender
         self._kafka = kafka
         self._timeout_s = timeout_s
@@ -43,7 +43,7 @@ class PatientSender:
     async def send_all_async(
         self, domain: str, group: str, records: Iterable[Named], trace: str | None
     ) -> list[Published | PublishError]:
-        """As send_all(), for asyncio. Cancelling the wait does not take back what is sent."""
+        """send_all() for asyncio. Cancelling the wait does not take back what is sent."""
         deadline_s = time.monotonic() + self._timeout_s
         sent = [await self._send_async(domain, group, *one, deadline_s, trace) for one in records]
         return [await self._outcome_async(one, deadline_s) for one in sent]
@@ -136,7 +136,7 @@ class PatientSender:
             return self._sender.timeout()
 
     def _lookup_failed(self, error: BaseException, deadline_s: float) -> None:
-        """Raises PublishError unless there is time to ask once more."""
+        """Raises PublishError unless there is time for another question."""
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise PublishError(
                 f"topic {self._sender.topics.objects} does not exist in Kafka; nothing was sent", indeterminate=False
@@ -148,7 +148,7 @@ class PatientSender:
             )
 
     def _not_now(self, reason: NotNow, deadline_s: float) -> None:
-        """Raises PublishTimeout unless there is time to try once more."""
+        """Raises PublishTimeout unless there is time for another attempt."""
         if left_s(deadline_s) <= 0:
             raise PublishTimeout(
                 f"Kafka ({self._kafka}): {reason}, since {self._timeout_s:g} s; nothing was sent",

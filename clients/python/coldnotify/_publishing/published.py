@@ -1,4 +1,4 @@
-"""What becomes of a publish: Published, or one of these errors."""
+"""The result of a publish: Published, or one of these errors."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ class Published(NamedTuple):
     """An acknowledged version: durable in Kafka."""
 
     version: int
-    """As given; where none was given, the record's Kafka timestamp in ms."""
+    """The version passed; if none was, the record's Kafka timestamp in ms."""
     partition: int
     offset: int
-    """-1: Kafka does not say (its first acknowledgement was lost on the way)."""
+    """-1: unknown, because Kafka's first acknowledgement was lost in transit."""
 
     @property
     def written(self) -> bool:
@@ -19,7 +19,7 @@ class Published(NamedTuple):
 
 
 class Repeat(Published):
-    """What was acknowledged before, for a publish that was not written again."""
+    """The earlier acknowledgement, for a publish that was not written again."""
 
     @property
     def written(self) -> bool:
@@ -28,13 +28,13 @@ class Repeat(Published):
 
 
 class Sent(NamedTuple):
-    """An acknowledged message of a channel: durable in Kafka, for as long as the domain's retention says."""
+    """An acknowledged message of a channel: durable in Kafka, for the domain's retention."""
 
     partition: int
     offset: int
-    """-1: Kafka does not say (its first acknowledgement was lost on the way)."""
+    """-1: unknown, because Kafka's first acknowledgement was lost in transit."""
     id: str
-    """By which its repeats are known."""
+    """The id by which its repeats are recognised."""
 
 
 class PublishError(Exception):

@@ -37,20 +37,22 @@ _logger = logging.getLogger("coldnotify.publisher")
 QUEUE_MAX = 10_000
 """The most records on their way at once: some 50 MiB of the largest; more would only wait in another place."""
 MEMORY_MAX = 10_000
-"""Objects of which the last publish is remembered."""
+"""Limit on objects whose last publish is remembered."""
 REPEAT_TRUST_S = 1
 """A known repeat is left out only if the topic was seen to be the same so short a time ago: in a new one it would be
 missing. Else the topic is looked at first."""
 _LOOKUP_PAUSE_S = 0.1
-"""Between two looks that fail at once: a topic that is being made anew is not there for a moment."""
+"""Pause between two look-ups that fail at once: a topic that is being recreated is missing for a moment."""
 PARTITIONS_REFRESH_S = 60
-"""How old the knowledge of the topic's partitions may get. Records sent by older knowledge are moved by the matcher."""
+"""How old the known number of partitions may get. The matcher moves records that were sent by an older number."""
 _PURGE_S = 10
 """How long giving up may take: it needs nobody else, so only a machine that stands still needs longer."""
 _METADATA_S = 1
 """Acknowledgements wait while librdkafka learns of new partitions: not for long, it is asked again if need be."""
 _POLL_S = 0.2
-"""Of the thread that serves acknowledgements; they wake it at once, this only bounds the wait for its end."""
+"""Poll time of the thread that serves acknowledgements; they wake it at once, so this only limits
+the wait for its end.
+"""
 
 _REFUSED = frozenset(
     {
@@ -74,8 +76,10 @@ _MISSTAMPED = frozenset(
         KafkaError._INVALID_DIFFERENT_RECORD,
     }
 )
-"""What is said of a whole batch in which a timestamp is too far ahead: the first where that is one record's, the others
-of those at fault and of those that are not. Ours have no other fault: each has a key. None of the batch is in Kafka."""
+"""Kafka's errors for a whole batch in which a timestamp is too far ahead: the first if one record is named, the others
+for the records at fault and for the rest. Our records have no other fault: each has a key. None of the batch is in
+Kafka.
+"""
 _TIMEOUTS = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,
@@ -94,11 +98,11 @@ Room = concurrent.futures.Future[None]
 
 
 class NotNow(Exception):
-    """The record cannot be taken at this moment; the message says why. Trying again soon will help."""
+    """The record cannot be sent at this moment; the message says why. Trying again soon will help."""
 
 
 class NoRoom(NotNow):
-    """As many records are on their way as may be: `Sender.room` says when that is over."""
+    """The limit on records in flight is reached: `Sender.room` tells when that is over."""
 
 
 class VersionAhead(PublishError):
@@ -111,7 +115,7 @@ class VersionAhead(PublishError):
 
 
 class Flow(NamedTuple):
-    """How a publisher's flow control stands."""
+    """The state of a publisher's flow control."""
 
     limit: int
     """Records that may be on their way at once, at the moment."""
@@ -120,7 +124,7 @@ class Flow(NamedTuple):
     waiting: int
     """Publishes of asyncio tasks that wait for one of these to be acknowledged."""
     window: Window | None
-    """The last measurement: throughput and time to acknowledgement; None: there is none yet."""
+    """The last measurement: throughput and time to acknowledgement; None if there is none yet."""
 
 
 _QUEUE_FULL = "as many records are on their way as Kafka acknowledges without a queue"
@@ -179,7 +183,8 @@ class Sender:
         """Starts its thread. `gives_up`: a record that is not acknowledged within `timeout_s` fails; else it is sent
         again until close(), so that none overtakes an earlier one of its partition.
 
-        Raises ValueError if there is no such controller, or librdkafka does not take the configuration."""
+        Raises ValueError if the controller is unknown, or librdkafka refuses the configuration.
+        """
         self.topics = topics
         self._kafka = kafka
         self._timeout_s = timeout_s
@@ -361,13 +366,13 @@ class Sender:
             return future
 
     def now_ms(self) -> int:
-        """The time, by the wall clock or, where Kafka does not take that, by what it took last."""
+        """Returns the time by the wall clock or, if Kafka refuses that, by the last one it accepted."""
         with self._settled:
             return self._clock.now_ms(time.time(), time.monotonic())
 
     @property
     def flow(self) -> Flow:
-        """How its flow control stands."""
+        """Returns the state of its flow control."""
         self._owner.check()
         with self._settled:
             return Flow(self._flow.limit, self._flow.in_flight, len(self._waiting), self._flow.window)
@@ -379,8 +384,9 @@ class Sender:
             self._settled.wait(timeout_s)
 
     def room(self, *, first: bool) -> Room:
-        """After NoRoom: settled when there is room for whoever asked, or cancelled by him. `first`: not behind the
-        others; he has waited already."""
+        """Call it after NoRoom. The future is settled when there is room for the caller, who may cancel it. `first`:
+        ahead of the others, because the caller has waited already.
+        """
         self._owner.check()
         room: Room = concurrent.futures.Future()
         with self._settled:
@@ -393,7 +399,7 @@ class Sender:
         return room
 
     def timeout(self) -> PublishTimeout:
-        """The error of a record that was sent and not acknowledged in time."""
+        """Returns the error of a record that was sent and not acknowledged in time."""
         return PublishTimeout(
             f"Kafka ({self._kafka}) did not acknowledge the record within {self._timeout_s:g} s; "
             "the outcome is indeterminate: it may be published",
@@ -453,7 +459,7 @@ class Sender:
         )
 
     def _replace_producer(self) -> None:
-        """After a fatal error librdkafka's producer takes nothing more; what it had is given up."""
+        """Replaces librdkafka's producer, which accepts nothing after a fatal error; what it had is given up."""
         old, self._producer = self._producer, self._new_producer()
         self._fatal = False
         old.purge()

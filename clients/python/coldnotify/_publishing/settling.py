@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 async def settled(future: concurrent.futures.Future[T], timeout_s: float) -> T:
-    """The future's result; what is there already needs no time. Raises TimeoutError, and what the future raises.
+    """Returns the future's result; a result that exists needs no time. Raises TimeoutError, and what the future raises.
 
-    Not asyncio.wait_for(): under Python 3.11 a task that is cancelled just when the result comes is not cancelled then
-    (https://github.com/python/cpython/issues/86296).
+    It does not use asyncio.wait_for(): under Python 3.11 a task that is cancelled just when the result comes is not
+    cancelled then (https://github.com/python/cpython/issues/86296).
     """
     if future.done():
         return future.result()

@@ -1,14 +1,15 @@
-"""By what clock, and with what timestamps records are stamped, so that Kafka takes them. Pure.
+"""Chooses the timestamps of records so that Kafka accepts them. Pure.
 
-A timestamp counts as used once Kafka has taken it, or may have. It refuses those of more than an hour ahead of its own
-clock, with all others of the same batch, and does not say what time it is. So a refused record is stamped anew by the
-wall clock, which may have been set right meanwhile; and if that is refused, too, by the last offset between the wall
-clock and the monotonic one with which Kafka took a record.
+A timestamp counts as used once Kafka has accepted it, or may have. It refuses those of more than an hour ahead of its
+own clock, with all others of the same batch, and does not tell its time. So a refused record is stamped again by the
+wall clock, which may have been corrected meanwhile; and if that is refused, too, by the last offset between the wall
+clock and the monotonic one with which Kafka accepted a record.
 """
 
 STAMPS_MAX = 8
-"""Of one record: by the clock as it was, as it is, and as it was when Kafka took a record; and each time it may be in a
-batch with others that are not so far yet."""
+"""Limit for one record: by the clock as it was, as it is, and as it was when Kafka accepted a record; and each time it
+may be in a batch with others that are less far.
+"""
 _REFUSED_S = 60.0
 """So long the wall clock is not tried again: a record more that Kafka refuses, and then it may be right."""
 
@@ -20,7 +21,7 @@ class StampClock:
         self._taken_s: float | None = None
         """Wall minus monotonic, when a record was stamped that Kafka took."""
         self._refused_until_s = float("-inf")
-        """Of the monotonic clock."""
+        """By the monotonic clock."""
 
     def now_ms(self, wall_s: float, monotonic_s: float) -> int:
         """The time in ms that Kafka is likely to take."""
@@ -38,8 +39,9 @@ class StampClock:
 
 
 class Stamps:
-    """The timestamps of one object's records, or of its description's: two versions that are named by their time need
-    different times, in the order in which they were said."""
+    """The timestamps of one object's records, or of its description's: two versions that are numbered by their time
+    need different times, in the order of their publishes.
+    """
 
     __slots__ = ("_last", "_taken_ms", "_under_way")
 
@@ -47,7 +49,7 @@ class Stamps:
         self._taken_ms = -1
         """The highest that Kafka has, or may have."""
         self._under_way: dict[int, int] = {}
-        """By number, in the order in which they were said."""
+        """By number, in the order of their publishes."""
         self._last = 0
 
     def begin(self, now_ms: int) -> tuple[int, int]:

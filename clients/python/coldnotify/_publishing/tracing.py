@@ -1,4 +1,4 @@
-"""The trace that a publish belongs to: what the application says, or OpenTelemetry's current span, if it uses that."""
+"""The trace context of a publish: passed by the application, or OpenTelemetry's current span, if it uses that."""
 
 import sys
 
@@ -6,13 +6,13 @@ from coldnotify_schemas.traceparent import is_traceparent
 
 
 def trace_of(traceparent: str | None) -> str | None:
-    """`traceparent` if it is given, else that of the current span, if it is sampled. Raises ValueError.
+    """Returns `traceparent` if it is passed, else that of the current span, if it is sampled. Raises ValueError.
 
-    OpenTelemetry is not imported: where the application has not, there is no span.
+    OpenTelemetry is not imported: if the application has not imported it, there is no span.
     """
     if traceparent is not None:
         if not isinstance(traceparent, str) or not is_traceparent(traceparent):
-            raise ValueError(f"traceparent: {traceparent!r} is no W3C trace context, 00-<trace>-<span>-<flags>")
+            raise ValueError(f"traceparent: {traceparent!r} is not a W3C trace context, 00-<trace>-<span>-<flags>")
         return traceparent
     current_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
     if current_span is None:  # not imported, or not whole yet

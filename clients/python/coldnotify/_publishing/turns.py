@@ -1,4 +1,4 @@
-"""Turns: when a thread may publish by HTTP: there is a permit, and the pace at which nothing is refused allows it."""
+"""Turns decide when a thread may publish by HTTP: it needs a permit, and the pace at which nothing is refused."""
 
 import threading
 import time
@@ -22,15 +22,15 @@ class Refused(Exception):
     def __init__(self, error: Exception, retry_after_s: float) -> None:
         super().__init__(str(error))
         self.error = error
-        """What to raise where there is no time for that."""
+        """Raise this if there is no time for it."""
         self.retry_after_s = retry_after_s
 
 
 class Turns:
-    """Shared by the threads of one publisher. They wait; nobody is told of what is sent by others."""
+    """Shared by the threads of one publisher. They wait in turn, independently of other publishers."""
 
     def __init__(self, controller: str, in_flight_max: int) -> None:
-        """Raises ValueError where there is no such controller."""
+        """Raises ValueError if the controller is unknown."""
         self._begin = partial(FlowLimit.named, controller, in_flight_max, HTTP)
         self._changed = threading.Condition()
         """Guards what follows; notified when a permit is given back."""
@@ -52,7 +52,7 @@ class Turns:
 
     @property
     def refused(self) -> int:
-        """How many were refused, and sent again or given up."""
+        """The number of refusals, whether sent again or given up."""
         with self._changed:
             return self._pacing.refused
 

@@ -1,4 +1,4 @@
-"""A publisher's outbox as a whole: its directory, who empties it, and receipts for what it accepts."""
+"""A publisher's outbox as a whole: its directory, its delivery, and receipts for accepted records."""
 
 import asyncio
 import os
@@ -47,16 +47,16 @@ class WithOutbox:
         return [AcceptedMessage.of_record(*one) for one in self._delivery.accept(outgoings)]
 
     async def accept_versions_async(self, outgoings: Iterable[Outgoing]) -> list[Accepted]:
-        """As accept_versions(), for asyncio."""
+        """accept_versions() for asyncio."""
         return await asyncio.to_thread(self.accept_versions, list(outgoings))
 
     async def accept_messages_async(self, outgoings: Iterable[Outgoing]) -> list[AcceptedMessage]:
-        """As accept_messages(), for asyncio."""
+        """accept_messages() for asyncio."""
         return await asyncio.to_thread(self.accept_messages, list(outgoings))
 
     @property
     def damage(self) -> OutboxDamaged | None:
-        """What was found to be damaged at the start."""
+        """Damage that was found at the start."""
         return self._directory.damage
 
     @property
@@ -65,7 +65,7 @@ class WithOutbox:
         return self._delivery.last_error
 
     def pending(self) -> Pending:
-        """How much waits, and for how long."""
+        """Returns how much waits, and for how long."""
         return self._directory.pending()
 
     def flush(self, timeout_s: float) -> int:
@@ -83,12 +83,14 @@ class MayHaveOutbox:
     _outbox: WithOutbox | None = None
 
     def pending(self) -> Pending:
-        """How many records wait in the outbox, and for how long. Raises RuntimeError without an outbox."""
+        """Returns how many records wait in the outbox, and for how long. Raises RuntimeError without an outbox."""
         return self._with_outbox().pending()
 
     @property
     def outbox_damage(self) -> OutboxDamaged | None:
-        """What could not be read of the outbox when it was opened; it names the file in which it is set aside."""
+        """The part of the outbox that could not be read when it was opened; it names the file in
+        which it is set aside.
+        """
         return self._with_outbox().damage
 
     @property
@@ -98,5 +100,5 @@ class MayHaveOutbox:
 
     def _with_outbox(self) -> WithOutbox:
         if self._outbox is None:
-            raise RuntimeError(f"outbox: there is none; it needs {type(self).__name__}(outbox=DIRECTORY)")
+            raise RuntimeError(f"outbox: not set; it needs {type(self).__name__}(outbox=DIRECTORY)")
         return self._outbox

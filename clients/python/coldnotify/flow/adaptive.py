@@ -24,7 +24,7 @@ def slope(values: Sequence[float]) -> float:
 
 
 def steps_of(throughput: float, wait: float, *, steep: float = STEEP, medium: float = MEDIUM) -> int:
-    """By how many deltas the limit moves at these slopes."""
+    """Returns by how many deltas the limit moves at these slopes."""
     if throughput > steep:
         bounds = ((-steep, 3), (0.0, 2), (medium, 1), (steep, 0))
         return next((steps for bound, steps in bounds if wait < bound), -1)
@@ -34,7 +34,7 @@ def steps_of(throughput: float, wait: float, *, steep: float = STEEP, medium: fl
 
 
 class Adaptive:
-    """Until there are five windows, each raises the limit by delta: points must differ to say anything."""
+    """Until there are five windows, each raises the limit by delta, because points must differ to be informative."""
 
     def __init__(self, delta: int, *, steep: float = STEEP, medium: float = MEDIUM) -> None:
         """`delta`: permits a step."""

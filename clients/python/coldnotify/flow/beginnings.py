@@ -1,4 +1,4 @@
-"""With what a limit begins, and how it is measured: what is known beforehand of where it is used."""
+"""The initial values and measurements of a limit, depending on where it is used."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from coldnotify.flow.bottleneck import GAIN_BATCHES, GAIN_SHARED, GAIN_SHARP
 
 
 class Beginnings(NamedTuple):
-    """Of one limit."""
+    """The initial values of one limit."""
 
     first: int
     """M."""
@@ -15,7 +15,7 @@ class Beginnings(NamedTuple):
     delta: int
     """Permits a step, for the controllers that move by steps."""
     gain: float
-    """Of the controller Bottleneck."""
+    """The gain of the controller Bottleneck."""
     lowest: int = 1
     """M does not get lower."""
     seconds: float = 1.0
@@ -23,8 +23,8 @@ class Beginnings(NamedTuple):
 
 
 KAFKA = Beginnings(1_000, 50_000, 100, GAIN_BATCHES)
-"""Where publishes go to Kafka, which takes together what waits."""
+"""For publishes to Kafka, which processes together what waits."""
 HTTP = Beginnings(200, 25_000, 20, GAIN_SHARED)
-"""Where requests go to the HTTP service, or through it: its event loop, too, takes together what waits."""
+"""For requests to the HTTP service, or through it: its event loop, too, processes together what waits."""
 STORE = Beginnings(200, 25_000, 20, GAIN_SHARP)
-"""Where what acknowledges takes so many at a time, as a store in memory does."""
+"""For a server with a fixed concurrency, such as a store in memory."""

@@ -12,20 +12,22 @@ from collections import deque
 from coldnotify.flow.windows import Window
 
 GAIN_SHARP = 1.25
-"""Of a server that takes so many at a time, each for the same time: its knee is sharp, and this is just above it."""
+"""For a server with a fixed concurrency and service time: its knee is sharp, and this is just above it."""
 GAIN_SHARED = 13.0
-"""Of a server that takes together what waits: with T = M / (a + b M), 90 % of its throughput needs a time to
-acknowledgement of 10 times the smallest, and drains take some of it. What a drain finds is up to twice the smallest."""
+"""For a server that processes together what waits: with T = M / (a + b M), 90 % of its throughput needs a time to
+acknowledgement of 10 times the smallest, and drains take some of it. What a drain finds is up to twice the smallest.
+"""
 GAIN_BATCHES = 30.0
-"""Of Kafka: the same, for 97 %. Its smallest time is so short that 30 times are no queue that anybody notices."""
+"""For Kafka: the same, for 97 %. Its smallest time is so short that 30 times as much is not a noticeable queue."""
 DRAIN = 2.0
 """A drain begins with the limit that is held, divided by the gain and by this, and divides by this again while
 that shortens the time."""
 SHORTENED = 0.75
 """Below this share of the time at the limit before, less in flight has shortened it."""
 DRAIN_EVERY, DRAIN_FOR = 120.0, 2.0
-"""In durations of a window: from the beginning of a drain to that of the next, and for how long it is at least. The
-second must be above 1: windows of several producers do not end at the same time."""
+"""In durations of a window: from the beginning of a drain to that of the next, and the least duration of one. The
+second must be above 1: windows of several producers do not end at the same time.
+"""
 MEMORY = 250.0
 """For so long, in durations of a window, the smallest time is remembered: two drains."""
 DAMPING = 0.5
@@ -37,13 +39,14 @@ class Bottleneck:
     """Remembers the times to acknowledgement of the last two drains."""
 
     def __init__(self, gain: float, window_s: float, unix_s: float = 0.0) -> None:
-        """`window_s`: the duration of a window. `unix_s`: added to the clock of windows, it gives what is the same for
-        all producers."""
+        """`window_s`: the duration of a window. `unix_s`: added to the clock of windows, it gives the same time for all
+        producers.
+        """
         self._gain = gain
         self._window_s = window_s
         self._unix_s = unix_s
         self._waits: deque[tuple[float, float]] = deque()
-        """Of ascending times to acknowledgement, each with when: only these can become the smallest."""
+        """Ascending times to acknowledgement, each with its time: only these can become the smallest."""
         self._held = 0.0
         self._drain: float | None = None
         """The limit of the present drain, if there is one."""

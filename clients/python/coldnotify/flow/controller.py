@@ -1,4 +1,4 @@
-"""What a controller is: told of a window, it says the next limit. And the one that never changes it."""
+"""A controller gets a window and returns the next limit. Contains the one that never changes it."""
 
 from typing import Protocol
 
@@ -6,10 +6,10 @@ from coldnotify.flow.windows import Window
 
 
 class Controller(Protocol):
-    """Moves a limit. It is told of windows that are points only, one after the other."""
+    """Moves a limit. It gets only windows that are points, one after the other."""
 
     def next_limit(self, window: Window) -> float:
-        """What follows on the window's limit; who asks rounds it, and keeps it within bounds."""
+        """Returns the next limit; the caller rounds it, and keeps it within bounds."""
 
 
 class Fixed:

@@ -9,13 +9,15 @@ from coldnotify.flow.last_three_points import LastThreePoints
 from coldnotify.flow.vegas import Vegas
 
 DEFAULT = "bottleneck"
-"""docs/adr/0033-flow-control.md says why."""
+"""docs/adr/0033-flow-control.md gives the reasons."""
 FIXED = "fixed"
 NAMES = ("bottleneck", "last-three-points", "adaptive", "gradient2", "vegas", FIXED)
 
 
 def controller_named(name: str, begin: Beginnings, unix_s: float = 0.0) -> Controller:
-    """A new one. `unix_s`: what the caller's clock lacks of Unix time. Raises ValueError naming what there is."""
+    """Returns a new controller. `unix_s`: the difference of Unix time and the caller's clock. Raises ValueError naming
+    those that exist.
+    """
     match name:
         case "bottleneck":
             return Bottleneck(begin.gain, begin.seconds, unix_s)
@@ -29,4 +31,4 @@ def controller_named(name: str, begin: Beginnings, unix_s: float = 0.0) -> Contr
             return Vegas()
         case "fixed":
             return Fixed()
-    raise ValueError(f"{name!r} is none of {', '.join(NAMES)}")
+    raise ValueError(f"unknown controller {name!r}, expected one of {', '.join(NAMES)}")

@@ -8,7 +8,9 @@ from coldnotify.flow.windows import Measuring, Window
 
 
 class FlowLimit:
-    """What a service or a library asks before it takes a publish. From several threads, the caller brings the lock."""
+    """The interface for a service or a library before it accepts a publish. With several threads, the caller brings the
+    lock.
+    """
 
     def __init__(self, controller: Controller, highest: int, begin: Beginnings = KAFKA) -> None:
         """`highest`: the limit stays between `begin.lowest` and this. Raises ValueError where that is below 1."""
@@ -21,8 +23,9 @@ class FlowLimit:
 
     @classmethod
     def named(cls, name: str, highest: int, begin: Beginnings = KAFKA, unix_s: float = 0.0) -> "FlowLimit":
-        """With the controller of this name; "fixed" holds `highest`. `unix_s`: what the caller's clock lacks of Unix
-        time. Raises ValueError."""
+        """Creates a limit with the controller of this name; "fixed" keeps `highest`. `unix_s`: the difference of Unix
+        time and the caller's clock. Raises ValueError.
+        """
         if name == FIXED:
             return cls(Fixed(), highest, begin._replace(first=highest))
         return cls(controller_named(name, begin, unix_s), highest, begin)
@@ -52,7 +55,7 @@ class FlowLimit:
         return True
 
     def acknowledged(self, now_s: float, taken_s: float, count: int = 1) -> Window | None:
-        """Gives permits back at the acknowledgement of what has taken them at `taken_s`; the window, if one ends.
+        """Gives permits back at the acknowledgement of what took them at `taken_s`; returns the window, if one ends.
 
         Both times are of one clock that never goes back.
         """
@@ -70,5 +73,7 @@ class FlowLimit:
         return window
 
     def failed(self, count: int = 1) -> None:
-        """Gives permits back at a failure. It is no point: a refusal is quick, and a timeout says when we gave up."""
+        """Gives permits back at a failure. It is not a point: a refusal is quick, and a timeout only shows our own
+        limit.
+        """
         self._permits.give_back(count)

@@ -12,7 +12,7 @@ LINE_SHARE = 0.05
 
 
 def steps_of(a: float, b: float, c: float) -> int:
-    """By how many deltas the limit moves after these three, `c` the last."""
+    """Returns by how many deltas the limit moves after these three, `c` the last."""
     if abs(a - 2 * b + c) <= LINE_SHARE * max(a, b, c):
         return -1 if a < b < c else 1
     if b < a:
@@ -23,7 +23,7 @@ def steps_of(a: float, b: float, c: float) -> int:
 
 
 class LastThreePoints:
-    """The first three windows raise the limit by delta each: three points must differ to say anything."""
+    """The first three windows raise the limit by delta each, because three points must differ to be informative."""
 
     def __init__(self, delta: int) -> None:
         """`delta`: permits a step."""

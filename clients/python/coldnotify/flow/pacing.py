@@ -1,8 +1,8 @@
-"""Pacing: how a producer keeps to the rate at which it is not refused.
+"""Pacing keeps a producer at the rate at which it is not refused.
 
 At first nothing is paced. On a refusal the interval between two publishes doubles, and the next one waits at least as
-long as the refusal says. After each second without a refusal it shrinks by a tenth. Where an agreement allows bursts of
-two seconds, this settles at all of the agreement: what is left out after a refusal is made up for before the next.
+long as the refusal says. After each second without a refusal it shrinks by a tenth. If an agreement allows bursts of
+two seconds, this settles at all of the agreement: the rest left unused after a refusal is made up for before the next.
 """
 
 from collections import deque
@@ -13,15 +13,15 @@ GROWTH = 2.0
 _RECENT = 20
 """Publishes by which the actual interval is known: an application may publish less often than it may."""
 _UNPACED_S = 10e-6
-"""An interval below this is none: nobody here publishes so often."""
+"""A shorter interval counts as none: no producer here publishes so often."""
 _FIRST_S = 50e-6
-"""What the first refusal doubles at least, where nothing is known of the actual interval."""
+"""The least interval after the first refusal, if the actual interval is unknown."""
 INTERVAL_MAX_S = 60.0
 """Longer than any caller waits: a longer one would only take longer to shrink."""
 
 
 class Pacing:
-    """Says when the next publish may be sent. A caller from several threads brings the lock."""
+    """Decides when the next publish may be sent. With several threads, the caller brings the lock."""
 
     def __init__(self) -> None:
         self.interval_s = 0.0
@@ -34,7 +34,7 @@ class Pacing:
         self._sent_s: deque[float] = deque(maxlen=_RECENT)
 
     def wait_s(self, now_s: float) -> float:
-        """How long to wait before sending; 0: send now, and say so by sent()."""
+        """Returns how long to wait before sending; 0: send now, and call sent()."""
         self._shrink(now_s)
         return max(0.0, self._next_s - now_s)
 
@@ -44,7 +44,7 @@ class Pacing:
         self._next_s = max(self._next_s, now_s) + self.interval_s * count
 
     def refuse(self, now_s: float, sent_s: float, retry_after_s: float, count: int = 1) -> None:
-        """What was sent at `sent_s` was refused, and may be sent again after so long."""
+        """Notes that what was sent at `sent_s` was refused, and may be sent again after so long."""
         self.refused += count
         self._next_s = max(self._next_s, now_s + max(0.0, retry_after_s))
         # What was on its way when the interval was doubled was sent by the old one: it says nothing about the new.

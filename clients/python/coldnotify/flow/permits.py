@@ -17,7 +17,9 @@ class Permits:
 
     @property
     def in_flight(self) -> int:
-        """How many are out. After the limit was lowered, more than it may be, until enough are given back."""
+        """The number of permits taken. After the limit was lowered it may exceed the limit until
+        enough are given back.
+        """
         return self._in_flight
 
     @property
@@ -27,7 +29,7 @@ class Permits:
 
     @property
     def shrinking(self) -> bool:
-        """Whether a lower limit is not in force yet, because more are out: no other resize begins meanwhile."""
+        """True if a lower limit is not in force yet, because more are out: no other resize begins meanwhile."""
         return self._shrinking
 
     def take(self, count: int = 1) -> bool:
@@ -46,7 +48,7 @@ class Permits:
         self._shrinking = self._shrinking and self._in_flight > self._limit
 
     def resize(self, limit: int) -> None:
-        """Another limit. Who has a permit keeps it. Raises ValueError below 1, and while `shrinking`."""
+        """Changes the limit. Permits that are out stay valid. Raises ValueError below 1, and while `shrinking`."""
         if self._shrinking:
             raise ValueError(f"limit: {self._limit} is not in force yet, {self._in_flight} are out")
         self._shrinking = _checked(limit) < min(self._limit, self._in_flight)

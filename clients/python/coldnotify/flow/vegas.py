@@ -11,8 +11,9 @@ ALPHA, BETA, THRESHOLD = 3, 6, 1
 """Queues, in logarithms of the limit: below the last the limit grows by beta, below alpha by one, above beta it shrinks
 by one."""
 PROBE_EVERY = 30
-"""In windows times the limit: then the present time is taken for the smallest. There it is half to all of this, by
-chance; here always three quarters."""
+"""In windows times the limit: then the present time is taken for the smallest. Vegas itself uses half to all of this at
+random; here it is always three quarters.
+"""
 _PROBE_SHARE = 0.75
 
 

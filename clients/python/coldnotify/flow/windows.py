@@ -7,7 +7,7 @@ BUSY_SHARE = 0.8
 
 
 class Window(NamedTuple):
-    """What was measured from one completion to another."""
+    """Measurements from one completion to another."""
 
     limit: int
     """M, in force all the time."""
@@ -17,7 +17,7 @@ class Window(NamedTuple):
     arrivals: int
     """Permits taken."""
     completions: int
-    """Acknowledgements of what was taken since the limit is in force; failures are none."""
+    """Acknowledgements of what was taken since the limit is in force; failures do not count."""
     wait_s: float
     """W: the mean time from taking a permit to the acknowledgement."""
 
@@ -38,15 +38,15 @@ class Window(NamedTuple):
 
     @property
     def is_point(self) -> bool:
-        """Whether demand needed the limit, so that what was measured depends on it."""
+        """True if demand needed the limit, so that the measurements depend on it."""
         return self.in_flight >= BUSY_SHARE * self.limit
 
 
 class Measuring:
     """A window that is being measured.
 
-    It begins at the first completion of what was taken under the present limit: what was taken before waited for
-    another number of others.
+    It begins at the first completion of what was taken under the present limit: earlier ones waited for another number
+    of others.
     """
 
     def __init__(self, completions_max: int, seconds_max: float) -> None:

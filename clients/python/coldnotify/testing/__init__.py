@@ -1,4 +1,4 @@
-"""A service to test an application against: `FakeService`, one process, no Kafka, nothing durable.
+"""A service for an application's tests: `FakeService`, one process, no Kafka, nothing durable.
 
     with FakeService() as service:
         notify = Notify(..., state=State(None), connection=Connection("127.0.0.1", service.port))
@@ -6,8 +6,8 @@
         service.publish("animal.observer", "region-1", "camera-config", {"fps": 5})
         service.send("animal.observer", "region-1", "tasks", {"do": "zoom"})
 
-`retain` lets a log of channels forget messages, so that clients which lack them miss some; `new_channels_epoch` of
-`Service` makes it anew. It speaks `docs/protocol.md`, and can misbehave:
+`retain` removes messages from a log of channels, so that clients which lack them miss some; `new_channels_epoch` of
+`Service` recreates it. It implements `docs/protocol.md`, and can misbehave:
 drop connections, fall silent, forget registrations, send close codes.
 `Service` is the same without sockets, for tests that play time and network themselves. Programs in other languages run
 it as a process: `python -m coldnotify.testing --port 0`, see `coldnotify.testing.command`.

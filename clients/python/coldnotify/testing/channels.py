@@ -1,7 +1,7 @@
-"""Channels in the service for tests: a log for each domain and group, and what a session is told of it.
+"""Channels in the service for tests: a log for each domain and group, and its delivery to sessions.
 
-Nothing is read in blocks and nothing is forgotten: what a log does not have any more is known message by message, so
-a client is told that it missed something only if it did.
+It reads no blocks and forgets nothing: it remembers each message that retention has removed, so a client is told that
+it missed something only if it did.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -11,9 +11,9 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
 
 BEGINNING = -1
-"""In front of the first offset."""
+"""Below the first offset."""
 _SAID = (wire.SINCE_POSITION, wire.SINCE_BEGINNING)
-"""Where the client says the position, there is nothing to find out."""
+"""If the client sends the position, the service has nothing to find out."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Sent:
     """Why the log does not have it any more."""
 
     def is_for(self, text: str) -> bool:
-        """Whether the registration with this text is told."""
+        """Returns true if the registration with this text is told it."""
         name, attributes = channel_of(text)
         return name == self.channel and (not self.to or not set(self.to).isdisjoint(attributes))
 
@@ -50,7 +50,7 @@ class Log:
         return len(self.messages) - 1
 
     def append(self, message: Sent) -> bool:
-        """Take it. Whether it is told: not one whose id was there before."""
+        """Appends a message. Returns true if it is to be told, which a repeated id is not."""
         self.messages.append(message)
         return not self._is_repeat(message)
 
@@ -60,17 +60,17 @@ class Log:
         )
 
     def retain(self, start: int) -> None:
-        """Keep what is from this offset on."""
+        """Removes messages below this offset."""
         self.start = max(self.start, min(start, len(self.messages)))
         for message in self.messages[: self.start]:
             message.gone = wire.RETENTION
 
     def lacking(self, text: str, position: int) -> list[Sent]:
-        """What the registration with this text is told behind a position, and what it would have been told."""
+        """Returns the messages after a position for the registration with this text, including removed ones."""
         return [one for one in self.messages[position + 1 :] if one.is_for(text) and not self._is_repeat(one)]
 
     def resolve(self, text: str, said: wire.Channel) -> int:
-        """Where a subscription begins."""
+        """Returns the position at which a subscription begins."""
         if said.since == wire.SINCE_BEGINNING:
             return BEGINNING
         if said.since == wire.SINCE_POSITION:
@@ -93,7 +93,7 @@ class Registered:
     since: int
     at: int
     position: int
-    """Where it began."""
+    """The position at which it began."""
 
 
 class Registrations:
@@ -104,16 +104,16 @@ class Registrations:
 
     @property
     def texts(self) -> list[str]:
-        """As they are registered."""
+        """The texts that are registered."""
         return [one.text for one in self.by_name.values()]
 
     @property
     def hashes(self) -> list[int]:
-        """As the wire names them."""
+        """The registrations' hashes on the wire."""
         return [channel_hash(text) for text in self.texts]
 
     def register(self, log: Log, said: wire.Channel) -> Registered:
-        """A client registers, perhaps once more: what it said before leads to the same."""
+        """A client registers, perhaps again: the same request has the same result."""
         text = channel_text(said.name, said.attributes)
         old = self.by_name.get(said.name)
         if (
@@ -132,7 +132,7 @@ class Registrations:
 
 
 class Feeds:
-    """The channels of one session: how far it has been told of each."""
+    """The channels of one session, and the position of each."""
 
     def __init__(self, registrations: Registrations, log: Log, page_messages: int, send: Callable[..., None]) -> None:
         self.registrations = registrations
@@ -140,19 +140,20 @@ class Feeds:
         self.live = False
         self.page = 0
         self.loses = 0
-        """So many messages get lost on their way. Behind one, nothing is said to be complete until the next one of its
-        channel: that would hide the loss."""
+        """So many messages get lost in transit. After one, nothing is reported to be complete until the next one of its
+        channel, because that would hide the loss.
+        """
         self.lost_of: str | None = None
         """The text of that channel."""
         self.repeats = False
-        """Each message is said twice."""
+        """True if each message is sent twice."""
         self._page_messages = page_messages
         self._send = send
         self._told: dict[str, int] = {}
         """By text."""
         self._cursor: int | None = None
         self._lost: set[str] = set()
-        """Texts of which it is still to be said that the log is another one."""
+        """Texts of channels that must still be told that the log is another one."""
 
     def begin(self, cursor: int | None, *, void: bool) -> None:
         """A session begins with this cursor of channels. `void`: it is of another log."""
@@ -165,8 +166,9 @@ class Feeds:
                 self._told[one.text] = one.position if cursor is None else cursor
 
     def register(self, channels: Iterable[wire.Channel], *, void: bool = False) -> list[wire.ChannelPosition]:
-        """The client registers for these, or says where they are. Where each begins. `void`: what it says is of another
-        log."""
+        """The client registers for these, or sends their positions. Returns where each begins. `void`: its positions
+        are of another log.
+        """
         positions = []
         for said in channels:
             known = said.name in self.registrations.by_name
@@ -184,13 +186,15 @@ class Feeds:
         return positions
 
     def forget(self) -> None:
-        """What is not registered any more is told no more."""
+        """Stops telling what is no longer registered."""
         texts = set(self.registrations.texts)
         self._told = {text: told for text, told in self._told.items() if text in texts}
         self._lost &= texts
 
     def _lacking(self) -> list[tuple[float, str, Sent | None]]:
-        """In the order of the log: where, whose, and the message. None: that the log is another one."""
+        """Returns (offset, text, message) in the order of the log. A message of None means that the
+        log is another one.
+        """
         lacking: list[tuple[float, str, Sent | None]] = [(self.log.start - 0.5, text, None) for text in self._lost]
         for text, told in self._told.items():
             lacking += [(one.offset, text, one) for one in self.log.lacking(text, told)]
@@ -198,7 +202,7 @@ class Feeds:
 
     @property
     def lacks(self) -> bool:
-        """Whether anything is to be told."""
+        """True if anything is to be told."""
         return bool(self._lacking())
 
     def catch_up(self) -> None:

@@ -1,25 +1,25 @@
-"""`python -m coldnotify.testing --port 0`: a service to test a program of any language against.
+"""`python -m coldnotify.testing --port 0`: a service for tests of a program in any language.
 
 The first line on standard output is `{"port": 41823}`: connect there, by `docs/protocol.md`. Then each line on standard
-input is a JSON object that says what to do, and is answered by one line: `{"ok": true, ...}`, or `{"error": "..."}`,
-which names the field at fault.
+input is a JSON object with a command, and is answered by one line: `{"ok": true, ...}`, or `{"error": "..."}`, which
+names the field at fault.
 
     {"do": "publish", "domain": D, "group": G, "object": O, "payload": ..., "version": 1, "incarnation": 0,
      "deleted": false}                  answers "version"; all from payload on may be left out
     {"do": "enter", "domain": D, "group": G, "query": TEXT, "object": O}    the object is a member from here on
-    {"do": "leave", ...}                likewise: it is none any more
-    {"do": "describe", "domain": D, "group": G, "object": O, "description": {...}}    or null: it has none any more
-    {"do": "drop"}                      breaks every connection, without a word
+    {"do": "leave", ...}                likewise: it is not a member any more
+    {"do": "describe", "domain": D, "group": G, "object": O, "description": {...}}    or null: removes it
+    {"do": "drop"}                      breaks every connection, without a frame
     {"do": "close", "code": 3, "reason": ""}    ends every session with a Close
     {"do": "silence", "silent": true}   reads and answers nothing until it is false
-    {"do": "away", "away": true}        clients that say Hello are told Wait until it is false
+    {"do": "away", "away": true}        clients that send Hello get Wait until it is false
     {"do": "lose_answers", "count": 1}  the next answers to registrations get lost
     {"do": "forget"}                    the registrations of all clients are lost, as by a matcher without its state
-    {"do": "new_epoch"}                 the objects topic is made anew
+    {"do": "new_epoch"}                 the objects topic is recreated
     {"do": "clients"}                   answers "clients": domain, group, client, "objects", "acknowledged" of each
     {"do": "received"}                  answers "frames": what the open sessions have sent, as protobuf's JSON
 
-It ends with standard input, or by SIGTERM or SIGINT. Exit codes: 0 done, 1 the port cannot be had, 2 wrong use.
+It ends with standard input, or by SIGTERM or SIGINT. Exit codes: 0 done, 1 the port cannot be opened, 2 wrong use.
 """
 
 import argparse
@@ -39,7 +39,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class WrongOrder(ValueError):
-    """What a line says cannot be done; the text names the field at fault."""
+    """A line demands something impossible; the text names the field at fault."""
 
 
 def main(arguments: list[str]) -> int:
@@ -72,21 +72,21 @@ def main(arguments: list[str]) -> int:
 
 
 def answer(service: FakeService, line: str) -> dict[str, object]:
-    """Does what one line says. The answer says what was wrong with it, if anything was."""
+    """Executes one line. The answer contains the error, if there was one."""
     try:
         try:
             order = json.loads(line)
         except ValueError as error:
-            raise WrongOrder(f"line: is no JSON ({error})") from None
+            raise WrongOrder(f"line: is not JSON ({error})") from None
         if not isinstance(order, dict):
-            raise WrongOrder("line: is no JSON object")
+            raise WrongOrder("line: is not a JSON object")
         what = _take(order, "do", str)
         if what not in _ORDERS:
             raise WrongOrder(f"do: is {what!r}, not one of {', '.join(_ORDERS)}")
         do, fields = _ORDERS[what]
         for name in order:
             if name not in fields:
-                raise WrongOrder(f"{name}: is no field of {what!r}")
+                raise WrongOrder(f"{name}: is not a field of {what!r}")
         told = do(service, order)
     except WrongOrder as error:
         return {"error": str(error)}
@@ -208,7 +208,7 @@ _ORDERS: dict[str, tuple[Callable[[FakeService, dict[str, Any]], Mapping[str, ob
     "clients": (_clients, set()),
     "received": (_received, set()),
 }
-"""What can be done, and the fields that it may have."""
+"""The commands, and the fields of each."""
 
 
 def _take(order: dict[str, Any], name: str, kind: type[T], default: T | None = None) -> T:

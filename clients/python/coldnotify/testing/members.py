@@ -1,4 +1,4 @@
-"""Queries in the service for tests: a test says which objects are members. Nothing is parsed, no change forgotten."""
+"""Queries in the service for tests: a test determines the members. Nothing is parsed, no change is forgotten."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from coldnotify_schemas.interests import query_hash
 
 @dataclass
 class Sets:
-    """The members of all queries of a domain and group, by text, and where each object stands since when."""
+    """The members of all queries of a domain and group, by text, and the offset of each object's last change."""
 
     members: dict[str, set[str]] = field(default_factory=dict)
     changes: dict[str, dict[str, int]] = field(default_factory=dict)
     """By query and object: the offset of the last change."""
 
     def put(self, query: str, object_: str, offset: int, *, member: bool) -> bool:
-        """The object is a member from this offset on, or is none. Whether that is a change."""
+        """Makes the object a member, or not, from this offset on. Returns true if that is a change."""
         members = self.members.setdefault(query, set())
         if (object_ in members) == member:
             return False
@@ -30,7 +30,7 @@ class Sets:
         return sorted(query for query in queries if object_ in self.members.get(query, ()))
 
     def answer(self, query: str) -> list[str]:
-        """The members, in the order in which they are told."""
+        """Returns the members, in the order in which they are told."""
         return sorted(self.members.get(query, ()))
 
     def changed(self, object_: str, queries: Iterable[str]) -> dict[str, int]:
@@ -39,14 +39,14 @@ class Sets:
         return {query: offset for query, offset in found.items() if offset is not None}
 
     def begin_anew(self) -> None:
-        """Offsets begin anew: everything stands since the first one."""
+        """Restarts offsets: all changes count as at the first one."""
         for changes in self.changes.values():
             for object_ in changes:
                 changes[object_] = 0
 
 
 def hashes(queries: Iterable[str]) -> list[int]:
-    """As the wire names them."""
+    """Returns the queries' hashes on the wire."""
     return [query_hash(query) for query in queries]
 
 
@@ -56,5 +56,5 @@ def digest_of(names: Iterable[str], queries: Iterable[str], channels: Iterable[i
 
 
 def is_held(query: wire.Query, members: Collection[str]) -> bool:
-    """Whether the client says that it holds these members."""
+    """Returns true if the client reports to hold these members."""
     return query.HasField("held") and query.held == digest(members)

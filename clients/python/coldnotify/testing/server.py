@@ -18,7 +18,7 @@ from coldnotify.testing.service_session import Session
 
 
 class FakeService:
-    """A `Service` behind a TCP port of 127.0.0.1, on a thread of its own. What it does wrong is said by its methods."""
+    """A `Service` behind a TCP port of 127.0.0.1, on a separate thread. Its methods make it misbehave."""
 
     def __init__(
         self, service: Service | None = None, *, port: int = 0, ssl_context: ssl.SSLContext | None = None
@@ -86,7 +86,7 @@ class FakeService:
         to: Collection[str] = (),
         published_ms: int | None = None,
     ) -> int:
-        """A back-end sends a message to a channel; see `Service.send`. `published_ms`: Unix time, now if it is None."""
+        """A back-end sends a message to a channel; see `Service.send`. `published_ms`: Unix time; None: now."""
         at_ms = time.time_ns() // 1_000_000 if published_ms is None else published_ms
         with self.lock:
             offset = self.service.send(
@@ -96,7 +96,9 @@ class FakeService:
         return offset
 
     def retain(self, domain: str, group: str, start: int) -> None:
-        """The log of channels keeps what is from this offset on: what a client lacks below is told as missed."""
+        """Removes messages below this offset from the log of channels: clients that lack some are told that they missed
+        them.
+        """
         with self.lock:
             self.service.retain(domain, group, start)
 
@@ -145,7 +147,7 @@ class FakeService:
             return [frame for session in self.service.sessions for frame in session.received]
 
     def wake(self) -> None:
-        """Send what has been put into sessions."""
+        """Sends what was put into sessions."""
         with suppress(OSError):
             self._wake_w.send(b"w")
 
@@ -218,7 +220,7 @@ class _Connection:
         self.broken = False
 
     def read(self) -> None:
-        """Take what has come."""
+        """Reads what has arrived."""
         try:
             while True:
                 data = self._socket.recv(65536)

@@ -32,7 +32,7 @@ class Service(Host):
         deleted: bool = False,
         hold: bool = False,
     ) -> int:
-        """A back-end publishes. Without `version`, the next one. `hold`: registered clients are told with `release`."""
+        """A back-end publishes. Without `version`, the next one. `hold`: registered clients are told at `release`."""
         partition = self.partition(domain, group)
         partition.end += 1
         old = partition.objects.get(object_)
@@ -71,8 +71,9 @@ class Service(Host):
         to: Collection[str] = (),
         published_ms: int = 0,
     ) -> int:
-        """A back-end sends a message: `payload` as JSON, or `data` as it is. Its offset, the first one is 0. One with
-        an `id` that was there before is told to nobody."""
+        """A back-end sends a message: `payload` as JSON, or `data` unchanged. Returns its offset, which is 0 for the
+        first. Nobody is told a message with an `id` that came before.
+        """
         log = self.partition(domain, group).log
         encoded = json.dumps(payload).encode() if data is None else data
         message = Sent(len(log.messages), channel, encoded, id, source, tuple(sorted(to)), published_ms)
@@ -82,16 +83,17 @@ class Service(Host):
         return message.offset
 
     def retain(self, domain: str, group: str, start: int) -> None:
-        """The log of channels keeps what is from this offset on. Who lacks what was before is told that it missed
-        it."""
+        """Removes messages below this offset from the log of channels. Clients that lack some are told that they missed
+        them.
+        """
         self.partition(domain, group).log.retain(start)
 
     def expire(self, domain: str, group: str, offset: int) -> None:
-        """This message's time has come: who lacks it is told that it missed it."""
+        """Lets this message expire: clients that lack it are told that they missed it."""
         self.partition(domain, group).log.messages[offset].gone = wire.EXPIRED
 
     def new_channels_epoch(self) -> None:
-        """The channels topic was made anew, or has another retention: it is empty, and all sessions end."""
+        """The channels topic was recreated, or its retention changed: it is empty, and all sessions end."""
         self.close_all(CloseCode.UNKNOWN_SESSION)
         self.channels_epoch += 1
         for partition in self._partitions.values():
@@ -109,8 +111,9 @@ class Service(Host):
         self._change(domain, group, query, object_, member=False)
 
     def describe(self, domain: str, group: str, object_: str, description: Mapping[str, Any] | None) -> None:
-        """The object is described like this from here on; None: not at all. Clients that ask for descriptions are told
-        those of their queries' members. It enters and leaves no query: a test says that."""
+        """Describes the object from here on; None removes the description. Clients that ask for descriptions are told
+        those of their queries' members. It enters and leaves no query: a test determines that.
+        """
         partition = self.partition(domain, group)
         partition.end += 1
         encoded = b"" if description is None else json.dumps(dict(description)).encode()
@@ -138,7 +141,7 @@ class Service(Host):
             session.change(domain, group, object_, set(entered), set(left))
 
     def release(self, domain: str, group: str, object_: str | None = None) -> None:
-        """Tell the clients what was published with `hold`: one object, or all."""
+        """Tells the clients what was published with `hold`: one object, or all."""
         partition = self.partition(domain, group)
         for name in (
             [object_] if object_ is not None else sorted(partition.held, key=lambda n: partition.objects[n].offset)
@@ -154,7 +157,7 @@ class Service(Host):
         return session
 
     def new_epoch(self) -> None:
-        """The objects topic was made anew: offsets start over, the publishers publish their newest versions again."""
+        """The objects topic was recreated: offsets start over, the publishers publish their newest versions again."""
         self.close_all(CloseCode.UNKNOWN_SESSION)
         self.epoch += 1
         for (domain, group), partition in list(self._partitions.items()):

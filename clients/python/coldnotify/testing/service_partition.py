@@ -1,4 +1,4 @@
-"""What the service of tests holds of a domain and group: its objects, their sets, its channels' log."""
+"""The state of a domain and group in the service for tests: its objects, their sets, its channels' log."""
 
 from dataclasses import dataclass, field
 
@@ -25,14 +25,14 @@ class Partition:
     end: int = 0
     """The last offset that was given away; the first one is 1."""
     held: dict[str, int] = field(default_factory=dict)
-    """Conflation: objects whose live notification waits, with the lowest offset that it stands for."""
+    """Conflation: objects whose live notification waits, with the lowest offset that it covers."""
     sets: Sets = field(default_factory=Sets)
     descriptions: dict[str, tuple[bytes, int]] = field(default_factory=dict)
-    """By object: its description as JSON, empty where it has none any more, and the offset since which that holds."""
+    """By object: its description as JSON, empty if it has none any more, and the offset of the change."""
     outcomes: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
-    """By offset: the object, what became of the version, and incarnation and version of the newest then."""
+    """By offset: the object, the outcome of the version, and incarnation and version of the newest then."""
     log: Log = field(default_factory=Log)
-    """Of its channels."""
+    """The log of its channels."""
 
     @property
     def complete(self) -> int:

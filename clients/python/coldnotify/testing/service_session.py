@@ -54,7 +54,7 @@ class Host(ServiceState, ABC):
 
 
 class Session:
-    """One connection, seen from the service. Over when `closed`: what is in `take` then is the last."""
+    """One connection, as the service sees it. After `closed`, `take` returns the last bytes."""
 
     def __init__(self, service: Host) -> None:
         self._service = service
@@ -75,12 +75,12 @@ class Session:
 
     @property
     def hello(self) -> wire.Hello | None:
-        """What the client said first; None: nothing yet."""
+        """The client's Hello; None before it came."""
         return self._client.hello
 
     @property
     def name(self) -> Name:
-        """Who is connected."""
+        """The connected client."""
         return self._client.name
 
     @property
@@ -108,7 +108,7 @@ class Session:
         return data
 
     def close(self, code: int, reason: str = "") -> None:
-        """Say Close, and be over."""
+        """Sends Close, and ends the session."""
         if not self.closed:
             self._send(close=wire.Close(code=code, reason=reason))
             self.drop()
@@ -241,7 +241,7 @@ class Session:
         )
 
     def _wrong(self, frame: wire.ClientFrame) -> str:
-        """What the protocol forbids, in words."""
+        """Describes what the protocol forbids in a frame."""
         kind = frame.WhichOneof("frame")
         if (kind == "hello") == (self.hello is not None) and kind not in ("bye", None):
             return "Hello is the first frame, and the only Hello"

@@ -1,4 +1,4 @@
-"""What the service for tests holds of all clients, and how it is to behave: its sessions read and change it."""
+"""The state of the service for tests for all clients, and its misbehaviour: its sessions read and change it."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Name = tuple[str, str, str]
 
 
 class ServiceState:
-    """Of one service."""
+    """The state of one service."""
 
     def __init__(self, page_objects: int, registrations_max: int) -> None:
         self.page_objects = page_objects
@@ -21,23 +21,25 @@ class ServiceState:
         self.loses_answers = 0
         """So many answers to registrations get lost on their way."""
         self.away = False
-        """The matcher is away: clients that say Hello are told Wait."""
+        """True if the matcher is away: clients that send Hello get Wait."""
         self.knows_queries = True
         """False: it is an older one."""
         self.knows_descriptions = True
-        """False: it is an older one, which tells no descriptions."""
+        """False: it is an older one, which sends no descriptions."""
         self.answers_unsettled = True
-        """False: it is an older one, to which what clients say of their callbacks means nothing."""
+        """False: it is an older one, which ignores clients' reports of their callbacks."""
         self.knows_channels = True
         self.channels_epoch = 1
         self.refused_channels: dict[str, str] = {}
-        """By name: why it is refused."""
+        """By name: the reason of the refusal."""
         self.repeats_messages = False
-        """Each message is said twice."""
+        """True if each message is sent twice."""
         self.refused_queries: dict[str, str] = {}
-        """By text: why it is refused."""
+        """By text: the reason of the refusal."""
         self.refused_publishes: dict[str, tuple[str, int]] = {}
-        """By name: why clients' publishes are refused; after how many ms they may come again, 0: never."""
+        """By name: the reason why clients' publishes are refused, and after how many ms they may
+        come again, 0: never.
+        """
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         """Its clock: what clients number by theirs is held against it."""
         self.registered: dict[Name, set[str]] = {}

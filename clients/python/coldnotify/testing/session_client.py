@@ -1,4 +1,4 @@
-"""Whose session it is, in the service for tests: what its Hello said, and what it is registered for."""
+"""The client of a session in the service for tests: its Hello, and its registrations."""
 
 from collections.abc import Iterable
 
@@ -17,19 +17,19 @@ class SessionClient:
         self.service = service
         self.hello: wire.Hello | None = None
         self.names = False
-        """It is told names, not their CRCs."""
+        """True if it is sent names, not their CRCs."""
         self.describes = False
-        """It is told descriptions."""
+        """True if it is sent descriptions."""
 
     @property
     def name(self) -> Name:
-        """Who is connected."""
+        """The connected client."""
         assert self.hello is not None
         return self.hello.domain, self.hello.group, self.hello.client
 
     @property
     def partition(self) -> Partition:
-        """Of its domain and group."""
+        """The partition of its domain and group."""
         assert self.hello is not None
         return self.service.partition(self.hello.domain, self.hello.group)
 
@@ -50,12 +50,12 @@ class SessionClient:
 
     @property
     def digest(self) -> int:
-        """Of all that it is registered for."""
+        """The digest of all its registrations."""
         return digest_of(self.registered, self.queries, self.channels.hashes)
 
     @property
     def kinds(self) -> int:
-        """What the service knows, as a Welcome says it."""
+        """Returns the kinds in a Welcome, which this service knows."""
         if not self.service.knows_queries:
             return wire.KINDS_UNSAID
         channels = wire.KINDS_CHANNELS if self.service.knows_channels else wire.KINDS_UNSAID
@@ -64,7 +64,7 @@ class SessionClient:
 
     @property
     def all_queries(self) -> list[wire.Query]:
-        """As if it had said them anew."""
+        """Returns all queries, as if it had just registered them."""
         return [wire.Query(text=query) for query in sorted(self.queries)]
 
     def register(self, names: Iterable[str], queries: Iterable[wire.Query] = ()) -> list[wire.Refusal]:

@@ -1,4 +1,4 @@
-"""The channels of a session, in the service for tests: where they begin, and what is told of them."""
+"""The channels of a session in the service for tests: where they begin, and their delivery."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,10 +16,10 @@ class SessionFeeds:
         self._client = client
         self._send = send
         self.feeds: Feeds | None = None
-        """None: the service knows no channels, or the client has not said Hello."""
+        """None: the service knows no channels, or the client has not sent Hello."""
 
     def open(self, hello: wire.Hello, refused: list[wire.Refusal]) -> tuple[list[wire.ChannelPosition], int | None]:
-        """Where the channels of this Hello begin, and the log's epoch, if the client does not know it."""
+        """Returns where the channels of this Hello begin, and the log's epoch, if the client does not know it."""
         if not self._client.service.knows_channels:
             return [], None
         self.unregister(hello.unregister_channels)
@@ -51,7 +51,7 @@ class SessionFeeds:
         return self.feeds.register(wanted, void=void)
 
     def replace(self, channels: list[wire.Channel], refused: list[wire.Refusal]) -> list[wire.ChannelPosition]:
-        """A reg-sync leaves the cursor of channels as it is: each one begins where the client says."""
+        """A reg-sync leaves the cursor of channels unchanged: each one begins where the client says."""
         kept = {channel_hash(channel_text(one.name, one.attributes)) for one in channels}
         self.unregister([hash_ for hash_ in self._client.channels.hashes if hash_ not in kept])
         return self.register(channels, refused)
@@ -63,7 +63,7 @@ class SessionFeeds:
             self.feeds.forget()
 
     def catch_up(self) -> None:
-        """In pages, if anything lacks; else CaughtUp says so."""
+        """Sends pages, if anything is lacking; else CaughtUp reports it."""
         if self.feeds is not None and self._client.channels.by_name:
             if self.feeds.lacks or not self._client.partition.log.messages:
                 self.feeds.catch_up()
@@ -77,7 +77,7 @@ class SessionFeeds:
 
     @property
     def complete(self) -> int | None:
-        """What is said while they are live."""
+        """Returns the offset that is reported while they are live."""
         feeds = self.feeds
         if (
             feeds is None

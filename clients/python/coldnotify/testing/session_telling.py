@@ -1,4 +1,4 @@
-"""What a session is told of objects and queries, in the service for tests: answers, pages, then what is live."""
+"""Sends a session objects and queries in the service for tests: answers, pages, then live changes."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,7 +12,7 @@ from coldnotify.testing.session_feeds import SessionFeeds
 
 
 class SessionTelling:
-    """What the client of a session is told of objects."""
+    """The delivery of objects to a session's client."""
 
     def __init__(self, client: SessionClient, feeds: SessionFeeds, send: Callable[..., None]) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class SessionTelling:
                 self._send(registered=wire.Registered(answered=[hash_]))
 
     def catch_up(self, owed: list[str], queries: Iterable[wire.Query]) -> None:
-        """Answer these, then what stands above the cursor, in pages."""
+        """Answers these, then sends everything above the cursor, in pages."""
         self._owed = owed
         self.page = 0
         self.live = False
@@ -49,7 +49,9 @@ class SessionTelling:
         self.next_page()
 
     def _lacking(self, cursor: int) -> list[tuple[int, str, list[str], list[str]]]:
-        """What stands above this offset: each object's last change, the object, and where it stands in the queries."""
+        """Returns everything above this offset: each object's last change, the object, and the queries it entered and
+        left.
+        """
         objects, sets, found = self._client.partition.objects, self._client.partition.sets, []
         for name in {
             *objects,
@@ -68,7 +70,7 @@ class SessionTelling:
         return sorted(found)
 
     def next_page(self) -> None:
-        """Answers first, then what is above the cursor, in the order of its offsets."""
+        """Sends answers first, then what is above the cursor, in the order of its offsets."""
         page_objects = self._client.service.page_objects
         answers, self._owed = self._owed[:page_objects], self._owed[page_objects:]
         for name in answers:

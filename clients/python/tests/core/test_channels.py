@@ -424,10 +424,10 @@ def test_a_document_with_channels(kept: KeptChannel) -> None:
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
-        ((b'"channels_epoch":7', b'"channels_epoch":null'), "channels_cursor: is there without"),
-        ((b'"channels_cursor":100', b'"channels_cursor":-1'), "channels_cursor: is no number"),
+        ((b'"channels_epoch":7', b'"channels_epoch":null'), "channels_cursor: given without"),
+        ((b'"channels_cursor":100', b'"channels_cursor":-1'), "channels_cursor: is not a number"),
         ((b'"pending_channels":{', b'"pending_channels":{"x":"register"'), "pending_channels: 'x' contradicts"),
-        ((b'"tasks":{}', b'"tasks":{"told":-1}'), "told: is no number"),
+        ((b'"tasks":{}', b'"tasks":{"told":-1}'), "told: is not a number"),
         ((b'"tasks":{}', b'"tasks":{"since":"never"}'), "channels: since: 'never' is unknown"),
         ((b'"tasks":{}', b'"tasks":{"position":4}'), "channels: 'tasks' is behind the cursor"),
         ((b'"tasks":{}', b'"tasks":{"lost":1}'), "channels: lost is not"),
@@ -445,7 +445,7 @@ def test_a_damaged_document(change: tuple[bytes, bytes], wrong: str) -> None:
 
 def test_a_channels_text() -> None:
     assert channel_from(ALARMS.text) == ALARMS
-    with pytest.raises(ValueError, match=r"^since: -1 is no number"):
+    with pytest.raises(ValueError, match=r"^since: -1 is not a number"):
         since_from({"since": "time", "at": -1})
 
 

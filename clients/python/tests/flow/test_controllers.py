@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 def test_each_name_is_one_and_others_are_told() -> None:
     assert len({type(controller_named(name, KAFKA)) for name in NAMES}) == len(NAMES)
     assert DEFAULT in NAMES
-    with pytest.raises(ValueError, match="'reno' is none of bottleneck"):
+    with pytest.raises(ValueError, match="unknown controller 'reno', expected one of bottleneck"):
         controller_named("reno", KAFKA)
 
 
