@@ -1,7 +1,7 @@
-"""Which queries ask how their members are described, and what the service says of that: what is told, and asked for.
+"""The queries that ask for their members' descriptions: what the service has sent, what was told, and what is missing.
 
-Where nothing is known of a member, nobody was told: its query was answered before it asked, or by a service that tells
-no descriptions. Such a query is answered again.
+If nothing is known of a member, nobody was told its description: its query was answered before it asked, or by a
+service that sends no descriptions. Such a query is answered again.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,46 +14,46 @@ from coldnotify._core.membership import Membership
 
 
 class Keeper(Protocol):
-    """What describing needs of those who keep the queries."""
+    """The interface of those who keep the queries, for descriptions."""
 
     by_hash: dict[int, Membership]
     of: dict[str, list[Membership]]
 
     def members(self, query: Query) -> frozenset[str]:
-        """As the application sees them."""
+        """Returns the members that the application sees."""
 
     def is_heard(self, query: Query) -> bool:
-        """Whether callbacks are told the versions of its members."""
+        """Returns true if callbacks are told the versions of its members."""
 
     def miss(self, membership: Membership) -> None:
-        """What is said of a member is dropped, as there is no callback for it."""
+        """Drops a member's description, because there is no callback for it."""
 
     def ask_whole(self, membership: Membership) -> None:
         """It is to be answered again, whole."""
 
 
 class AskedDescriptions:
-    """Of all queries of a client."""
+    """The descriptions of all queries of a client."""
 
     def __init__(self, journal: Journal, keeper: Keeper) -> None:
         self._journal = journal
         self._keeper = keeper
         self.told_unknown = False
-        """The application has heard that the service tells no descriptions."""
+        """True once the application was told that the service sends no descriptions."""
         self._is_told = False
-        """The service tells this session descriptions."""
+        """True if the service sends this session descriptions."""
         self._unasked: set[int] = set()
-        """By hash: queries of which the descriptions that are missing have not been asked for in this session."""
+        """By hash: queries whose missing descriptions have not been requested in this session."""
 
     # What the application asks for
 
     @property
     def asked(self) -> bool:
-        """Whether a query asks for descriptions."""
+        """True if a query asks for descriptions."""
         return any(membership.descriptions is not None for membership in self._keeper.by_hash.values())
 
     def ask(self, query: Query, *, wanted: bool) -> None:
-        """The application wants to be told how the members of this query are described, or does not."""
+        """Sets whether the application is told the descriptions of this query's members."""
         membership = self._keeper.by_hash.get(query.hash)
         if membership is None or wanted is not (membership.descriptions is None):
             return
@@ -64,7 +64,7 @@ class AskedDescriptions:
             self._ask_if_missing(membership)
 
     def get(self, query: Query) -> Mapping[str, bytes | None]:
-        """Of its members, as the service said; None: it said nothing so far."""
+        """Returns its members' descriptions, as the service sent them; None: it has sent none so far."""
         membership = self._keeper.by_hash.get(query.hash)
         if membership is None or membership.descriptions is None:
             return {}
@@ -78,7 +78,7 @@ class AskedDescriptions:
         self._unasked = set()
 
     def welcomed(self, *, told: bool) -> None:
-        """The service says whether it tells this session descriptions. If not, the cursor passes what they become."""
+        """Notes whether the service sends this session descriptions. If not, the cursor passes changes of them."""
         self._is_told = told
         self._unasked = set(self._keeper.by_hash) if told else set()
         for membership in self._keeper.by_hash.values() if not told else ():
@@ -86,13 +86,14 @@ class AskedDescriptions:
                 self._journal.changed()
 
     def caught_up(self) -> None:
-        """The client is complete, but for what nobody has told it."""
+        """The client is complete, except for descriptions that nobody has told it."""
         for membership in self._keeper.by_hash.values():
             self._ask_if_missing(membership)
 
     def say(self, name: str, description: bytes, telling: Callable[[Membership], bytes | None]) -> Sequence[Membership]:
-        """The object is described like this. Those whose callbacks are to be told. `telling`: what they are being told
-        at this moment; None: nothing."""
+        """Notes an object's description. Returns the queries whose callbacks must be told. `telling`: returns what they
+        are being told at this moment; None: nothing.
+        """
         untold = []
         for membership in list(self._keeper.of.get(name, ())):
             if membership.descriptions is None:
@@ -107,23 +108,23 @@ class AskedDescriptions:
         return untold
 
     def told_as(self, name: str, description: bytes, queries: Collection[Query]) -> None:
-        """The callbacks of these queries were told this one. A newer one may have been said meanwhile."""
+        """Notes that the callbacks of these queries were told this description. A newer one may have come meanwhile."""
         for descriptions in self._of_queries(name, queries):
             descriptions.told_as(name, description)
             self._journal.changed()
 
     def failed(self, name: str, description: bytes, queries: Collection[Query]) -> None:
-        """The callbacks of these queries were told this one, and some of them failed."""
+        """Notes that the callbacks of these queries were told this description, and that some of them failed."""
         for descriptions in self._of_queries(name, queries):
             descriptions.failed(name, description)
 
     def told(self, name: str) -> None:
-        """Of what was said of the object's description nobody is to be told any more."""
+        """Notes that nobody must be told the object's description any more."""
         for membership in self._keeper.of.get(name, ()):
             self._apply(membership, name)
 
     def of(self, name: str) -> bytes | None:
-        """Of a member of a query that asks for it, as the service said last."""
+        """Returns the last description of a member of a query that asks for it."""
         for membership in self._keeper.of.get(name, ()):
             if membership.descriptions is not None:
                 return membership.descriptions.get(name)

@@ -1,9 +1,9 @@
-"""The cursor of channels, and what holds it back: one number for all channels of a client, however many there are.
+"""The cursor of channels, and the items that hold it back: one number for all channels of a client, however many.
 
-Messages of all channels have offsets in one log. So what was received and is not told yet holds the cursor by its
-offset, not by when it came: the cursor is the highest number that frames said to be complete, or the lowest `limit` of
-an item that holds it, whichever is lower. It never goes down within an epoch: an item that holds it has a limit at or
-above it.
+Messages of all channels have offsets in one log. So a message that was received and is not told yet holds the cursor by
+its offset, not by its time of arrival: the cursor is the highest number that frames reported as complete, or the lowest
+`limit` of an item that holds it, whichever is lower. It never falls within an epoch: an item that holds it has a limit
+at or above it.
 """
 
 from heapq import heappop, heappush
@@ -12,13 +12,15 @@ from coldnotify._core.feed import Item
 
 
 class ChannelCursor:
-    """How far a client is in the log of its domain's channels."""
+    """A client's position in the log of its domain's channels."""
 
     def __init__(self, epoch: int | None, cursor: int | None) -> None:
         self.epoch = epoch
-        """Of the log. None: it is not known yet."""
+        """Epoch of the log; None: not known yet."""
         self.cursor = cursor
-        """All at or below it is told, of every channel that is no pending registration. None: nothing is known."""
+        """Everything at or below it is told, of every channel without a pending registration. None:
+        nothing is known.
+        """
         self.complete = cursor
         """All at or below it has come."""
         self._held: list[tuple[int, int, Item]] = []
@@ -31,19 +33,21 @@ class ChannelCursor:
         self._held.clear()
 
     def completed(self, complete: int) -> None:
-        """A frame said that all up to there has come."""
+        """A frame reported that everything up to there has come."""
         if self.epoch is not None and (self.complete is None or complete > self.complete):
             self.complete = complete
 
     def hold(self, item: Item) -> None:
-        """It is not told yet: the cursor waits in front of it."""
+        """Holds the cursor back for an item that is not told yet."""
         if not item.held:
             item.held = True
             self._serial += 1
             heappush(self._held, (item.limit, self._serial, item))
 
     def move(self) -> bool:
-        """As far as it goes: after something has come, was told, or holds no more. Whether that is a change."""
+        """Moves the cursor as far as possible, after an item has come, was told, or holds no more. Returns true if it
+        moved.
+        """
         if self.complete is None:
             return False
         while self._held and not self._held[0][2].held:

@@ -1,24 +1,23 @@
-"""The channels that a client wants: what the service says of them, what callbacks are told, and the cursor.
+"""The channels that a client wants: the service's messages, their callbacks, and the cursor.
 
-Theory of operation
-===================
-Of channels the document says two things that are true together:
+Theory of operation =================== For channels the document states two things that are true together:
 
-    Of every wanted channel that is no pending registration, all up to the cursor of channels has been told, or missed
-    and told as missed. Of one that is pending, all up to its position has.
+    Of every wanted channel without a pending registration, everything up to the cursor of channels has been told,
+    or missed and reported as missed. Of one with a pending registration, everything up to its position has.
 
-- A channel that was just registered is pending until the service has told where it begins, has sent what lies behind
-  (`last`), and as much of that has been told as the cursor says.
+- A channel that was just registered is pending until the service has sent where it begins, and everything after that
+  (`last`), and as much has been told as the cursor says.
 - A channel that cannot be told for now becomes pending at its position, so that the cursor passes: nobody has
   subscribed, its callbacks failed too often (it is *parked*), or too much waits for them.
-- What comes of a channel waits in its `Feed`, in order. All of them together have a bound in bytes. Above it the
-  longest is cut, and is *deaf*: what comes of it is left, until what it has kept is told. Then it is asked for again.
-- What comes must follow what is known: `back` says from where on nothing lies between. If something does, a frame was
-  lost: the session ends, and the next Hello says where everything stands.
+- A channel's messages wait in its `Feed`, in order. The size of all feeds together is limited in bytes. Above the limit
+  the longest is cut and becomes *deaf*: its messages are dropped until what it has kept is told. Then it is requested
+  again.
+- A message must follow what is known: `back` tells from where on nothing lies between. If something does, a frame was
+  lost: the session ends, and the next Hello carries all positions.
 
-A message counts as told once its callbacks have returned; that is durable with the next write of the document, and the
-service hears of the cursor after that. So after a crash a message may be told once more, if its callbacks returned and
-the document was not written yet. That is as with objects.
+A message counts as told once its callbacks have returned; that becomes durable with the next write of the document, and
+the service learns the cursor after that. So after a crash a message may be told again, if its callbacks had returned
+and the document was not written yet. The same holds for objects.
 """
 
 from collections import OrderedDict
@@ -66,13 +65,13 @@ class Channels:
         self._resting: dict[str, Feed] = {}
         """They wait for their `retry_at`."""
         self._ahead: dict[str, Feed] = {}
-        """Their positions are above the cursor, or there is none: they are pending until it has come there."""
+        """Channels whose positions are above the cursor, or without one: they are pending until it has come there."""
         self._jobs: set[ChannelJob] = set()
         self._size_bytes = 0
         self.told_unknown = False
         """The application has heard that the service knows no channels."""
         self.progress = 0
-        """So often something of a pending channel was told, or was found to be nothing."""
+        """How often something of a pending channel was told, or was found to be nothing."""
         for channel in sorted(registrations.channels):
             feed = Feed(channel, kept.get(channel))
             if feed.since is None and self._is_owed(feed):
@@ -113,7 +112,7 @@ class Channels:
             self._move()
 
     def subscribe(self, name: str, subscriber: int) -> None:
-        """Another callback for messages. What waited for one is told; what was left is asked for again."""
+        """Adds a callback for messages. What waited for one is told; what was dropped is requested again."""
         self._subscribers.setdefault(name, set()).add(subscriber)
         feed = self._feeds.get(name)
         if feed is not None:
@@ -136,7 +135,7 @@ class Channels:
             self._ready.pop(name, None)
 
     def subscribe_missed(self, name: str, subscriber: int) -> None:
-        """Another callback for what is missed."""
+        """Adds a callback for missed messages."""
         self._missed_subscribers.setdefault(name, set()).add(subscriber)
 
     def unsubscribe_missed(self, name: str, subscriber: int) -> None:
@@ -149,7 +148,7 @@ class Channels:
     # What a session says
 
     def begin_session(self) -> None:
-        """A new session: pending channels are asked for anew."""
+        """Begins a new session: pending channels are requested again."""
         if not self._registrations.has_channels:
             self._cursor.void(None)
         for feed in self._feeds.values():
@@ -159,7 +158,9 @@ class Channels:
                 feed.live = True
 
     def begin_sync(self) -> None:
-        """The service is told all registrations anew, with where each channel is. Before they are pending."""
+        """Begins a reg-sync: the service gets all registrations again, with each channel's position. Before, they
+        become pending.
+        """
         for feed in self._feeds.values():
             if feed.since is None:
                 self._leave(feed)
@@ -177,9 +178,10 @@ class Channels:
         return feed.registered
 
     def begin_epoch(self, epoch: int, *, void: bool) -> bool:
-        """The service said which log it is. `void`: so a cursor that the Hello said counts no more, and the service
-        tells each channel from the beginning. Whether this session can go on: positions that it was told are of this
-        log."""
+        """Notes the log's epoch. `void`: a cursor that the Hello carried does not count, and the service sends each
+        channel from the beginning. Returns true if this session can continue, because the positions that it was told
+        are of this log.
+        """
         if not void and self._cursor.epoch in (None, epoch):
             self._cursor.epoch = epoch
             return True
@@ -192,7 +194,9 @@ class Channels:
         return void
 
     def _begin_anew(self, feed: Feed) -> None:
-        """What is known of it is of another log: it is told from the beginning, and the loss is to be told before."""
+        """Restarts a channel whose state is of another log: it is told from the beginning, after a
+        report of the loss.
+        """
         self._drop(feed)
         feed.told, feed.lost = None, True
         feed.position = feed.received = feed.asked_from = BEGINNING
@@ -200,14 +204,14 @@ class Channels:
         self._journal.changed(urgent=True)
 
     def resolved(self, positions: Iterable[wire.ChannelPosition], operations: Mapping[Interest, object]) -> None:
-        """The service said where channels of these operations begin."""
+        """Notes where the channels of these operations begin, as the service sent it."""
         for said in positions:
             feed = self._by_hash.get(said.channel)
             if feed is not None and feed.since is not None and self._is_answered(feed, operations):
                 self._resolve(feed, said.position if said.HasField("position") else BEGINNING)
 
     def confirmed(self, interests: Iterable[Interest]) -> None:
-        """The service has these registrations: it tells what lies behind their positions."""
+        """The service has these registrations: it sends what follows their positions."""
         for channel in channels_of(interests):
             feed = self._by_hash[channel.hash]
             # What was parked or cut since the service was asked is not among what it tells now.
@@ -219,7 +223,7 @@ class Channels:
                 self._resolve(feed, feed.since.at)
 
     def message(self, said: wire.Message) -> str:
-        """A message came. What is wrong if others before it have not; "": nothing."""
+        """Handles a message. Returns what is wrong if earlier ones are missing; "" if nothing is."""
         feed = self._by_hash.get(said.channel)
         if feed is not None and self._listens(feed, said.paged):
             known = self._known(feed)
@@ -251,12 +255,12 @@ class Channels:
         return ""
 
     def complete(self, complete: int) -> None:
-        """All at or below it has come, of all channels that the service tells as messages come."""
+        """Everything at or below it has come, of all channels that the service sends live."""
         self._cursor.completed(complete)
         self._move()
 
     def caught_up(self, complete: int | None) -> None:
-        """What channels lacked has come, up to `complete`: the service tells what comes from here on."""
+        """What channels lacked has come, up to `complete`: the service sends live messages from here on."""
         if complete is not None:
             self._cursor.completed(complete)
         for channel in channels_of(self._registrations.unanswered(Stage.CONFIRMED)):
@@ -275,7 +279,7 @@ class Channels:
 
     @property
     def for_hello(self) -> tuple[int | None, int | None]:
-        """Epoch and cursor. Without a cursor there is no epoch to say."""
+        """Returns epoch and cursor. Without a cursor, there is no epoch to send."""
         if self._cursor.cursor is None or not self._registrations.has_channels:
             return None, None
         return self._cursor.epoch, self._cursor.cursor
@@ -307,13 +311,13 @@ class Channels:
         return None
 
     def ready_at(self) -> float:
-        """When the next job can begin: -inf for now; inf: nothing waits for a time."""
+        """Returns when the next job can begin: -inf for now; inf: nothing waits for a time."""
         if self._ready:
             return float("-inf")
         return min((feed.retry_at or float("-inf") for feed in self._resting.values()), default=float("inf"))
 
     def done(self, job: ChannelJob, failed: Mapping[int, BaseException], now: float) -> None:
-        """The job's callbacks have returned, or raised what `failed` says by subscriber."""
+        """Handles the end of a job's callbacks; `failed` contains the errors of those that raised, by subscriber."""
         self._jobs.discard(job)
         feed, item = job.feed, job.item
         for cause in failed.values():
@@ -335,25 +339,25 @@ class Channels:
     # What others ask
 
     def lacks(self, channel: Channel) -> bool:
-        """Whether something of a pending channel is to be told, or is still to come."""
+        """Returns true if something of a pending channel must be told, or is still to come."""
         feed = self._by_hash.get(channel.hash)
         if feed is None or self._registrations.stage(channel) is not Stage.ARRIVED:
             return True
         return bool(feed.items or feed.deaf)
 
     def told(self, channel: Channel) -> int:
-        """All of a pending channel up to there is told; -1: nothing is."""
+        """Returns the offset up to which a pending channel is told; -1: nothing is."""
         feed = self._by_hash.get(channel.hash)
         return BEGINNING if feed is None else feed.applied(None)
 
     @property
     def epoch(self) -> int | None:
-        """Of the log of the domain's channels."""
+        """Epoch of the log of the domain's channels."""
         return self._cursor.epoch
 
     @property
     def cursor(self) -> int | None:
-        """All at or below it is told, of every channel that is no pending registration."""
+        """Everything at or below it is told, of every channel without a pending registration."""
         return self._cursor.cursor
 
     @property
@@ -363,7 +367,7 @@ class Channels:
 
     @property
     def waiting(self) -> int:
-        """Channels of which something waits to be told."""
+        """The number of channels with messages that wait to be told."""
         return sum(bool(feed.items) for feed in self._feeds.values())
 
     @property
@@ -373,12 +377,12 @@ class Channels:
 
     @property
     def running(self) -> bool:
-        """Whether a job is out."""
+        """True if a job is running."""
         return bool(self._jobs)
 
     @property
     def idle(self) -> bool:
-        """Whether all callbacks have returned: what still waits has no subscriber, or is parked."""
+        """True if all callbacks have returned: what still waits has no subscriber, or is parked."""
         return not (self._ready or self._jobs or any(feed.items for feed in self._resting.values()))
 
     # One channel
@@ -387,15 +391,15 @@ class Channels:
         return self._registrations.is_owed(feed.channel)
 
     def _is_answered(self, feed: Feed, operations: Mapping[Interest, object]) -> bool:
-        """Whether an answer to these operations is about the registration that is pending."""
+        """Returns true if an answer to these operations is for the pending registration."""
         return self._registrations.pending.get(feed.channel) is operations.get(feed.channel)
 
     def _is_foreign(self, since: Since) -> bool:
-        """Whether it is a position of another log."""
+        """Returns true if it is a position of another log."""
         return since.is_position and self._cursor.epoch is not None and since.epoch != self._cursor.epoch
 
     def _lose(self, feed: Feed) -> None:
-        """It was to begin at a position of another log: it begins with what this one has, and that is told."""
+        """Its beginning was a position of another log: it begins with what this log has, and that is reported."""
         feed.since, feed.lost = OLDEST, True
         self._journal.changed(urgent=True)
 
@@ -410,7 +414,7 @@ class Channels:
         self._loss_first(feed, position + 1)
 
     def _listens(self, feed: Feed, paged: bool) -> bool:
-        """Whether what comes of it is kept. What is parked is asked for again when something comes."""
+        """Returns true if its messages are kept. A parked channel is requested again when something comes."""
         stage = self._registrations.stage(feed.channel)
         if feed.deaf and feed.parked and feed.retry_at is None and not paged:
             self._refill(feed)
@@ -422,12 +426,12 @@ class Channels:
         return max(feed.received, complete) if feed.live and complete is not None else feed.received
 
     def _gap(self, feed: Feed, known: int, before: int) -> str:
-        """The service tells it from another place than where it is, which the next Hello says."""
+        """The service sends it from another place than its position, which the next Hello carries."""
         self._owe(feed)
         return f"channel {feed.channel.name!r}: messages between {known} and {before} have not come"
 
     def _loss_first(self, feed: Feed, before: int) -> None:
-        """If it is still to be told that the log is another one, that comes first."""
+        """If the loss of the log must still be reported, puts that first."""
         if not feed.tells_loss:
             said = wire.Missed(channel=feed.channel.hash, before=before, reason=wire.LOST)
             # What frames say to be complete does not stand for that: the channel is pending until it is told.
@@ -447,7 +451,7 @@ class Channels:
             self._cut(max(self._feeds.values(), key=lambda one: one.size_bytes))
 
     def _cut(self, feed: Feed) -> None:
-        """Too much waits: the rest of what came of it is asked for again, once it has told what it keeps."""
+        """Too much waits: the rest of its messages is requested again, once it has told what it keeps."""
         self._owe(feed)
         dropped = feed.cut(feed.size_bytes // 2)
         if dropped:
@@ -476,13 +480,13 @@ class Channels:
         self._refill(feed)
 
     def _offer(self, feed: Feed) -> None:
-        """Let the first of its items be told as soon as it may."""
+        """Lets the first of its items be told as soon as possible."""
         name = feed.channel.name
         if feed.items and name in self._subscribers and feed.running is None and feed.retry_at is None:
             self._ready[name] = feed
 
     def _settle(self, feed: Feed) -> None:
-        """If it has come as far as the cursor, it is no pending registration any more."""
+        """Settles its pending registration, if it has come as far as the cursor."""
         cursor, channel = self._cursor.cursor, feed.channel
         if feed.deaf or self._registrations.stage(channel) is not Stage.ARRIVED:
             return
@@ -503,7 +507,7 @@ class Channels:
             self._cursor.hold(item)
 
     def _refill(self, feed: Feed) -> None:
-        """What was left is asked for, once all that was kept is told."""
+        """Requests what was dropped, once everything that was kept is told."""
         if not feed.deaf or feed.items or feed.channel.name not in self._subscribers:
             return
         if self._registrations.stage(feed.channel) not in _ASKED:
@@ -512,21 +516,21 @@ class Channels:
             self._registrations.ask_again(feed.channel)
 
     def _owe(self, feed: Feed) -> None:
-        """It cannot be told for now: it is a pending registration, and the cursor passes."""
+        """Makes it a pending registration, because it cannot be told for now, so that the cursor passes."""
         if not self._is_owed(feed):
             self._leave(feed)
             self._registrations.owe(feed.channel)
             self._move()
 
     def _leave(self, feed: Feed) -> None:
-        """The cursor says nothing of it from here on: its position does."""
+        """Uncouples it from the cursor: from here on its own position counts."""
         if feed.position is None:
             feed.position = feed.applied(self._cursor.cursor)
         for item in feed.items:
             item.held = False
 
     def _fold(self, feed: Feed) -> None:
-        """What frames say to be complete does not concern it from here on."""
+        """Uncouples it from what frames report as complete."""
         feed.received = self._known(feed)
         feed.live = False
 

@@ -1,7 +1,7 @@
-"""The whole client but its I/O: what there is to do, and what comes of it. Read the package's docstring first.
+"""The whole client without its I/O: what is to be done, and its results. Read the package's docstring first.
 
-After a `tick`, `connect_due`, `data_to_send`, `save_due` and `next_job` say what there is to do. The driver says in
-which order it is done.
+After a `tick`, `connect_due`, `data_to_send`, `save_due` and `next_job` return what is to be done. The driver decides
+the order.
 """
 
 from collections import deque
@@ -38,21 +38,23 @@ from coldnotify.notification import Notification
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a client is doing, for looking in."""
+    """What a client is doing, for inspection."""
 
     phase: str
     """stopped, refused, waiting (for the next try), connecting, opening, syncing, catching up, live, stopping"""
     address: str | None
-    """Of the gateway it is connected to, connects to or was last connected to."""
+    """Address of the gateway it is connected to, connects to or was last connected to."""
     caught_up: bool
-    """All that was published when the session began is applied, and all callbacks have returned. After a standstill of
-    the client (its machine slept, say) not before the gateway has answered a Ping, or a new session is as far."""
+    """Everything published before the session began is applied, and all callbacks have returned. After a standstill of
+    the client (its machine slept, for example) it is false until the gateway has answered a Ping, or a new session has
+    come as far.
+    """
     registrations: int
     """Size of the wanted set: names, queries and channels."""
     pending: int
     """Operations that are not settled."""
     waiting: int
-    """Objects and channels of which something waits to be told, or waits for a subscriber."""
+    """Objects and channels with undelivered updates, including those that wait for a subscriber."""
     parked: tuple[str, ...]
     """Objects, texts of queries, and channels, whose callbacks failed too often."""
     epoch: int | None
@@ -62,7 +64,7 @@ class Status:
     next_connect_s: float | None
     """Seconds until the next try, if it waits for one."""
     channels_epoch: int | None = None
-    """Of the log of its domain's channels; None: not known."""
+    """Epoch of the log of its domain's channels; None: not known."""
     channels_cursor: int | None = None
 
 
@@ -90,7 +92,7 @@ class Client:
         now: float,
         publications: Publications | None = None,
     ) -> None:
-        """`publications`: what it publishes; they outlive it."""
+        """`publications`: its publishes, which outlive it."""
         self._publications = publications
         self._identity = document.identity
         self._settings = settings
@@ -188,30 +190,32 @@ class Client:
         return self._registrations.queries
 
     def floor(self, name: str) -> int:
-        """The newest version of this object that the application was told; -1: none was."""
+        """Returns the newest version of this object that the application was told; -1: none was."""
         floor = self._delivery.floors.get(name)
         return -1 if floor is None else floor[1]
 
     def current(self, name: str) -> Notification | None:
-        """What callbacks were told of this object last, if that is kept."""
+        """Returns the notification that callbacks of this object last handled, if it is kept."""
         found = self._delivery.told_last.get(name)
         description = None if found is None else parsed(self._delivery.queries.descriptions.of(name))
         return found if found is None or description is None else replace(found, description=description)
 
     def members(self, query: Query) -> frozenset[str]:
-        """Of a query: as the members callbacks are told, or as the service said if there are none."""
+        """Returns a query's members: as members callbacks were told, or as the service reported if there are none."""
         return self._delivery.queries.members(query)
 
     def knows_members(self, query: Query) -> bool:
-        """Whether these are all there are, as of what was told last: nothing of the query is to be answered or told."""
+        """Returns true if these are all members, as of the last update: nothing of the query must still be answered or
+        told.
+        """
         return query in self._registrations.queries and not self._registrations.is_owed(query)
 
     def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
-        """Be told how the members of this query are described, or not."""
+        """Sets whether descriptions of this query's members are told."""
         self._delivery.queries.descriptions.ask(query, wanted=wanted)
 
     def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
-        """Of the members of a query that asks for them, as the service said last; None: the object has none."""
+        """Returns the last descriptions of the members of a query that asks for them; None: the object has none."""
         return {name: parsed(said) for name, said in self._delivery.queries.descriptions.get(query).items()}
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
@@ -219,29 +223,29 @@ class Client:
         self._delivery.subscribe(interest, subscriber)
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
-        """Callback number `subscriber` is no more."""
+        """Removes callback number `subscriber`."""
         self._delivery.unsubscribe(interest, subscriber)
 
     def subscribe_members(self, query: Query, subscriber: int) -> None:
-        """Callback number `subscriber` is told which objects enter and leave this query."""
+        """Adds callback number `subscriber` for objects that enter and leave this query."""
         self._delivery.subscribe_members(query, subscriber)
 
     def unsubscribe_members(self, query: Query, subscriber: int) -> None:
-        """Members callback number `subscriber` is no more."""
+        """Removes members callback number `subscriber`."""
         self._delivery.unsubscribe_members(query, subscriber)
 
     def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
-        """Callback number `subscriber` is told what is missed of the channel of this name."""
+        """Adds callback number `subscriber` for missed messages of the channel of this name."""
         self._channels.subscribe_missed(channel.name, subscriber)
 
     def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
-        """Callback number `subscriber` is no more."""
+        """Removes callback number `subscriber`."""
         self._channels.unsubscribe_missed(channel.name, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
-        """Begin no job any more; when those that run are done: save, acknowledge, say Bye. Then `finished`.
+        """Begins no further job; when the running ones are done: saves, acknowledges, sends Bye. Then it is `finished`.
 
-        `abandon`: do not wait for the jobs that run. What they tell is owed still, and told again.
+        `abandon`: do not wait for running jobs. What they tell is still owed, and told again.
         """
         self.stopping = True
         self._greeting = False
@@ -255,18 +259,18 @@ class Client:
         return None if self.stopping else self._delivery.next_job(now)
 
     def next_job_at(self) -> float:
-        """When `next_job` may have one: -inf is now, inf is when something comes."""
+        """Returns when `next_job` may have one: -inf for now; inf: when something comes."""
         ready_at = self._delivery.ready_at()
         return float("inf") if self.stopping or ready_at is None else ready_at
 
     def job_done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
-        """The job's callbacks returned, or raised what `failed` says by subscriber."""
+        """Handles the end of a job's callbacks; `failed` contains the errors of those that raised, by subscriber."""
         self._delivery.done(job, failed, now)
 
     # The connection
 
     def connect_due(self, now: float) -> Address | None:
-        """Where to connect now; then `link_up` or `link_down` is said."""
+        """Returns the address to connect to now; call `link_up` or `link_down` afterwards."""
         if self._link or self._connecting or self._connect_at is None or self._connect_at > now:
             return None
         self._connect_at = None
@@ -276,7 +280,7 @@ class Client:
         return self._address
 
     def link_up(self, now: float, token: str = "") -> None:
-        """The connection stands. `token` proves who this is, where a certificate does not."""
+        """The connection is established. `token` authenticates the client, if a certificate does not."""
         self._token = token
         self._connecting = False
         self._link = True
@@ -284,7 +288,7 @@ class Client:
         self._greet(now)
 
     def _greet(self, now: float) -> None:
-        """Say Hello, as soon as the operations that it carries are durable."""
+        """Sends Hello, as soon as the operations that it carries are durable."""
         if self._greeting and self._journal.is_durable(self._journal.urgent):
             self._greeting = False
             self._session = Session(
@@ -309,8 +313,9 @@ class Client:
             self._connect_at = min(self._connect_at, max(now, self._hurry_from))
 
     def doubt(self, now: float, stood_still_s: float) -> None:
-        """The client stood still for so long (its machine slept, say), or the network has changed (0). What was known
-        of the connection may be over, and what kept the last tries from connecting, too."""
+        """The client stood still for so long (its machine slept, for example), or the network has changed (0). The
+        connection may be dead, and the cause of the last failed attempts may be gone, too.
+        """
         self._backoff.begin_anew()
         self.connect_now(now)
         self._doubted = self._connecting or self._greeting
@@ -333,11 +338,11 @@ class Client:
 
     @property
     def link_wanted(self) -> bool:
-        """Whether the connection is to stay, or to be closed once all that it was given is written."""
+        """True while the connection is to stay; false: close it once everything passed to it is written."""
         return (self._greeting or self._session is not None) and not self._said_bye
 
     def link_down(self, reason: str, now: float) -> None:
-        """The connection could not be made, broke, or was closed as `link_wanted` said."""
+        """The connection failed, broke, or was closed because of `link_wanted`."""
         if self._session is not None and not self._said_bye:
             self._session_over(Ended(None, reason), now)
         elif self._connecting or self._greeting:
@@ -372,7 +377,7 @@ class Client:
     # The state
 
     def save_due(self, now: float) -> Save | None:
-        """A document to write now, one at a time; then `saved` or `save_failed` is said."""
+        """Returns a document to write now, one at a time; call `saved` or `save_failed` afterwards."""
         self._delivery.prepare()
         if self._saving is not None or self._save_at() > now:
             return None
@@ -444,7 +449,7 @@ class Client:
         )
 
     def _save_at(self) -> float:
-        """When the document is to be written; inf: it is on disk."""
+        """Returns when the document must be written; inf: it is on disk."""
         if self._journal.is_durable(self._journal.revision) or self._give_up_saving:
             return float("inf")
         if self.stopping:
@@ -455,7 +460,7 @@ class Client:
     # Time, and looking in
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Does what is due."""
         self._delivery.prepare()
         if self._session is not None and not self._said_bye:
             self._session.tick(now)
@@ -467,7 +472,7 @@ class Client:
             self._said_bye = True
 
     def deadline(self) -> float:
-        """When there is something to do next but jobs, if nothing happens before."""
+        """Returns when something other than a job is next to be done, if nothing happens before."""
         due = [self._save_at()] if self._saving is None else []
         if self._connect_at is not None and not self._link:
             due.append(self._connect_at)
@@ -481,42 +486,42 @@ class Client:
 
     @property
     def _at_rest(self) -> bool:
-        """Whether no job is out and the document is on disk (or cannot be written)."""
+        """True if no job is running and the document is on disk (or cannot be written)."""
         if self._jobs_awaited or self._saving is not None:
             return False
         return self._give_up_saving or self._journal.is_durable(self._journal.revision)
 
     @property
     def finished(self) -> bool:
-        """Whether it has been stopped, and everything is done and closed."""
+        """True if it has been stopped, and everything is done and closed."""
         return self._said_bye and not self._link and not self._connecting
 
     @property
     def refused(self) -> bool:
-        """Whether the service said that this client must not come back."""
+        """True if the service forbade this client to come back."""
         return self._refused
 
     @property
     def connected(self) -> bool:
-        """Whether a session is open: the gateway has said Welcome."""
+        """True if a session is open: the gateway has sent Welcome."""
         return self._session is not None and self._session.phase is not Phase.OPENING
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything owed has been told: caught up, all registrations answered, all callbacks returned."""
+        """True if everything owed has been told: caught up, all registrations answered, all callbacks returned."""
         session = self._session
         if session is None or session.phase is not Phase.LIVE or session.in_doubt:
             return False
         return session.channels_are_live and self._registrations.all_arrived and self._delivery.idle
 
     def take_reports(self) -> list[Exception]:
-        """What the application should hear of since the last call."""
+        """Returns the problems since the last call that the application should hear of."""
         reports = list(self._reports)
         self._reports.clear()
         return reports
 
     def status(self, now: float) -> Status:
-        """What it is doing."""
+        """Returns what it is doing."""
         return Status(
             phase=self._phase(),
             address=None if self._address is None else str(self._address),

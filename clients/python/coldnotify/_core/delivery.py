@@ -1,6 +1,7 @@
-"""From a received notification to callbacks that returned: floors, slots, retries, parking, and the cursor they hold.
+"""From a received notification to callbacks that returned: floors, slots, retries, parking, and their hold on the
+cursor.
 
-Each wanted object has at most one slot, so what waits is bounded by the number of objects, however much is published.
+Each wanted object has at most one slot, so what waits is limited by the number of objects, however much is published.
 """
 
 import heapq
@@ -39,7 +40,7 @@ AnyJob = Job | MembersJob | ChannelJob
 
 
 class Delivery:
-    """What is received and not applied yet, the floors and the cursor."""
+    """Versions that are received and not applied yet, the floors and the cursor."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Delivery:
         self._retries: list[tuple[float, str]] = []
         self._jobs: set[Job | MembersJob] = set()
         self._known: dict[str, tuple[Floor, set[int]]] = {}
-        """By object: this version of it, and no newer one, has been told to these subscribers, and to no others."""
+        """By object: this version of it, and no newer one, has been told to exactly these subscribers."""
         self.failing = Failing(say_errors=settings.say_errors)
         self.parked: set[str] = set()
         """Objects whose callbacks failed too often, since the start and until they succeed."""
@@ -125,9 +126,9 @@ class Delivery:
         answer: bool,
         description: bytes | None = None,
     ) -> None:
-        """A notification that says which of the client's queries the object entered and left, or how it is described.
+        """Handles a notification with the client's queries that the object entered and left, or with its description.
 
-        `description`: JSON; empty: it has none; None: the frame does not say.
+        `description`: JSON; empty: it has none; None: the frame contains none.
         """
         new = self.queries.enter(name, entered, answer=answer)
         lacking, hearing = self._described(name, description, new) if description is not None else ([], set())
@@ -164,7 +165,9 @@ class Delivery:
     # What the application says
 
     def wants(self, interest: Interest) -> None:
-        """It is wanted from now on. Who registers for an object by its name is told it, whoever was told it before."""
+        """It is wanted from now on. A registration for an object by its name is answered, whoever
+        was told it before.
+        """
         if isinstance(interest, Query):
             self.queries.add(interest)
         elif isinstance(interest, str) and interest in self._of:
@@ -198,7 +201,7 @@ class Delivery:
                 self.offer(interest)
 
     def subscribe_members(self, query: Query, subscriber: int) -> None:
-        """Another callback for what enters and leaves this query. What was ready may have to wait for it."""
+        """Adds a callback for what enters and leaves this query. Versions that were ready may have to wait for it."""
         self.queries.callbacks.subscribe(query, self.queries.get(query), subscriber)
         for name in list(self._ready):
             self._offer(name, self._slots[name])
@@ -230,12 +233,13 @@ class Delivery:
     # What the callback thread says
 
     def prepare(self) -> None:
-        """What the document is to have in it before callbacks begin. Called before it is written."""
+        """Prepares what the document must contain before callbacks begin. Called before it is written."""
         self.queries.callbacks.prepare()
 
     def settle(self) -> None:
-        """Versions that all know who are left to be told them are applied. Called before the document is written: in
-        it, nothing says any more that they are to be told."""
+        """Applies versions that all remaining subscribers know. Called before the document is written: in it, nothing
+        requires them to be told any more.
+        """
         for name in list(self._ready):
             slot = self._slots[name]
             if slot.told and not self._untold(name, slot):
@@ -275,7 +279,7 @@ class Delivery:
         return None
 
     def done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
-        """The job's callbacks have returned, or raised what `failed` says by subscriber."""
+        """Handles the end of a job's callbacks; `failed` contains the errors of those that raised, by subscriber."""
         if isinstance(job, ChannelJob):
             if job.feed.running is job:
                 self._note(job.feed.channel, failed, now)
@@ -326,11 +330,11 @@ class Delivery:
         return frozenset((*self.parked, *self.queries.all_parked, *self.channels.all_parked))
 
     def memberships(self, name: str) -> Collection[Membership]:
-        """The queries for whose sake an object is told."""
+        """Returns the queries because of which an object is told."""
         return self._of.get(name, ())
 
     def membership_of(self, query: Query) -> Membership | None:
-        """What is held of a query."""
+        """Returns the state of a query."""
         return self.queries.get(query)
 
     @property
@@ -340,23 +344,23 @@ class Delivery:
 
     @property
     def waiting(self) -> int:
-        """Objects and channels of which something waits to be told, be it for a subscriber."""
+        """Number of objects and channels with undelivered updates."""
         return len(self._slots) + self.channels.waiting
 
     @property
     def idle(self) -> bool:
-        """Whether all callbacks have returned: what still waits has no subscriber."""
+        """True if all callbacks have returned: what still waits has no subscriber."""
         if self._ready or self._jobs or not (self.queries.callbacks.idle and self.channels.idle):
             return False
         return not (self._retries and any(slot.retry_at is not None for slot in self._slots.values()))
 
     @property
     def running(self) -> bool:
-        """Whether a job is out."""
+        """True if a job is running."""
         return bool(self._jobs) or self.channels.running
 
     def ready_at(self) -> float | None:
-        """When the next job can begin: -inf for now; None: nothing waits for a time."""
+        """Returns when the next job can begin: -inf for now; None: nothing waits for a time."""
         if self._ready:
             return float("-inf")
         at = min(
@@ -377,11 +381,11 @@ class Delivery:
         self._move(lambda: self._frontier.release(hold))
 
     def is_heard(self, query: Query) -> bool:
-        """Whether callbacks are told the versions of its members."""
+        """Returns true if callbacks are told the versions of its members."""
         return query in self._subscribers
 
     def newest(self, name: str) -> Floor | None:
-        """The object's newest version that waits to be told, or is being told."""
+        """Returns the object's newest version that waits to be told, or is being told."""
         slot = self._slots.get(name)
         return None if slot is None else slot.newest
 
@@ -400,20 +404,21 @@ class Delivery:
         self._known.pop(name, None)
 
     def forget_floor(self, name: str) -> None:
-        """When the object comes again, it is told again."""
+        """Forgets the object's floor: when it comes again, it is told again."""
         if self.floors.pop(name, None) is not None:
             self._journal.changed()
 
     def is_telling(self, name: str) -> bool:
-        """Whether callbacks are being told a version of this object."""
+        """Returns true if callbacks are being told a version of this object."""
         slot = self._slots.get(name)
         return slot is not None and slot.running is not None
 
     # One slot
 
     def _holds(self, name: str) -> bool:
-        """Whether nobody tells the object's version again: then the cursor waits for it. That the object is a pending
-        registration helps its queries nothing, if it is unregistered before it is told."""
+        """Returns true if the object's version will not be told again otherwise: then the cursor waits for it. A
+        pending registration of the object does not help its queries, if it is unregistered before it is told.
+        """
         if name in self._registrations.wanted and not self._registrations.is_owed(name):
             return True
         return any(membership.query in self._subscribers for membership in self._of.get(name, ()))
@@ -441,8 +446,9 @@ class Delivery:
                 self._ready[name] = None
 
     def _audience(self, name: str, update: Update | None = None) -> set[int]:
-        """Who is told a version of this object. That there is none is told to those who asked for it by its name, or
-        for its description."""
+        """Returns the subscribers that are told a version of this object. That it has none is told to those who asked
+        for it by its name, or for its description.
+        """
         subscribers = self._subscribers.get(name, set())
         unknown = update is not None and update.version is None
         for membership in self._of.get(name, ()):
@@ -452,7 +458,7 @@ class Delivery:
         return subscribers
 
     def _untold(self, name: str, slot: Slot) -> set[int]:
-        """Who is to be told the version that waits."""
+        """Returns the subscribers that must be told the version that waits."""
         audience = self._audience(name, slot.waiting) if name in self._of else self._subscribers[name]
         return audience - slot.told
 
@@ -477,7 +483,7 @@ class Delivery:
             self.release(hold)
 
     def _tell_also(self, name: str, numbers: set[int]) -> None:
-        """What was told of this object was not told to these subscribers: when it comes again, they are told."""
+        """These subscribers were not told this object's version: when it comes again, they are."""
         slot = self._slots.get(name)
         if slot is not None and slot.waiting is not None:
             slot.told -= numbers
@@ -490,9 +496,9 @@ class Delivery:
             self.forget_floor(name)
 
     def _tell_description(self, name: str, update: Update, numbers: set[int]) -> Update:
-        """The object is described in another way than these subscribers were told: its version is told them again.
+        """The object's description differs from what these subscribers were told: its version is told them again.
 
-        Returns what is to be told: without the version, where that is older than one that was told.
+        Returns what is to be told: without the version, if that is older than one that was told.
         """
         slot = self._slots.get(name)
         newest = self.floors.get(name, update.floor) if slot is None else slot.newest
@@ -516,8 +522,9 @@ class Delivery:
     def _described(
         self, name: str, description: bytes, new: Collection[Membership]
     ) -> tuple[list[Membership], set[int]]:
-        """The object is described like this. The queries whose callbacks lack that, those that are `new`, too; and by
-        hash, those whose callbacks are being told it."""
+        """Notes the object's description. Returns the queries whose callbacks lack it, including those that are `new`;
+        and by hash, those whose callbacks are being told it.
+        """
         telling = partial(self._telling, name)
         hearing = {one.query.hash for one in self._of.get(name, ()) if telling(one) == description}
         lacking = list(self.queries.descriptions.say(name, description, telling))
@@ -527,14 +534,14 @@ class Delivery:
         return lacking, hearing
 
     def _by_name_alone(self, name: str) -> set[int]:
-        """Who has heard of the object's version by its name, and not of its description."""
+        """Returns the subscribers that were told the object's version by its name, and not its description."""
         return set() if self._registrations.is_owed(name) else set(self._subscribers.get(name, ()))
 
     def _is_told(self, membership: Membership, subscribers: Collection[int]) -> bool:
         return not self._subscribers.get(membership.query, set()).isdisjoint(subscribers)
 
     def _leave_out(self, name: str, memberships: Iterable[Membership]) -> None:
-        """These know how the object is described, or are being told: the same version that waits is not for them."""
+        """These know the object's description, or are being told it: they need not be told the same waiting version."""
         slot = self._slots.get(name)
         if slot is None or slot.waiting is None:
             return
@@ -546,7 +553,9 @@ class Delivery:
                     slot.told |= self._subscribers.get(one.query, set())
 
     def _telling(self, name: str, membership: Membership) -> bytes | None:
-        """The description that the callbacks of a query are being told of this object; None: they are told none now."""
+        """Returns the description of this object that the callbacks of a query are being told;
+        None: none at present.
+        """
         slot = self._slots.get(name)
         if slot is None or slot.running is None:
             return None
@@ -625,7 +634,7 @@ class Delivery:
                 self._offer(name, slot)
 
     def _owe(self, name: str, slot: Slot) -> None:
-        """What is in this slot cannot be told for now: let the object be answered again, and the cursor pass."""
+        """The version in this slot cannot be told for now: has the object answered again, and lets the cursor pass."""
         self._registrations.owe(name)
         self._move(lambda: self._release(slot))
 

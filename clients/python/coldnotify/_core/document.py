@@ -9,23 +9,23 @@
 
 A document with a query has format 2, and these fields besides, before the check:
 
-     "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
+     "queries": {text: {"members": [...],                    members told, once `telling` is told
                         "telling": {"added": [...], "removed": [...]},
                         "followed": true, "dropped": true, "entering": [...],
                         "answer": {"members": [...], "reached": name, "reached_at": offset},
-                        "descriptions": {name: JSON as text, "" for none}}},    if they are asked for; as told
+                        "descriptions": {name: JSON as text, "" for none}}},    if they are requested; as told
      "pending_queries": {text: "register"}
 
 A document with a channel has format 3, the fields of queries if there are any, and these, before the check:
 
      "channels_epoch": 7 or null, "channels_cursor": 1234 or null,
-     "channels": {text: {"since": "oldest", ...             until the service has said the position
-                         "position": 1200 or null,          while it is pending: all up to there is known
+     "channels": {text: {"since": "oldest", ...             until the service has sent the position
+                         "position": 1200 or null,          while pending: everything up to there is known
                          "told": 1210, "lost": true}},
      "pending_channels": {text: "register"}
 
 The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications
-without anybody noticing. A file without a check is taken as it is.
+without anybody noticing. A file without a check is accepted unchecked.
 """
 
 import json
@@ -52,18 +52,18 @@ _U64 = (1 << 64) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """What must survive a power cut."""
+    """The state that must survive a power cut."""
 
     identity: Identity
     wanted: frozenset[str] = frozenset()
     pending: Mapping[str, Kind] = field(default_factory=dict)
     applied: Mapping[str, Floor] = field(default_factory=dict)
     newest: Mapping[str, KeptPayload] = field(default_factory=dict)
-    """What is kept of the versions in `applied`."""
+    """The payloads kept for the versions in `applied`."""
     queries: Mapping[str, Kept] = field(default_factory=dict)
     """The queries in the wanted set, by text."""
     pending_queries: Mapping[str, Kind] = field(default_factory=dict)
-    """As `pending`, by text."""
+    """The same as `pending`, by text."""
     epoch: int | None = None
     cursor: int | None = None
     channels: Mapping[Channel, KeptChannel] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Document:
 
     @property
     def floors(self) -> dict[str, Floor]:
-        """Of the objects that are wanted by name, or are members."""
+        """Returns the floors of the objects that are wanted by name, or are members."""
         members = (one.members | (one.answer or frozenset()) for one in self.queries.values())
         wanted = self.wanted.union(*members)
         return {name: floor for name, floor in self.applied.items() if name in wanted}
@@ -196,7 +196,7 @@ def _document(fields: dict[str, Any]) -> Document:
 
 
 def _of_payload(kept: KeptPayload) -> dict[str, object]:
-    """An object's entry; what is not there has its usual value."""
+    """Returns an object's entry; fields with default values are left out."""
     entry: dict[str, object] = {"payload": kept.payload} if kept.payload else {}
     return entry | {"deleted": True} if kept.deleted else entry
 
@@ -211,7 +211,7 @@ def _kept_payload(entry: object) -> KeptPayload:
 
 
 def _channels(fields: dict[str, Any]) -> dict[str, Any]:
-    """What is said of channels."""
+    """Parses the fields of channels."""
     epoch = _number(fields, "channels_epoch", (1 << 32) - 1)
     cursor = _number(fields, "channels_cursor", _U64)
     if cursor is not None and epoch is None:
@@ -277,7 +277,7 @@ def _pending(field_: str, table: list[tuple[str, Any]], wanted: Container[str], 
 
 
 def _of_kept(kept: Kept) -> dict[str, object]:
-    """A query's entry; what is not there has its usual value."""
+    """Returns a query's entry; fields with default values are left out."""
     entry: dict[str, object] = {"members": sorted(kept.members)}
     if kept.telling is not None:
         entry["telling"] = {"added": sorted(kept.telling.added), "removed": sorted(kept.telling.removed)}

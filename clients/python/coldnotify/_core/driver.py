@@ -1,24 +1,24 @@
-"""What a shell does next: the order of everything, without any I/O.
+"""Decides what a shell does next: the order of everything, without any I/O.
 
 Theory of operation
 ===================
 A shell has two hands. One holds the connection and the state file; it asks for its next action by `next`. The other
-one runs the application's code; it asks by `next_call`. Each hand executes one action, tells the driver what came of
-it, and asks again. Where there is none, it sleeps until `deadline` or `next_call_at`, or until something happens. What
-an action leads to, and what has to come before it, is decided here and nowhere else:
+one runs the application's code; it asks by `next_call`. Each hand executes one action, passes the driver its result,
+and asks again. If there is none, it sleeps until `deadline` or `next_call_at`, or until something happens. The
+consequences and preconditions of an action are decided here and nowhere else:
 
-1. A Save comes before whatever rests on it: no Hello, request, chunk or Ack leaves before its revision is durable, and
+1. A Save precedes whatever depends on it: no Hello, request, chunk or Ack leaves before its revision is durable, and
    no members callback begins.
 2. There is one connection at a time. `Connect` is answered by `link_up`, and in the end by one `link_down`; there is no
-   other Connect before. It has `connect_timeout_s` to stand.
-3. There is one `Send` at a time: the next one when `sent` was said. So what waits in a shell is bounded.
+   other Connect before. It must be established within `connect_timeout_s`.
+3. There is one `Send` at a time: the next one after `sent`. So what waits in a shell is limited.
 4. There is one `Call` at a time, and none once the client is stopping. `Tell` goes before `Call`.
-5. A client that stops lets its callback return, saves, acknowledges and says Bye. When that is written: `EndSending`.
+5. A client that stops lets its callback return, saves, acknowledges and sends Bye. When that is written: `EndSending`.
    Then the gateway has LINGER_S to close; then we `Close`. A client that was refused, or abandons its callback, closes
    at once.
 6. `End` is the last action of each hand: for the first once all of 5 is done, for the second after `close`.
 
-Who stops asking loses nothing: the document on disk is whole at any instant (see the package's docstring).
+A shell that stops asking loses nothing: the document on disk is whole at any instant (see the package's docstring).
 """
 
 from collections import deque
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Connect(NamedTuple):
-    """Make a connection. Tell `link_up` once it stands; in any case `link_down` when it is over."""
+    """Establish a connection. Call `link_up` once it is established; in any case `link_down` when it is over."""
 
     address: Address
 
@@ -81,7 +81,7 @@ class EndSending:
 
 
 class Close(NamedTuple):
-    """End the connection now, whatever is unwritten, also one that does not stand yet. Tell `link_down` then."""
+    """End the connection now, whatever is unwritten, even one that is not established yet. Call `link_down` then."""
 
     reason: str
 
@@ -105,13 +105,13 @@ class Call(NamedTuple):
 
 
 class End:
-    """There is nothing more to do."""
+    """Nothing more is to be done."""
 
 
 Action = Save | Connect | Send | EndSending | Close | Report | End
-"""Of the hand that has the connection and the state file. A Save is answered by `saved` or `save_failed`."""
+"""Actions for the hand with the connection and the state file. After a Save, call `saved` or `save_failed`."""
 CallAction = Report | Tell | Call | End
-"""Of the hand that runs the application's code."""
+"""Actions for the hand that runs the application's code."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,8 +141,9 @@ class Driver:
         untold: "deque[Exception] | None" = None,
         publications: Publications | None = None,
     ) -> None:
-        """A client that has this document. `untold`: reports that wait for their Tell, and who keeps them.
-        `publications`: what it publishes, and who keeps that."""
+        """A client with this document. `untold`: reports that wait for their Tell, kept by the shell. `publications`:
+        its publishes, kept by the shell.
+        """
         self._client = Client(document, addresses, settings, random, now, publications)
         self._settings = settings
         self._link: _Link | None = None
@@ -158,7 +159,7 @@ class Driver:
         self._client.register(interest)
 
     def unregister(self, interest: Interest) -> None:
-        """Want it no more. Its subscribers stay, until the shell says otherwise."""
+        """Unregisters an interest. Its subscribers stay, until the shell removes them."""
         self._client.unregister(interest)
 
     def register_channel(self, channel: Channel, since: Since) -> None:
@@ -166,7 +167,7 @@ class Driver:
         self._client.register_channel(channel, since)
 
     def unregister_channel(self, name: str) -> None:
-        """Want it no more. Its subscribers stay, until the shell says otherwise."""
+        """Unregisters a channel. Its subscribers stay, until the shell removes them."""
         self._client.unregister_channel(name)
 
     def register_only(self, names: Iterable[str]) -> None:
@@ -174,7 +175,7 @@ class Driver:
         self._client.register_only(names)
 
     def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
-        """Be told how the members of this query are described, or not."""
+        """Sets whether descriptions of this query's members are told."""
         self._client.ask_descriptions(query, wanted=wanted)
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
@@ -183,31 +184,31 @@ class Driver:
         self._client.subscribe(interest, subscriber)
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
-        """Callback number `subscriber` is no more."""
+        """Removes callback number `subscriber`."""
         self._client.unsubscribe(interest, subscriber)
 
     def subscribe_members(self, query: Query, subscriber: int) -> None:
-        """Callback number `subscriber` is told which objects enter and leave this query."""
+        """Adds callback number `subscriber` for objects that enter and leave this query."""
         self._client.subscribe_members(query, subscriber)
 
     def unsubscribe_members(self, query: Query, subscriber: int) -> None:
-        """Members callback number `subscriber` is no more."""
+        """Removes members callback number `subscriber`."""
         self._client.unsubscribe_members(query, subscriber)
 
     def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
-        """Callback number `subscriber` is told what is missed of the channel of this name."""
+        """Adds callback number `subscriber` for missed messages of the channel of this name."""
         self._client.subscribe_missed(channel, subscriber)
 
     def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
-        """Callback number `subscriber` is no more."""
+        """Removes callback number `subscriber`."""
         self._client.unsubscribe_missed(channel, subscriber)
 
     def connect_now(self, now: float) -> None:
-        """Where the next try is awaited: do not wait. It is no change to a client that connects, or is connected."""
+        """Ends the wait for the next attempt. No effect on a client that connects, or is connected."""
         self._client.connect_now(now)
 
     def stop(self, *, abandon: bool = False) -> None:
-        """Begin to stop. `abandon`: do not wait for the callback that runs; what it tells is told again."""
+        """Begins to stop. `abandon`: do not wait for the running callback; what it was told is told again."""
         self._client.stop(abandon=abandon)
 
     def close(self) -> None:
@@ -217,7 +218,7 @@ class Driver:
     # The hand that has the connection and the state file
 
     def next(self, now: float) -> Action | None:
-        """What to do now; None: nothing before `deadline`, unless something happens."""
+        """Returns what to do now; None: nothing before `deadline`, unless something happens."""
         client = self._client
         client.tick(now)
         action = self._report() or client.save_due(now) or self._of_link(now)
@@ -268,14 +269,14 @@ class Driver:
         return Report(self._unlogged.popleft()) if self._unlogged else None
 
     def deadline(self) -> float:
-        """When there is something to do next, if nothing happens before."""
+        """Returns when something is next to be done, if nothing happens before."""
         due, link = self._client.deadline(), self._link
         if link is None or link.closed is not None:
             return due
         return min(due, link.linger_until if link.up else link.give_up_at)
 
     def link_up(self, now: float, token: str = "") -> None:
-        """The connection stands. `token` proves who this is, where a certificate does not."""
+        """The connection is established. `token` authenticates the client, if a certificate does not."""
         if self._link is not None and self._link.closed is None:
             self._link.up = True
             self._client.link_up(now, token)
@@ -286,13 +287,14 @@ class Driver:
             self._client.receive(data, now)
 
     def sent(self) -> None:
-        """What was to be sent is written."""
+        """The bytes of the last Send are written."""
         if self._link is not None:
             self._link.sending = False
 
     def doubt(self, now: float, stood_still_s: float) -> None:
-        """This program stood still for so long (`standstill` says when that is to be told), or its network has changed
-        (0). Nothing is said to be caught up until the gateway has answered a Ping."""
+        """This program stood still for so long (`standstill` decides when to report that), or its network has changed
+        (0). It does not count as caught up until the gateway has answered a Ping.
+        """
         self._client.doubt(now, stood_still_s)
 
     def link_down(self, reason: str, now: float) -> None:
@@ -312,7 +314,7 @@ class Driver:
     # The hand that runs the application's code
 
     def next_call(self, now: float) -> CallAction | None:
-        """What to do now; None: nothing before `next_call_at`, unless something happens."""
+        """Returns what to do now; None: nothing before `next_call_at`, unless something happens."""
         report = self._report()
         if report is not None:
             return report
@@ -327,11 +329,11 @@ class Driver:
         return Call(job)
 
     def next_call_at(self) -> float:
-        """When a callback may run next: -inf is now, inf is when something comes."""
+        """Returns when a callback may run next: -inf for now; inf: when something comes."""
         return float("inf") if self._calling else self._client.next_job_at()
 
     def called(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
-        """The callbacks have returned, or raised what `failed` says by subscriber."""
+        """Handles the end of a call's callbacks; `failed` contains the errors of those that raised, by subscriber."""
         self._calling = False
         self._client.job_done(job, failed, now)
 
@@ -339,12 +341,12 @@ class Driver:
 
     @property
     def connected(self) -> bool:
-        """Whether a session is open: the gateway has said Welcome."""
+        """True if a session is open: the gateway has sent Welcome."""
         return self._client.connected
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything owed has been told, and all callbacks have returned."""
+        """True if everything owed has been told, and all callbacks have returned."""
         return self._client.caught_up
 
     @property
@@ -358,35 +360,35 @@ class Driver:
         return self._client.queries
 
     def floor(self, name: str) -> int:
-        """The newest version of this object that the application was told; -1: none was."""
+        """Returns the newest version of this object that the application was told; -1: none was."""
         return self._client.floor(name)
 
     def current(self, name: str) -> Notification | None:
-        """What callbacks were told of this object last, if that is kept."""
+        """Returns the notification that callbacks of this object last handled, if it is kept."""
         return self._client.current(name)
 
     def members(self, query: Query) -> frozenset[str]:
-        """Of a query: as the members callbacks are told, or as the service said if there are none."""
+        """Returns a query's members: as members callbacks were told, or as the service reported if there are none."""
         return self._client.members(query)
 
     def knows_members(self, query: Query) -> bool:
-        """Whether these are all there are, as of what was told last."""
+        """Returns true if these are all members, as of the last update."""
         return self._client.knows_members(query)
 
     def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
-        """Of the members of a query that asks for them, as the service said last; None: the object has none."""
+        """Returns the last descriptions of the members of a query that asks for them; None: the object has none."""
         return self._client.descriptions(query)
 
     @property
     def needs_new_start(self) -> bool:
-        """Whether only a new start can help: the service refuses this client, or the driver is closed."""
+        """True if only a new start can help: the service refuses this client, or the driver is closed."""
         return self._client.refused or self.over
 
     @property
     def decided(self) -> bool:
-        """Whether there is no use in waiting to be caught up: it is, or it will not be before a new start."""
+        """True if waiting to be caught up is pointless: it is, or it will not be before a new start."""
         return self._client.caught_up or self._client.stopping or self.needs_new_start
 
     def status(self, now: float) -> Status:
-        """What it is doing."""
+        """Returns what it is doing."""
         return self._client.status(now)

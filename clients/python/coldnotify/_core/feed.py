@@ -1,6 +1,6 @@
-"""One channel: where it stands, and what has come of it and is not told yet. Nothing here waits for anything.
+"""One channel: its position, and the messages that have come and are not told yet. Nothing here waits for anything.
 
-All offsets are of one log. -1 is in front of its first one.
+All offsets are of one log. -1 is below its first one.
 """
 
 import json
@@ -20,7 +20,7 @@ BEGINNING = -1
 """Nothing of the log is known."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ITEM_BYTES = 512
-"""What an item takes in memory beside its payload, about."""
+"""Approximate memory of an item beside its payload."""
 _REASONS = {
     wire.RETENTION: MissedReason.RETENTION,
     wire.EXPIRED: MissedReason.EXPIRED,
@@ -31,25 +31,27 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptChannel:
-    """What the document holds of a channel."""
+    """The state of a channel in the document."""
 
     since: Since | None = None
-    """Where it begins, until the service has said the position."""
+    """Its beginning, until the service has sent the position."""
     position: int | None = None
-    """All up to there is known; the cursor says nothing of this channel. Only of a pending registration."""
+    """The offset up to which everything is known; the cursor does not apply to this channel. Only for a pending
+    registration.
+    """
     told: int | None = None
-    """Told last. It hides repeats."""
+    """The offset last told. It reveals repeats."""
     lost: bool = False
-    """That its log is another one is to be told before anything else."""
+    """True if the loss of its log must be reported before anything else."""
 
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A message, or what is missed, that is to be told."""
+    """A message, or a report of missed ones, that is to be told."""
 
     said: wire.Message | wire.Missed
     limit: int
-    """The cursor may be at most this until it is told: all up to there was known when it came."""
+    """The cursor may be at most this until it is told: everything up to there was known when it came."""
     held: bool = False
     """It holds the cursor."""
     told_to: set[int] = field(default_factory=set)
@@ -57,23 +59,23 @@ class Item:
 
     @property
     def end(self) -> int:
-        """Told up to here, once it is told."""
+        """The offset up to which the channel is told, once this item is."""
         return self.said.before - 1 if isinstance(self.said, wire.Missed) else self.said.offset
 
     @property
     def size_bytes(self) -> int:
-        """In memory."""
+        """Its size in memory."""
         return _ITEM_BYTES + (len(self.said.payload) if isinstance(self.said, wire.Message) else 0)
 
     @property
     def is_lost(self) -> bool:
-        """Whether it says that the log is another one."""
+        """True if it reports that the log is another one."""
         return isinstance(self.said, wire.Missed) and self.said.reason == wire.LOST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelJob:
-    """Run the callbacks of these subscribers with this message, or with what is missed, then say `Delivery.done`."""
+    """Run the callbacks of these subscribers with this message or report, then call `Delivery.done`."""
 
     feed: "Feed"
     item: Item
@@ -87,7 +89,7 @@ class ChannelJob:
 
 
 class Feed:
-    """What is held of one channel."""
+    """The state of one channel."""
 
     __slots__ = (
         "asked_from",
@@ -117,16 +119,16 @@ class Feed:
         self.lost = kept.lost
         # What has come
         self.received = max(known for known in (BEGINNING, kept.position, kept.told) if known is not None)
-        """All up to there is told or in `items`."""
+        """The offset up to which everything is told or in `items`."""
         self.asked_from = BEGINNING
-        """`received` as it was when the service was asked last: it tells what lies behind."""
+        """The value of `received` at the last request to the service, which sends what follows it."""
         self.items: deque[Item] = deque()
-        """In order; the first one is being told if `running` is there."""
+        """In order; the first one is being told if `running` is set."""
         self.size_bytes = 0
         self.live = False
-        """The service tells whatever comes: what a frame says to be complete concerns this channel, too."""
+        """True if the service sends it live: what a frame reports as complete applies to this channel, too."""
         self.deaf = False
-        """What comes is not kept: it will be asked for again."""
+        """True if its messages are not kept: they will be requested again."""
         self.running: ChannelJob | None = None
         self.failures = 0
         self.retry_at: float | None = None
@@ -140,7 +142,7 @@ class Feed:
 
     @property
     def registered(self) -> wire.Channel:
-        """For a frame: the service is to tell what comes behind what was received."""
+        """Returns the registration for a frame: the service must send what follows the last received offset."""
         name, attributes = self.channel
         if self.since is not None:
             return wire.Channel(name=name, attributes=attributes, since=self.since.number, at=self.since.at)
@@ -149,25 +151,27 @@ class Feed:
         return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_POSITION, at=self.received)
 
     def applied(self, cursor: int | None) -> int:
-        """All up to there is told. `cursor`: if it is no pending registration."""
+        """Returns the offset up to which everything is told. `cursor`: applies if it has no pending registration."""
         known = (BEGINNING, self.told, self.position, cursor if self.position is None else None)
         return max(one for one in known if one is not None)
 
     @property
     def tells_loss(self) -> bool:
-        """Whether what is to be told says that the log is another one, if that is to be told."""
+        """True if a waiting item reports that the log is another one, or if that need not be reported."""
         return not self.lost or any(item.is_lost for item in self.items)
 
     # What comes
 
     def put(self, item: Item) -> None:
-        """It is to be told."""
+        """Appends an item."""
         self.items.append(item)
         self.size_bytes += item.size_bytes
         self.received = max(self.received, item.end)
 
     def cut(self, bytes_max: int) -> list[Item]:
-        """Keep about so much of what waits, and at least what is being told. The rest, to be asked for again."""
+        """Keeps about so much of what waits, and at least what is being told. Returns the rest, to
+        be requested again.
+        """
         kept: deque[Item] = deque()
         size = 0
         for item in self.items:
@@ -189,7 +193,7 @@ class Feed:
         return dropped
 
     def pop(self) -> Item:
-        """The first one is told."""
+        """Removes the first item, which is told."""
         item = self.items.popleft()
         self.size_bytes -= item.size_bytes
         self.running = None
@@ -201,7 +205,7 @@ class Feed:
     # What is told
 
     def message(self, item: Item, epoch: int) -> Message | Missed:
-        """As callbacks are told."""
+        """Returns the item in the form for callbacks."""
         said = item.said
         if isinstance(said, wire.Missed):
             after = said.after if said.HasField("after") else self.told

@@ -19,7 +19,7 @@ class Hold:
         self.previous: Hold | None = None
         self.next: Hold | None = None
         self.complete: int | None = None
-        """What the cursor becomes when this hold and all before it are gone."""
+        """The value of the cursor when this hold and all before it are gone."""
 
 
 class Frontier:
@@ -37,7 +37,7 @@ class Frontier:
 
     @property
     def held(self) -> bool:
-        """Whether anything holds the cursor back."""
+        """True if anything holds the cursor back."""
         return self._head is not self._tail
 
     def hold(self) -> Hold:
@@ -48,7 +48,9 @@ class Frontier:
         return hold
 
     def release(self, hold: Hold) -> None:
-        """What `hold` stands for is applied (or otherwise taken care of). Each hold is released once."""
+        """Releases a hold, once what it stands for is applied (or otherwise taken care of). Each
+        hold is released once.
+        """
         before, after = hold.previous, hold.next
         assert before is not None, "a hold is released once"
         before.complete = _higher(before.complete, hold.complete)
@@ -60,7 +62,7 @@ class Frontier:
         hold.previous = hold.next = None
 
     def complete(self, complete: int) -> None:
-        """A frame said this number: it counts once all that is held now is released."""
+        """A frame reported this number: it counts once all present holds are released."""
         self._tail.complete = _higher(self._tail.complete, complete)
 
     def void(self) -> None:

@@ -1,6 +1,7 @@
-"""What a client registers for: an object by its name, objects by a query, a channel. A name is its own text.
+"""The interests of a client: an object by its name, objects by a query, a channel. A name is its own text.
 
-What is kept by interest is kept as it was for names alone: a client without queries or channels pays nothing for them.
+Collections keyed by interest work as they did for names alone: a client without queries or channels pays nothing for
+them.
 """
 
 import re
@@ -22,11 +23,11 @@ class Query(NamedTuple):
     """A condition over objects' names and descriptions, which the service parses."""
 
     text: str
-    """As the application wrote it."""
+    """The application's text."""
 
     @property
     def hash(self) -> int:
-        """What names it on the wire."""
+        """The hash that identifies it on the wire."""
         return query_hash(self.text)
 
 
@@ -39,12 +40,12 @@ class Channel(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is registered."""
+        """The text that is registered."""
         return channel_text(self.name, self.attributes)
 
     @property
     def hash(self) -> int:
-        """What names it on the wire."""
+        """The hash that identifies it on the wire."""
         return channel_hash(self.text)
 
 
@@ -73,7 +74,7 @@ def channel_by(name: str, attributes: Iterable[str] = ()) -> Channel:
 
 
 def query_of(text: str) -> Query:
-    """The query that has this text. Raises InvalidName, a ValueError, for what cannot be said to a service."""
+    """Returns the query with this text. Raises InvalidName, a ValueError, if it cannot be sent to a service."""
     return Query(check_query(text) if isinstance(text, str) else check_query(""))
 
 
@@ -87,12 +88,12 @@ def prefix_of(prefix: str) -> Query:
 
 
 def hash_of(interest: Interest) -> int:
-    """What it adds to the digest of the wanted set."""
+    """Returns its part of the digest of the wanted set."""
     return object_digest(interest) if isinstance(interest, str) else interest.hash
 
 
 def text_of(interest: Interest) -> str:
-    """As the application calls it: an object's or a channel's name, or a query's text."""
+    """Returns the application's name for it: an object's or a channel's name, or a query's text."""
     if isinstance(interest, str):
         return interest
     return interest.text if isinstance(interest, Query) else interest.name
@@ -114,14 +115,14 @@ def channels_of(interests: Iterable[Interest]) -> list[Channel]:
 
 
 class Room:
-    """What a frame has room for still: so many interests in all, and so much text of queries and channels."""
+    """The remaining room of a frame: a number of interests, and bytes of texts of queries and channels."""
 
     def __init__(self) -> None:
         self.interests = OBJECTS_PER_FRAME_MAX
         self.text_bytes = HELLO_QUERY_BYTES_MAX
 
     def take(self, interest: Interest) -> bool:
-        """Put it into the frame. False: there is no room for it."""
+        """Takes room for an interest. Returns false if there is none."""
         size = 0 if isinstance(interest, str) else len(interest.text.encode())
         if isinstance(interest, Channel):
             size += _CHANNEL_BYTES + len(interest.attributes)
@@ -133,13 +134,13 @@ class Room:
 
 
 def fit_in_frame(interests: Iterable[Interest]) -> bool:
-    """Whether all of them fit in one frame."""
+    """Returns true if all of them fit in one frame."""
     room = Room()
     return all(room.take(interest) for interest in interests)
 
 
 def frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
-    """Cut into what fits in a frame each. Without any interest it is one empty frame."""
+    """Divides interests into frames. Without any interest it is one empty frame."""
     frames: list[list[Interest]] = [[]]
     room = Room()
     for interest in interests:
@@ -152,14 +153,14 @@ def frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
 
 
 def spare_bytes(interests: Iterable[Interest]) -> int:
-    """What a frame with these has left for names that parts of answers have reached."""
+    """Returns the bytes that a frame with these has left for names that parts of answers have reached."""
     said = sum(len((one if isinstance(one, str) else one.text).encode()) + _ENTRY_BYTES for one in interests)
     return CLIENT_FRAME_BYTES_MAX - _HEAD_BYTES - said
 
 
 _CHANNEL_BYTES = 24
-"""Of a channel in a frame, beside its text: where it begins."""
+"""Size of a channel in a frame, beside its text: its beginning."""
 _ENTRY_BYTES = 32
-"""Of a name or a query in a frame, beside its text and the name reached: tags, lengths and numbers."""
+"""Size of a name or a query in a frame, beside its text and the name reached: tags, lengths and numbers."""
 _HEAD_BYTES = 4096
-"""Of a Hello beside its operations: names and a token."""
+"""Size of a Hello beside its operations: names and a token."""

@@ -1,12 +1,12 @@
-"""Which revision of the client's document is the newest, and which one is durable."""
+"""The newest revision of the client's document, and the durable one."""
 
 
 class Journal:
-    """Counts revisions. Everything that changes the document says so here."""
+    """Counts revisions. Everything that changes the document reports it here."""
 
     def __init__(self) -> None:
         self.revision = 0
-        """Of the document as it is in memory."""
+        """Revision of the document in memory."""
         self.durable = 0
         """The newest revision that is on disk."""
         self.urgent = 0
@@ -23,10 +23,11 @@ class Journal:
         return self.revision
 
     def is_durable(self, revision: int) -> bool:
-        """Whether what happened in `revision` survives a crash."""
+        """Returns true if `revision` survives a crash."""
         return self.durable >= revision
 
     def may_rest_on(self, revision: int) -> bool:
-        """Whether the application may be told what is in `revision`. While the disk fails, it is told all the same: a
-        crash before that is over may leave it with what nobody corrects."""
+        """Returns true if the application may be told what is in `revision`. While the disk fails, it is told
+        nevertheless: a crash before that is over may leave it with something that nobody corrects.
+        """
         return self.failing or self.is_durable(revision)

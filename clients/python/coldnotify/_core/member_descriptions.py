@@ -1,7 +1,7 @@
-"""How the members of one query are described: as the application was told, and as the service has said since.
+"""The descriptions of one query's members: as the application was told, and as the service has sent them since.
 
-What was told is in the document. What was only said is not: until it is told the cursor waits, and after a crash the
-service says it again.
+The document contains those that were told. It does not contain those that were only sent: until they are told the
+cursor waits, and after a crash the service sends them again.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def parsed(description: bytes | None) -> dict[str, Any] | None:
-    """As applications see it. None: the object has none, or it is not known."""
+    """Returns a description as applications see it. None: the object has none, or it is not known."""
     try:
         found = json.loads(description) if description else None
     except (ValueError, RecursionError):
@@ -28,15 +28,16 @@ class Descriptions:
         """For the document."""
         self._said: dict[str, bytes] = {}
         self._unsure = set(told)
-        """Members of which callbacks may have been told another one than `told` says: before a crash, or by one that
-        returned while another one failed. The next one that is said is told, be it the same."""
+        """Members whose callbacks may have been told another description than `told` contains: before a crash, or by
+        one that returned while another failed. The next one that comes is told, even if it is the same.
+        """
 
     def get(self, name: str) -> bytes | None:
-        """As the service said last; None: it said nothing of this object."""
+        """Returns the last description from the service; None: it has sent none for this object."""
         return self._said.get(name, self.told.get(name))
 
     def say(self, name: str, description: bytes, telling: bytes | None = None) -> bool:
-        """The service says so. Whether the application has been told another one, or none.
+        """Notes a description from the service. Returns true if the application has been told another one, or none.
 
         `telling`: what its callbacks are being told at this moment; None: nothing.
         """
@@ -50,8 +51,9 @@ class Descriptions:
         return True
 
     def told_as(self, name: str, description: bytes) -> None:
-        """The application was told this one, which may be older than what was said last. If all was forgotten while it
-        was told, that stays so: it is not known whether the cursor passed a newer one."""
+        """The application was told this one, which may be older than the last one. If all was forgotten while it was
+        told, that stays so: it is not known whether the cursor passed a newer one.
+        """
         if self.lack([name]):
             return
         if self._said.get(name) == description:
@@ -65,14 +67,14 @@ class Descriptions:
             self._unsure.add(name)
 
     def applied(self, name: str) -> bool:
-        """The application was told, or nobody is to be. Whether that is a change."""
+        """The application was told, or nobody has to be. Returns true if that is a change."""
         if name not in self._said:
             return False
         self.told_as(name, self._said[name])
         return True
 
     def forget(self, name: str) -> None:
-        """The object is no member."""
+        """Forgets an object that is not a member any more."""
         self._said.pop(name, None)
         self.told.pop(name, None)
         self._unsure.discard(name)
@@ -86,5 +88,5 @@ class Descriptions:
         return had
 
     def lack(self, names: Iterable[str]) -> bool:
-        """Whether nothing was said of one of these."""
+        """Returns true if one of these has no known description."""
         return any(name not in self.told and name not in self._said for name in names)

@@ -1,6 +1,6 @@
-"""One query's members: as the application was told, as the service said, and as an answer is going to say.
+"""One query's members: as the application was told, as the service reported, and as an unfinished answer lists them.
 
-Pure bookkeeping. What comes of a change (who is told, what waits for it) is `queries`' and `telling`'s.
+Pure bookkeeping. The consequences of a change (who is told, what waits for it) are in `queries` and `telling`.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ Floor = tuple[int, int]
 
 
 class Reached(NamedTuple):
-    """How far an answer has come: all members up to this name, as of this offset."""
+    """The progress of an answer: all members up to this name, as of this offset."""
 
     name: str
     offset: int
 
 
 class Change(NamedTuple):
-    """Names that entered and left, as the members callbacks are told."""
+    """Names that entered and left, for members callbacks."""
 
     added: frozenset[str]
     removed: frozenset[str]
@@ -33,33 +33,33 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """What the document holds of a query."""
+    """The state of a query in the document."""
 
     members: frozenset[str] = frozenset()
-    """As the application was told, once it is told `telling`."""
+    """The members that the application was told, once it is told `telling`."""
     telling: Change | None = None
-    """What members callbacks may have been told, and are told again."""
+    """A change that members callbacks may have been told, and are told again."""
     followed: bool = False
-    """No members callback has been told of any member: there was none."""
+    """True if no members callback has been told of any member, because there was none."""
     dropped: bool = False
     """Versions of members have been dropped, as nobody had subscribed to them."""
     entering: frozenset[str] = frozenset()
-    """Members of which the version that came when they entered may not have been told."""
+    """Members whose version at their entry may not have been told."""
     answer: frozenset[str] | None = None
     """The members of an answer that is not whole yet. Never there without `reached`."""
     reached: Reached | None = None
-    """What need not be answered again of it."""
+    """The part of an answer that need not be repeated."""
     descriptions: Mapping[str, bytes] | None = None
-    """Of members, as the application was told; None: it did not ask for them."""
+    """Members' descriptions that the application was told; None: it did not ask for them."""
 
 
 @dataclass(slots=True, eq=False)
 class Telling:
-    """A change that members callbacks are told. It stays as it is until all of them know it, or fail too often."""
+    """A change that members callbacks are told. It stays unchanged until all of them know it, or fail too often."""
 
     change: Change
     revision: int
-    """Of the document that first had it; the callbacks wait until that is durable."""
+    """Revision of the document that first contained it; the callbacks wait until that is durable."""
     spared: set[int] = field(default_factory=set)
     """Subscribers that know it, or are told everything instead."""
     hold: Hold | None = None
@@ -121,33 +121,37 @@ class Membership:
         self.whole = False
         """No version of it was dropped."""
         self.resuming: Reached | None = None
-        """What the service was told in this session, until its answer begins."""
+        """The progress that the service was told in this session, until its answer begins."""
         self.held = False
-        """Only which sets differ is to be found out: the digest of what is held is said."""
+        """True if only differences are requested: the digest of the present members is sent."""
         self.said_held = False
         self.given_up = False
         """The sets never fit in this session: the registration is not settled before the next one."""
         self.in_question = False
-        """The service holds other sets, and is to say which: what versions of members are for, is known after that."""
+        """True if the service holds other sets, and must send them: until then it is not known why versions of members
+        are told.
+        """
         # What is to be told
         self.touched = set(self.received - self.members)
         """Names that may differ between `received` and `members`."""
         self.deferred: dict[str, Floor] = {}
         """Members that have left: that is told once this version of theirs is."""
         self.entering: set[str] = set()
-        """Members of which the version that came when they entered is still to be told. It may be older than the
-        cursor: it comes again because they entered, not because of its offset."""
+        """Members whose version at their entry is still to be told. It may be older than the cursor: it comes because
+        they entered, not because of its offset.
+        """
         self.doubtful = set(kept.entering)
-        """What was `entering` before a restart, until it comes again. A service that does not know who entered does not
-        send it again, though it has the same members."""
+        """The value of `entering` before a restart, until they come again. A service that does not know who entered
+        does not send them again, although it has the same members.
+        """
         self.missed: set[str] = set()
-        """Members that have left, which is still to be told, and got versions since that were told to others only."""
+        """Members that have left, which is still to be told, and got versions since that only others were told."""
         self.untold: set[str] = set()
-        """Members of which a version is to be told before the registration is settled."""
+        """Members with a version that must be told before the registration is settled."""
         self.candidate: tuple[Reached, set[str]] | None = None
         """Becomes `reached` once versions of these members are told."""
         self.hold: Hold | None = None
-        """Of what is touched."""
+        """The cursor's hold for what is touched."""
         self.fresh: set[int] = set()
         """Members subscribers that came later: they are told all members first."""
         self.running = False
@@ -172,20 +176,20 @@ class Membership:
 
     @property
     def undescribed(self) -> bool:
-        """Descriptions are asked for, and one of a member was never said."""
+        """True if descriptions are requested, and one of a member never came."""
         return self.descriptions is not None and self.descriptions.lack(self.received)
 
     @property
     def digest(self) -> int:
-        """Of the members, as the service said."""
+        """The digest of the members, as the service reported them."""
         return digest(self.received)
 
     def concerns(self, name: str) -> bool:
-        """Whether the object's versions are told for this query's sake."""
+        """Returns true if the object's versions are told because of this query."""
         return name in self.received or name in self.deferred
 
     def is_entering(self, name: str) -> bool:
-        """Whether a members callback is still to be told that the object has entered."""
+        """Returns true if a members callback must still be told that the object has entered."""
         if self.telling is not None and name in self.telling.change.added:
             return True
         return name not in self.members and name in self.received
@@ -208,7 +212,9 @@ class Membership:
         return True
 
     def leave(self, name: str, newest: Floor | None) -> bool:
-        """The object is no member. `newest`: a version of it that is to be told before. Whether it was a member."""
+        """The object is not a member any more. `newest`: a version of it that must be told before. Returns true if it
+        was a member.
+        """
         if self.answer is not None:
             self.answer.discard(name)
         if name not in self.received:
@@ -229,12 +235,12 @@ class Membership:
         self.resuming = self.candidate = self.reached = None
 
     def resume_answer(self) -> None:
-        """An answer goes on behind what was reached."""
+        """An answer continues after what was reached."""
         self.answering = self.whole = True
         self.resuming = None
 
     def end_answer(self) -> set[str]:
-        """The answer is whole. Those that were members, and are none by it."""
+        """The answer is complete. Returns the members that it does not contain."""
         gone = self.received - (self.received if self.answer is None else self.answer)
         self.forget_answer()
         self.held = False
@@ -246,7 +252,7 @@ class Membership:
         self.resuming = self.candidate = self.answer = self.reached = None
 
     def begin_session(self) -> None:
-        """What was under way is told again, behind what was reached."""
+        """Begins a session: answers in progress are repeated, after what was reached."""
         self.answering = self.said_held = self.given_up = False
         self.resuming = self.candidate = None
         if self.reached is None:
@@ -255,7 +261,9 @@ class Membership:
     # What is told
 
     def next_change(self) -> tuple[Change, set[str]]:
-        """What members callbacks are told next, which is in `members` from here on; and those that are no members."""
+        """Returns the next change for members callbacks, which `members` includes from here on; and the objects that
+        left.
+        """
         if not self.followed:
             return self._catch_up()
         # Nobody has been told anything.
@@ -264,7 +272,7 @@ class Membership:
         return Change(frozenset(self.members), frozenset()), gone
 
     def follow(self) -> set[str]:
-        """There is no members callback to be told. Those that are no members from here on."""
+        """Follows the members without a callback. Returns the objects that left."""
         change, _ = self._catch_up()
         self.followed = True
         return set(change.removed)

@@ -1,4 +1,4 @@
-"""Names that a session has used: notifications say a name's CRC-32, until two names would share one."""
+"""The names that a session has used: notifications carry a name's CRC-32, until two names would share one."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ from coldnotify_schemas.digest import object_crc
 
 
 class NamesInUse:
-    """What a CRC means in this session."""
+    """The names of CRCs in this session."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}

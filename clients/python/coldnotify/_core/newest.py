@@ -1,6 +1,6 @@
-"""What `Registration.current` says: the version that callbacks were told last of each object, with its payload.
+"""The data of `Registration.current`: each object's version that callbacks last handled, with its payload.
 
-The document's floors say which version that is. What stands here may be dropped at any time: nothing rests on it.
+The document's floors determine that version. Entries here may be dropped at any time: nothing depends on them.
 """
 
 import json
@@ -12,18 +12,20 @@ from coldnotify._core.slot import Update
 from coldnotify.notification import Notification
 
 _ENTRY_BYTES = 64
-"""What an entry takes in the document beside its name and payload, about."""
+"""Approximate size of an entry in the document beside its name and payload."""
 
 
 class KeptPayload(NamedTuple):
-    """What the document holds of the version that `applied` says."""
+    """The document's data of a version in `applied`."""
 
     payload: str = ""
     deleted: bool = False
 
 
 class Newest:
-    """Updates by object, the one that was told last behind. All together have a bound; beyond it the first ones go."""
+    """Updates by object, the one last told at the end. Their total size is limited; above it the first ones are
+    dropped.
+    """
 
     def __init__(self, bytes_max: int, kept: Mapping[str, KeptPayload], floors: Mapping[str, Floor]) -> None:
         self._bytes_max = bytes_max
@@ -34,7 +36,7 @@ class Newest:
                 self.put(name, Update(*floors[name], payload.encode(), deleted))
 
     def put(self, name: str, update: Update) -> None:
-        """Callbacks have been told this version."""
+        """Notes the version that callbacks have been told."""
         self.forget(name)
         size = _size_bytes(name, update)
         if update.version is None or size > self._bytes_max:
@@ -45,13 +47,13 @@ class Newest:
             self.forget(next(iter(self._updates)))
 
     def forget(self, name: str) -> None:
-        """Nothing is to be said of it any more."""
+        """Drops the object's version."""
         update = self._updates.pop(name, None)
         if update is not None:
             self._size_bytes -= _size_bytes(name, update)
 
     def get(self, name: str) -> Notification | None:
-        """As its callbacks were told. None: they were told none, or it is not kept any more."""
+        """Returns what its callbacks were told. None: nothing, or it is not kept any more."""
         update = self._updates.get(name)
         if update is None:
             return None

@@ -1,6 +1,6 @@
-"""The bytes of an outbox's log: what was accepted, what is settled, and what of a damaged log can still be read.
+"""The bytes of an outbox's log: accepted and settled records, and the readable parts of a damaged log.
 
-A log is a row of entries. Each is
+A log is a sequence of entries. Each is
 
     "CNo1" | length of the body, 4 bytes | CRC-32 of the body, 4 bytes | body
 
@@ -8,11 +8,11 @@ with big-endian numbers. A body begins with a letter:
 
     A | number, 8 bytes | length of the fields, 4 bytes | fields, JSON | payload    accepted
     S | number, 8 bytes | ...                                                       settled: need not be sent any more
-    N | JSON: {"number": ..., "version": ..., "clock_ms": ..., "expires_at": ..., "service_ms": ...}    numbered anew
-    C | JSON: {"next": number, "floor": version}                                    begins a log that was written anew
+    N | JSON: {"number": ..., "version": ..., "clock_ms": ..., "expires_at": ..., "service_ms": ...}    renumbered
+    C | JSON: {"next": number, "floor": version}                                    begins a rewritten log
 
-An entry that a power cut left half written is at the end, and was told to nobody as accepted. Damage anywhere else is
-said, and what comes after it is found by the next "CNo1" that begins an entry whose CRC is right.
+An entry that a power cut left half written is at the end, and nobody was told that it is accepted. Damage anywhere else
+is reported, and what comes after it is found by the next "CNo1" that begins an entry whose CRC is right.
 """
 
 import json
@@ -46,10 +46,11 @@ class Kept(NamedTuple):
     accepted_ms: int
     """Unix time."""
     size_bytes: int
-    """Of the entry in the log."""
+    """Size of the entry in the log."""
     before: tuple[int, ...] = ()
-    """Versions of its object from before the clock stepped ahead, which may have been published, and which the log that
-    was written anew does not have."""
+    """Versions of its object from before the clock stepped ahead, which may have been published, and which the
+    rewritten log does not contain.
+    """
 
 
 class Settled(NamedTuple):
@@ -59,7 +60,7 @@ class Settled(NamedTuple):
 
 
 class Renumbered(NamedTuple):
-    """An entry: what was accepted as `number` says this from here on."""
+    """An entry: the accepted record `number` has these values from here on."""
 
     number: int
     version: int | None
@@ -86,19 +87,19 @@ Entry = Kept | Settled | Renumbered | Checkpoint
 
 
 class Log(NamedTuple):
-    """What a log says."""
+    """A parsed log."""
 
     entries: list[Entry]
     damaged: list[tuple[int, int]]
-    """From where to where it cannot be read, in bytes."""
+    """Unreadable ranges, in bytes."""
     torn_at: int | None
-    """Where a half written entry begins, which is the end; None: there is none."""
+    """Start of a half-written entry at the end; None: there is none."""
 
 
 def accepted_entry(
     number: int, outgoing: Outgoing, *, given: bool, accepted_ms: int, before: Sequence[int] = ()
 ) -> bytes:
-    """The entry that says so."""
+    """Returns the entry of an accepted record."""
     said: dict[str, Any] = {
         name: value for name, value in outgoing._asdict().items() if name != "payload" and value != _DEFAULTS[name]
     }
@@ -115,17 +116,17 @@ def accepted_entry(
 
 
 def settled_entry(numbers: Iterable[int]) -> bytes:
-    """The entry that says so."""
+    """Returns the entry of settled records."""
     return _entry(b"S" + b"".join(number.to_bytes(_NUMBER_BYTES) for number in numbers))
 
 
 def renumbered_entry(renumbered: Renumbered) -> bytes:
-    """The entry that says so."""
+    """Returns the entry of a renumbered record."""
     return _entry(b"N" + json.dumps(renumbered._asdict()).encode())
 
 
 def checkpoint_entry(next_number: int, floor: int) -> bytes:
-    """The entry that says so."""
+    """Returns the entry that begins a rewritten log."""
     return _entry(b"C" + json.dumps({"next": next_number, "floor": floor}).encode())
 
 
@@ -134,7 +135,7 @@ def _entry(body: bytes) -> bytes:
 
 
 def read_log(data: bytes) -> Log:
-    """What `data` says. Raises NewerLog."""
+    """Parses a log. Raises NewerLog."""
     if data[:3] == _FAMILY and len(data) > 3 and data[:4] != MARK and data[3:4].isdigit():
         raise NewerLog
     entries: list[Entry] = []
@@ -165,7 +166,7 @@ def _next_entry(data: bytes, at: int) -> int | None:
 
 
 def _is_torn(data: bytes, at: int) -> bool:
-    """Whether the rest is what a write leaves that a power cut ended: less than an entry, or not written at all."""
+    """Returns true if the rest is a write that a power cut ended: less than an entry, or not written at all."""
     rest = data[at:]
     there = rest.rstrip(b"\0")  # the file had grown, and its last bytes were not there yet
     if len(there) <= HEAD_BYTES:
@@ -175,7 +176,7 @@ def _is_torn(data: bytes, at: int) -> bool:
 
 
 def _read_entry(data: bytes, at: int) -> tuple[Entry, int] | None:
-    """The entry that begins there, and where it ends; None: there is none that can be read."""
+    """Returns the entry that begins there, and its end; None if it is unreadable."""
     begin = at + HEAD_BYTES
     if data[at : at + 4] != MARK or begin > len(data):
         return None

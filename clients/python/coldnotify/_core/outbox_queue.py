@@ -1,15 +1,15 @@
-"""An outbox without its disk: what was accepted, in what order it is sent, what a newer publish takes out.
+"""An outbox without its disk: accepted records, the order of sending, and what a newer publish replaces.
 
 A record goes through these steps:
 
-    accept()   it has its number, and its version or id; what is written to the log is known. Nobody sends it yet.
-    commit()   the log is durable. It waits behind all others, and takes out an older publish of its object,
-               unless that is under way.  (abandon(): the log could not be written. It never was.)
-    take()     it is under way.
+    accept()   it has its number, its version or id, and its entry for the log. Nobody sends it yet.
+    commit()   the log is durable. It waits after all others, and replaces an older publish of its object,
+               unless that is in flight.  (abandon(): the log could not be written. It is dropped.)
+    take()     it is in flight.
     settle()   it is published, or rejected: it is gone.  (put_back(): it waits again, at its old place.)
-    renumber() its version comes from a clock that was wrong: from here on it has another, at its old place.
+    renumber() its version came from a wrong clock: from here on it has another, at its old place.
 
-The log is replayed by the same rules. So after a crash, what was under way waits again, or is gone if a newer publish
+The log is replayed by the same rules. So after a crash, what was in flight waits again, or is gone if a newer publish
 of its object was accepted meanwhile.
 """
 
@@ -40,7 +40,7 @@ OBJECTS_REMEMBERED_MAX = 10_000
 """Objects whose last version is remembered. One that is forgotten gets its next version above all that were given."""
 
 STEPS_REMEMBERED_MAX = 8
-"""Of one object, until its version is settled. A clock that steps ahead by an hour again and again is rare."""
+"""Limit for one object, until its version is settled. A clock that steps ahead by an hour again and again is rare."""
 
 
 class _Last(NamedTuple):
@@ -75,24 +75,25 @@ class OutboxQueue:
     def __init__(self, records_max: int, bytes_max: int) -> None:
         self._records_max, self._bytes_max = records_max, bytes_max
         self._waiting: dict[int, Kept] = {}
-        """By number, in the order in which they are sent; those under way among them."""
+        """By number, in the order of sending, including those in flight."""
         self._under_way: set[int] = set()
         self._of_object: dict[tuple[str, str, str], list[int]] = {}
-        """Of each object that has versions in `_waiting`, their numbers: one, but for those under way and those that
-        the newer ones do not outdo."""
+        """The numbers of each object's versions in `_waiting`: one, apart from those in flight and those that newer
+        ones do not outdo.
+        """
         self._uncommitted: dict[int, Kept] = {}
         self._bytes = 0
         self._next = 1
         self._versions: OrderedDict[tuple[str, str, str], _Last] = OrderedDict()
         self._floor = 0
-        """Of versions that the clock gave to objects that are not remembered."""
+        """The highest version that the clock gave to objects that are not remembered."""
         self._floor_all = 0
-        """Of those that it gave to any, and that are settled."""
+        """The highest version that it gave to any object and that is settled."""
 
     # -- from the log, and to it ---------------------------------------------------------------------------------------
 
     def load(self, data: bytes) -> Log:
-        """Takes in what a log says; returns that. Raises outbox_log.NewerLog."""
+        """Loads a log; returns it. Raises outbox_log.NewerLog."""
         log = read_log(data)
         unsettled: dict[int, Kept] = {}
         """Also those that were taken out: they may have been under way then, and published."""
@@ -120,7 +121,7 @@ class OutboxQueue:
         return log
 
     def compacted(self) -> bytes:
-        """A log that says no more than what is left. What is not committed is not in it."""
+        """Returns a log that contains only what is left. Uncommitted records are not in it."""
         parts = [checkpoint_entry(self._next, self._floor_all)]
         for record in self._waiting.values():
             last = _NO_LAST if record.outgoing.is_message else self._versions.get(record.outgoing.key, _NO_LAST)
@@ -130,10 +131,10 @@ class OutboxQueue:
     # -- what comes ----------------------------------------------------------------------------------------------------
 
     def accept(self, outgoings: Sequence[Outgoing], now_ms: int, version_min: int = 0) -> list[tuple[Kept, bytes]]:
-        """Records with what is to be written for each. All or none. Raises OutboxFull.
+        """Returns records with what is to be written for each. All or none. Raises OutboxFull.
 
         An object's version that has none gets `now_ms`, or one above the object's last, or `version_min`: the highest.
-        Raises ValueError where that is none.
+        Raises ValueError if that is not a version.
         """
         made: list[tuple[Kept, bytes]] = []
         number, versions = self._next, dict[tuple[str, str, str], _Last]()
@@ -194,7 +195,9 @@ class OutboxQueue:
         return taken
 
     def put_back(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
-        """These are not under way any more, and wait again. Returns who is taken out by a newer one, and by whom."""
+        """These are no longer in flight, and wait again. Returns those that newer ones replace, each with its
+        successor.
+        """
         taken_out = []
         for number in numbers:
             self._under_way.discard(number)
@@ -209,17 +212,17 @@ class OutboxQueue:
         return taken_out
 
     def settle(self, numbers: Sequence[int]) -> bytes:
-        """These are published or rejected, and gone. Returns what is to be written."""
+        """These are published or rejected, and removed. Returns what is to be written."""
         for number in numbers:
             self._settled(number, self._waiting.get(number))
         return settled_entry(numbers)
 
     def renumber(self, clocks: Mapping[int, int], now_ms: int) -> list[tuple[Kept, bytes]]:
-        """The service found that these come from a clock that was wrong; its own clock said this then, by number.
+        """Renumbers records of a wrong clock; `clocks` contains the service's time at its refusal, by number.
 
-        Returns what they are from here on, and what is to be written for each. Their age counts by our clock, so a
-        clock that is wrong all the time gives the version that a right one would have given, and one that was set right
-        meanwhile gives the present one.
+        Returns the new records, and what is to be written for each. Their age counts by our clock, so a clock that is
+        always wrong gives the version that a right one would have given, and one that was corrected meanwhile gives the
+        present one.
         """
         made: list[tuple[Kept, bytes]] = []
         for number, service_ms in sorted(clocks.items()):
@@ -252,7 +255,7 @@ class OutboxQueue:
         return max(can_be, default=-1)
 
     def _forget_clock(self, key: tuple[str, str, str], service_ms: int) -> None:
-        """What the wrong clock gave is not gone on from."""
+        """Forgets the wrong clock's versions, so that later ones do not continue from them."""
         bound_ms = service_ms + CLOCK_AHEAD_S_MAX * 1000
         self._floor, self._floor_all = min(self._floor, bound_ms), min(self._floor_all, bound_ms)
         last = self._versions.get(key)
@@ -273,21 +276,21 @@ class OutboxQueue:
 
     @property
     def size_bytes(self) -> int:
-        """Of what waits, is under way, or is being written."""
+        """Size of what waits, is in flight, or is being written."""
         return self._bytes
 
     @property
     def oldest_ms(self) -> int | None:
-        """When the oldest was accepted, Unix time; None: there is none."""
+        """When the oldest was accepted, Unix time in ms; None if nothing waits."""
         return next((record.accepted_ms for record in self._waiting.values()), None)
 
     @property
     def under_way(self) -> int:
-        """How many are."""
+        """The number in flight."""
         return len(self._under_way)
 
     def domains_and_groups(self) -> set[tuple[str, str]]:
-        """Of all that waits."""
+        """Returns the domains and groups of everything that waits."""
         return {(record.outgoing.domain, record.outgoing.group) for record in self._waiting.values()}
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -325,7 +328,7 @@ class OutboxQueue:
                 del self._of_object[record.outgoing.key]
 
     def _replace(self, record: Kept) -> None:
-        """It says something else from here on, at its place."""
+        """Replaces a record at its place."""
         old = self._waiting[record.number]
         record = record._replace(size_bytes=len(_entry(record)))
         self._bytes += record.size_bytes - old.size_bytes
@@ -333,7 +336,7 @@ class OutboxQueue:
         self._remember(record)
 
     def _settled(self, number: int, record: Kept | None) -> None:
-        """Of a record whose version the clock gave, the service has found nothing wrong with that."""
+        """Notes a settled record: if the clock gave its version, the service has found nothing wrong with it."""
         if record is not None and record.outgoing.version is not None:
             last = _last_of(record.outgoing, given=record.given)
             self._remember(record, settled=last.version)
@@ -355,7 +358,9 @@ class OutboxQueue:
             self._floor = self._floor_all
 
     def _check_room(self, records: Sequence[Kept]) -> None:
-        """What a newer publish will take out counts as gone already, if it is not under way."""
+        """Raises OutboxFull if there is no room. What a newer publish will replace counts as gone, unless it is in
+        flight.
+        """
         count = len(self._waiting) + len(self._uncommitted) + len(records)
         size = self._bytes + sum(record.size_bytes for record in records)
         if count <= self._records_max and size <= self._bytes_max:

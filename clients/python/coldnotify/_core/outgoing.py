@@ -1,4 +1,4 @@
-"""What an application publishes, checked and complete: a version of an object, or a message of a channel."""
+"""An application's publishes, checked and complete: a version of an object, or a message of a channel."""
 
 import json
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
-"""Of a version's payload, as coldnotify_schemas.records has it, which needs an extra."""
+"""Limit on a version's payload, the same as in coldnotify_schemas.records, which needs an extra."""
 
 
 class Outgoing(NamedTuple):
-    """One version or message. Every resend says the same."""
+    """One version or message. Every repeat is equal."""
 
     domain: str
     group: str
@@ -27,7 +27,7 @@ class Outgoing(NamedTuple):
     version: int | None = None
     """None until it is accepted, which gives it one; a message has none."""
     incarnation: int | None = None
-    """Of a version that is published by Kafka; no service takes one."""
+    """Only for a version published by Kafka; no service accepts one."""
     deleted: bool = False
     id: str = ""
     """A message's, by which its repeats are known."""
@@ -49,13 +49,13 @@ class Outgoing(NamedTuple):
 
     @property
     def clocked(self) -> bool:
-        """Whether its version comes from this machine's clock."""
+        """True if its version comes from this machine's clock."""
         return self.version is not None and self.version == self.clock_ms
 
     def outdoes(self, other: "Outgoing") -> bool:
-        """Whether nobody needs `other`, an earlier publish of the same object, any more.
+        """Returns true if `other`, an earlier publish of the same object, is no longer needed.
 
-        Not where it has the higher version, or says another incarnation: then it may count all the same. Nor where it
+        It is still needed if it has the higher version or another incarnation, because then it may count, and if it
         alone is of high priority.
         """
         return (
@@ -80,7 +80,7 @@ def version_of(
     traceparent: str | None = None,
     priority: str | None = None,
 ) -> Outgoing:
-    """The version that this says. Raises ValueError, whose message begins with the field at fault."""
+    """Returns the version of these arguments. Raises ValueError, whose message begins with the field at fault."""
     _check_names(domain, group)
     check_object(_text("object", name))
     if not isinstance(deleted, bool):
@@ -116,7 +116,9 @@ def message_of(
     traceparent: str | None = None,
     priority: str | None = None,
 ) -> Outgoing:
-    """The message that this says: bytes as they are, anything else as JSON. Raises ValueError, likewise."""
+    """Returns the message of these arguments: bytes unchanged, anything else as JSON. Raises ValueError in the same
+    way.
+    """
     _check_names(domain, group)
     channel_text(_text("channel", name))
     if isinstance(to, str):

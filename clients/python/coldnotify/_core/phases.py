@@ -1,8 +1,8 @@
-"""The four phases of a session. Only three things move it on, and `NEXT` is all of it.
+"""The four phases of a session. Three events move it on; `NEXT` is the whole table.
 
 OPENING   Hello is sent, Welcome is awaited
 SYNCING   the service's set differs from ours: the whole wanted set is sent, in chunks
-CATCHING  in sync; what is missing comes, page by page
+CATCHING  in sync; missing versions come, page by page
 LIVE      caught up; versions come as they are published
 """
 
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Phase(Enum):
-    """Where a session is."""
+    """The phases of a session."""
 
     OPENING = "opening"
     SYNCING = "syncing"
@@ -19,7 +19,7 @@ class Phase(Enum):
 
 
 class Said(Enum):
-    """What moves a session on."""
+    """The events that move a session on."""
 
     IN_SYNC = "Welcome, in sync"
     NOT_IN_SYNC = "Welcome, not in sync"
@@ -38,4 +38,4 @@ NEXT = {
     (Phase.LIVE, Said.NOT_IN_SYNC): Phase.SYNCING,  # a Ping's digest was not the agreed one
     (Phase.LIVE, Said.CAUGHT_UP): Phase.LIVE,  # after a slow phase
 }
-"""What is not in here is not expected, and ignored."""
+"""Any other event is unexpected, and ignored."""

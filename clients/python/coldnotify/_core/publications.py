@@ -1,9 +1,9 @@
-"""What a client publishes on its sessions: in order, at most 64 unanswered, sent again until it is answered.
+"""A client's publishes on its sessions: in order, at most 64 unanswered, sent again until answered.
 
-What is said waits here until the service has answered it, whatever happens to connections. In a new session all of it
-is said again, in the same order. After a NotPublished with `retry_after_ms` the service refuses what follows, too,
-until the refused one comes again: so we wait until all is answered and the time is over, and begin again with that one.
-See docs/protocol.md, "Publishing on the session".
+They wait here until the service has answered, whatever happens to connections. In a new session all of them are sent
+again, in the same order. After a NotPublished with `retry_after_ms` the service refuses later ones, too, until the
+refused one comes again: so the client waits until all are answered and the time is over, and begins again with that
+one. See docs/protocol.md, "Publishing on the session".
 """
 
 from collections import deque
@@ -17,14 +17,14 @@ from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, FRAME_LENGTH_BYT
 from coldnotify._core.outgoing import Outgoing
 
 _VERSION_BYTES, _CLOCK_BYTES = 11, 11
-"""Of what will be given, at most."""
+"""Limit on fields that are set later."""
 _ASK_MAX = (1 << 32) - 1
 ONCE_MAX = 1000
 """Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped."""
 
 
 class Answer(NamedTuple):
-    """What the service says of a publish."""
+    """The service's answer to a publish."""
 
     offset: int | None
     """None: it is refused, and would be refused again."""
@@ -35,13 +35,13 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class _Question:
-    """What became of a version that is in Kafka?"""
+    """A question for the outcome of a version that is in Kafka."""
 
     object: str
     offset: int
     told: Callable[[wire.Outcome], None]
     sent: bool = False
-    """In this session."""
+    """True if sent in this session."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class _Said:
     outgoing: Outgoing
     told: Callable[[Answer], None]
     request: int = 0
-    """In this session; 0: it has none yet."""
+    """The request number in this session; 0: it has none yet."""
     sent: bool = False
     """Its answer is awaited."""
 
@@ -72,7 +72,7 @@ class Publications:
     # The application
 
     def say(self, outgoings: Sequence[tuple[Outgoing, Callable[[Answer], None]]]) -> None:
-        """Publish these behind all others. Each has its version or id, and is told its answer."""
+        """Publishes these after all others. Each has its version or id, and a function that gets its answer."""
         self._said.extend(_Said(outgoing, told) for outgoing, told in outgoings)
 
     def say_once(self, outgoing: Outgoing) -> None:
@@ -80,7 +80,7 @@ class Publications:
         self._once.append(outgoing)
 
     def ask(self, object_: str, offset: int, told: Callable[[wire.Outcome], None]) -> int:
-        """Ask what became of this version; `told` hears it. Returns the question's number."""
+        """Asks for the outcome of this version, and passes it to `told`. Returns the question's number."""
         self._last_question = self._last_question % _ASK_MAX + 1
         self._questions[self._last_question] = _Question(object_, offset, told)
         return self._last_question
@@ -90,7 +90,7 @@ class Publications:
         self._questions.pop(question, None)
 
     def withdraw(self) -> None:
-        """Publish nothing of what waits. What is sent already may be published all the same."""
+        """Publishes nothing of what waits. What is sent already may be published nevertheless."""
         self._said = deque(one for one in self._said if one.sent)
         for one in self._said:
             one.told = _nobody
@@ -112,7 +112,7 @@ class Publications:
         self._again_at = None
 
     def next(self, now: float) -> wire.Publish | None:
-        """What to send now, if anything."""
+        """Returns what to send now, if anything."""
         if self._again_at is not None:
             if self._unanswered or now < self._again_at:
                 return None
@@ -129,7 +129,7 @@ class Publications:
         return _frame(self._once.popleft(), 0) if self._once else None
 
     def next_question(self) -> wire.AskOutcome | None:
-        """What to ask now, if anything."""
+        """Returns what to ask now, if anything."""
         if sum(one.sent for one in self._questions.values()) >= PUBLISHES_UNANSWERED_MAX:
             return None
         number = next((number for number, one in self._questions.items() if not one.sent), None)
@@ -164,7 +164,7 @@ class Publications:
                 self._again_at = now + retry_after_ms / 1000
 
     def deadline(self) -> float:
-        """When there is something to send, if nothing happens before."""
+        """Returns when something is to be sent, if nothing happens before."""
         return float("inf") if self._again_at is None or self._unanswered else self._again_at
 
     def _answered(self, request: int, answer: Answer) -> None:
@@ -187,7 +187,7 @@ def check_frame(outgoing: Outgoing) -> None:
 
 
 def _nobody(_answer: Answer) -> None:
-    """Its answer is no matter any more."""
+    """Ignores an answer."""
 
 
 def _frame(outgoing: Outgoing, request: int) -> wire.Publish:

@@ -1,8 +1,7 @@
-"""The queries that a client wants: what the service says of their members, and when a registration is settled.
+"""The queries that a client wants: their members as the service reports them, and when a registration is settled.
 
-What differs between a name and a query is in this module, and in those that it is made of: `interests` (on the wire),
-`membership` (the sets), `telling` (members callbacks). `delivery` knows of objects only, and asks here for whose sake
-an object is wanted.
+The differences between a name and a query are in this module, and in its parts: `interests` (on the wire), `membership`
+(the sets), `telling` (members callbacks). `delivery` knows objects only, and asks here why an object is wanted.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,11 +21,11 @@ from coldnotify._core.telling import MembersCallbacks
 from coldnotify.errors import ColdNotifyError
 
 _MISMATCHES_MAX = 2
-"""So often in a row a session asks for what its sets should be; what is wrong then is left to the next one."""
+"""How often in a row a session asks for its sets; what is wrong after that is left to the next session."""
 
 
 class Objects(Protocol):
-    """What queries need of those who deliver objects' versions."""
+    """The interface of those who deliver objects' versions, for queries."""
 
     def hold(self) -> Hold:
         """The cursor waits from here on."""
@@ -35,29 +34,29 @@ class Objects(Protocol):
         """It need not wait for this any more."""
 
     def is_heard(self, query: Query) -> bool:
-        """Whether callbacks are told the versions of its members."""
+        """Returns true if callbacks are told the versions of its members."""
 
     def newest(self, name: str) -> Floor | None:
-        """The object's newest version that waits to be told, or is being told."""
+        """Returns the object's newest version that waits to be told, or is being told."""
 
     def offer(self, name: str) -> None:
         """The object's version may be told, if one waits."""
 
     def is_telling(self, name: str) -> bool:
-        """Whether callbacks are being told a version of the object."""
+        """Returns true if callbacks are being told a version of the object."""
 
     def unwanted(self, name: str) -> None:
         """Nothing of the object is to be told any more."""
 
     def forget_floor(self, name: str) -> None:
-        """When the object comes again, it is told again."""
+        """Forgets the object's floor: when it comes again, it is told again."""
 
     def report(self, error: ColdNotifyError) -> None:
         """The application should hear of this."""
 
 
 class Queries:
-    """All queries that are wanted, and for the sake of which of them an object is."""
+    """All wanted queries, and for each object those because of which it is wanted."""
 
     def __init__(
         self,
@@ -73,11 +72,11 @@ class Queries:
         self.callbacks = MembersCallbacks(journal, settings, self)
         self.by_hash: dict[int, Membership] = {}
         self.of: dict[str, list[Membership]] = {}
-        """By object: the queries for whose sake its versions are told."""
+        """By object: the queries because of which its versions are told."""
         self.told_unknown = False
         """The application has heard that the service knows no queries."""
         self._all_known = True
-        """The service has not said that it forgot some differences, since it began to catch this session up."""
+        """False once the service reported that it forgot some differences, since it began to catch this session up."""
         self._mismatches = 0
         """So many times in a row the service's sets were others than ours."""
         self.descriptions = AskedDescriptions(journal, self)
@@ -112,11 +111,11 @@ class Queries:
         self._journal.changed()
 
     def get(self, query: Query) -> Membership | None:
-        """What is held of it."""
+        """Returns its state."""
         return self.by_hash.get(query.hash)
 
     def members(self, query: Query) -> frozenset[str]:
-        """As the members callbacks are told; where there is none, as the service said."""
+        """Returns the members as members callbacks were told; if there are none, as the service reported."""
         membership = self.get(query)
         if membership is None:
             return frozenset()
@@ -126,7 +125,7 @@ class Queries:
 
     @property
     def kept(self) -> dict[str, Kept]:
-        """By text, for the document."""
+        """Returns the states by text, for the document."""
         return {one.query.text: one.kept for one in self.by_hash.values()}
 
     @property
@@ -135,7 +134,7 @@ class Queries:
         return {one.query for one in self.by_hash.values() if one.parked}
 
     def subscribe(self, query: Query) -> None:
-        """There is a callback for the members' versions, and there was none."""
+        """There is now a callback for the members' versions."""
         membership = self.get(query)
         if membership is None:
             return
@@ -146,7 +145,7 @@ class Queries:
             self.callbacks.touch(membership)
 
     def unsubscribe(self, query: Query) -> None:
-        """There is none any more."""
+        """There is no callback for the members' versions any more."""
         membership = self.get(query)
         if membership is None:
             return
@@ -171,12 +170,12 @@ class Queries:
             membership.begin_session()
 
     def begin_sync(self) -> None:
-        """The service is told all registrations anew, and answers them all."""
+        """Begins a reg-sync: the service gets all registrations again, and answers them all."""
         for membership in self.by_hash.values():
             self._restart(membership)
 
     def unknown(self) -> None:
-        """The service knows no queries. What it passes over is answered, whole, by one that does."""
+        """The service knows no queries. What it does not tell is answered, as a whole, by one that does."""
         for membership in self.by_hash.values():
             self._restart(membership)
             self._trust(membership)
@@ -214,7 +213,9 @@ class Queries:
         return said
 
     def enter(self, name: str, hashes: Iterable[int], *, answer: bool) -> list[Membership]:
-        """The object is a member of these. Those of which the application has not been told the object's version."""
+        """The object is a member of these. Returns those for which the application has not been told the object's
+        version.
+        """
         new = []
         for membership in self._registered(hashes):
             was_indexed = membership.concerns(name)
@@ -248,7 +249,7 @@ class Queries:
                     membership.entering.add(name)
 
     def page_end(self, page_end: wire.PageEnd) -> None:
-        """What a page said need not come again, once it is told."""
+        """Notes what a page reached, which need not come again once it is told."""
         if page_end.HasField("query") and page_end.reached:
             membership = self.by_hash.get(page_end.query)
             if membership is not None and membership.answering and membership.whole and membership.candidate is None:
@@ -266,7 +267,7 @@ class Queries:
             membership.begin_answer()
 
     def answered(self, hashes: Iterable[int]) -> None:
-        """All their members have come. An answer whose beginning has not come is none: the next CaughtUp asks again."""
+        """All their members have come. An answer without its beginning does not count: the next CaughtUp asks again."""
         for membership in self._registered(hashes):
             if membership.answer is not None:
                 whole = membership.whole or membership.resuming is not None
@@ -282,7 +283,7 @@ class Queries:
             self._end_answer(membership, whole=False)
 
     def compare(self, digest: int) -> None:
-        """The service said the digest of all sets. Whoever holds others asks, before its cursor passes."""
+        """Compares the service's digest of all sets. If it differs, asks before the cursor passes."""
         known = self._known()
         self._all_known = False
         if known and sets_digest((one.query.hash, one.digest) for one in known) != digest:
@@ -341,25 +342,28 @@ class Queries:
     # What becomes of members' versions
 
     def have(self, name: str) -> bool:
-        """Whether the object is a member, as the service said."""
+        """Returns true if the object is a member, as the service reported."""
         memberships = self.of.get(name)
         return memberships is not None and any(name in one.received for one in memberships)
 
     def missed(self, name: str) -> None:
-        """A version of the object came, be it told to others already: who has no callback for it misses it."""
+        """A version of the object came, even if others were told it before: queries without a
+        callback for it miss it.
+        """
         for membership in list(self.of[name]):
             if name not in membership.deferred and not self._objects.is_heard(membership.query):
                 self.miss(membership)
 
     def replaced(self, name: str) -> None:
-        """A version of the object stands in for one that waited."""
+        """A version of the object replaces one that waited."""
         for membership in list(self.of[name]):
             if name in membership.deferred:
                 self._undefer(membership, name)
 
     def note_leaving(self, name: str) -> None:
-        """A version was told. Queries that the object has left, and which have not heard of that, were not told it; it
-        may enter them again before."""
+        """A version was told. Queries that the object has left, and whose callbacks have not heard of that, were not
+        told it; it may enter them again before.
+        """
         for one in self.by_hash.values():
             if name in one.members and not one.concerns(name) and self._objects.is_heard(one.query):
                 one.missed.add(name)
@@ -374,7 +378,7 @@ class Queries:
             self.settle(membership)
 
     def lost(self, name: str) -> None:
-        """A version of the object could not be told: its queries are to be answered again, whole."""
+        """A version of the object could not be told: its queries must be answered again, as a whole."""
         for membership in list(self.of.get(name, ())):
             if name in membership.deferred:
                 self._undefer(membership, name)
@@ -384,7 +388,9 @@ class Queries:
                 self.owe(membership)
 
     def is_blocked(self, name: str) -> bool:
-        """Whether it is to be known first whose member it is, or a members callback told that it has entered."""
+        """Returns true if it must first be known whose member it is, or if a members callback must first be told that
+        it has entered.
+        """
         return any(
             one.in_question or (one.is_entering(name) and not one.parked and self.callbacks.are_for(one.query))
             for one in self.of.get(name, ())
@@ -401,7 +407,7 @@ class Queries:
         self._objects.release(hold)
 
     def is_heard(self, query: Query) -> bool:
-        """Whether callbacks are told the versions of its members."""
+        """Returns true if callbacks are told the versions of its members."""
         return self._objects.is_heard(query)
 
     def offer(self, name: str) -> None:
@@ -419,12 +425,12 @@ class Queries:
                 self._objects.forget_floor(name)
 
     def owe(self, membership: Membership) -> None:
-        """Something of it cannot be told for now: the query is to be answered again."""
+        """Something of it cannot be told for now: the query must be answered again."""
         membership.held = False
         self._registrations.owe(membership.query)
 
     def settle(self, membership: Membership) -> None:
-        """If all was told, the registration is settled."""
+        """Settles the registration, if everything was told."""
         missed = membership.dropped and self._objects.is_heard(membership.query)
         if not (membership.telling or membership.touched or membership.untold or missed or membership.given_up):
             self._registrations.settle(membership.query)
@@ -444,7 +450,7 @@ class Queries:
         ]
 
     def _trust(self, membership: Membership) -> None:
-        """Its members are those that the service says, as far as that can be known."""
+        """Its members are those that the service reports, as far as that can be known."""
         if membership.in_question:
             membership.in_question = False
             self._offer_all(membership)
@@ -515,7 +521,7 @@ class Queries:
             self._journal.changed()
 
     def miss(self, membership: Membership) -> None:
-        """A version of a member is dropped, or its description, as there is no callback for it."""
+        """A version of a member, or its description, is dropped, because there is no callback for it."""
         if not membership.dropped:
             membership.dropped = True
             self._journal.changed()

@@ -1,4 +1,4 @@
-"""When to connect again, and where. See `docs/protocol.md`, "The end"."""
+"""When to connect again, and to which address. See `docs/protocol.md`, "The end"."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from coldnotify._core.settings import DISPLACED_JITTER, Settings
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Of a gateway."""
+    """Address of a gateway."""
 
     host: str
     port: int
@@ -28,7 +28,7 @@ class Address:
 
     @property
     def secure(self) -> bool:
-        """Whether its scheme asks for TLS."""
+        """True if its scheme requires TLS."""
         return self.scheme == "wss"
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Addresses:
         self._rested_at = dict.fromkeys(self._addresses, float("-inf"))
 
     def next(self, now: float) -> Address:
-        """Where to connect now. The same one again as long as it does not fail."""
+        """Returns the address to connect to now: the same one as long as it does not fail."""
         awake = [address for address in self._addresses if self._rested_at[address] <= now]
         return awake[0] if awake else min(self._addresses, key=self._rested_at.__getitem__)
 
@@ -59,7 +59,7 @@ class Addresses:
 
 
 class Backoff:
-    """How long to wait before the next connection: truncated exponential back-off with full jitter."""
+    """The pause before the next connection: truncated exponential back-off with full jitter."""
 
     def __init__(self, settings: Settings, random: Random) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class Backoff:
         self._displaced = 0
 
     def begin_anew(self) -> None:
-        """A session did what it is for; or why the last ones failed may be over, with the network that they had."""
+        """Resets the pause: a session succeeded, or the cause of the last failures may be gone, with their network."""
         self._failures = 0
 
     def undisturbed(self) -> None:

@@ -1,4 +1,4 @@
-"""The wanted set and the operations that are pending: what is asked for, and how far the asking has come."""
+"""The wanted set and the pending operations, each with its progress."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from coldnotify._core.journal import Journal
 
 
 class Kind(Enum):
-    """What an operation does."""
+    """The kinds of operations."""
 
     REGISTER = "register"
     UNREGISTER = "unregister"
 
 
 class Stage(Enum):
-    """How far an operation has come in the present session."""
+    """The progress of an operation in the present session."""
 
     UNSENT = "unsent"
     WITHHELD = "withheld"
@@ -63,9 +63,9 @@ class Registrations:
             Channel: sum(map(hash_of, self.channels)) % MODULUS,
         }
         self._unknown: set[type] = set()
-        """Kinds that the service does not know, as it said last: Query, Channel."""
+        """Kinds that the service does not know, by its last report: Query, Channel."""
         self._withheld: set[type] = set()
-        """Those of which it has said so in this session."""
+        """Those of which it has reported so in this session."""
         self.pending: dict[Interest, Operation] = {
             interest: Operation(kind, journal.revision) for interest, kind in (pending or {}).items()
         }
@@ -74,28 +74,29 @@ class Registrations:
         self._stages: Counter[Stage] = Counter({Stage.UNSENT: len(self.pending)})
         self._registers = sum(operation.kind is Kind.REGISTER for operation in self.pending.values())
         self.changes = 0
-        """So often something has become pending, or is no more."""
+        """How often something has become pending, or is no longer."""
 
     @property
     def digest(self) -> int:
-        """Of the wanted set, so of the registrations as they are after the pending operations; without queries, or
-        channels, while the service knows none."""
+        """The digest of the wanted set, that is of the registrations after the pending operations; without queries, or
+        channels, while the service knows none.
+        """
         return sum(one for kind, one in self._digests.items() if kind not in self._unknown) % MODULUS
 
     def wants(self, interest: Interest) -> bool:
-        """Whether it is in the wanted set."""
+        """Returns true if it is in the wanted set."""
         if isinstance(interest, str):
             return interest in self.wanted
         return interest in (self.queries if isinstance(interest, Query) else self.channels)
 
     def knows(self, kind: type) -> bool:
-        """Whether the service knows this kind, Query or Channel, as it said last."""
+        """Returns true if the service knows this kind, Query or Channel, by its last report."""
         return kind not in self._unknown
 
     # What the application asks for
 
     def register(self, interest: Interest) -> bool:
-        """Want this. Whether that is a change: what is wanted already is not asked for again."""
+        """Registers an interest. Returns true if that is a change: what is wanted already is not requested again."""
         if self.wants(interest):
             return False
         if isinstance(interest, str):
@@ -116,7 +117,7 @@ class Registrations:
         return True
 
     def owe(self, interest: Interest) -> None:
-        """Make what is wanted a pending registration, so that it is answered again in the next session.
+        """Makes a wanted interest a pending registration, so that it is answered again in the next session.
 
         For what was received and cannot be told now. In this session nothing is sent for it.
         """
@@ -134,32 +135,32 @@ class Registrations:
             self._put(interest, Kind.REGISTER, Stage.CONFIRMED)
 
     def is_owed(self, interest: Interest) -> bool:
-        """Whether it is a pending registration: then it need not hold the cursor."""
+        """Returns true if it is a pending registration: then it need not hold the cursor."""
         operation = self.pending.get(interest)
         return operation is not None and operation.kind is Kind.REGISTER
 
     @property
     def owes(self) -> bool:
-        """Whether a registration is pending."""
+        """True if a registration is pending."""
         return self._registers > 0
 
     def is_awaited(self, name: str) -> bool:
-        """Whether the object's registration is confirmed, and its answer is to come."""
+        """Returns true if the object's registration is confirmed, and its answer is still to come."""
         return self.stage(name) is Stage.CONFIRMED
 
     def stage(self, interest: Interest) -> Stage | None:
-        """Of its pending operation."""
+        """Returns the stage of its pending operation."""
         operation = self.pending.get(interest)
         return None if operation is None else operation.stage
 
     @property
     def has_queries(self) -> bool:
-        """Whether a query is wanted, or to be unregistered."""
+        """True if a query is wanted, or to be unregistered."""
         return bool(self.queries) or any(isinstance(interest, Query) for interest in self.pending)
 
     @property
     def has_channels(self) -> bool:
-        """Whether a channel is wanted, or to be unregistered."""
+        """True if a channel is wanted, or to be unregistered."""
         return bool(self.channels) or any(isinstance(interest, Channel) for interest in self.pending)
 
     # What a session does with it
@@ -177,9 +178,10 @@ class Registrations:
         return dict(self.pending)
 
     def know(self, kind: type, *, known: bool) -> None:
-        """The service said whether it knows this kind. If not, its operations wait for a service that does. So do all
-        queries, also those that were settled, since the cursor passes what this service does not tell. The cursor of
-        channels stays where it is."""
+        """Notes whether the service knows this kind. If not, its operations wait for a service that does. So do all
+        queries, even settled ones, because the cursor passes what this service does not tell. The cursor of channels
+        stays where it is.
+        """
         for kinds in (self._unknown, self._withheld):
             (kinds.discard if known else kinds.add)(kind)
         if kind is Query and not known:
@@ -290,12 +292,12 @@ class Registrations:
 
     @property
     def all_confirmed(self) -> bool:
-        """Whether the service knows all operations: then the digest says what it should have."""
+        """True if the service knows all operations: then the digest is the one it should have."""
         return not (self._stages[Stage.UNSENT] or self._stages[Stage.SENT])
 
     @property
     def all_arrived(self) -> bool:
-        """Whether every registration has been answered."""
+        """True if every registration has been answered."""
         return self.all_confirmed and not (self._stages[Stage.CONFIRMED] or self._stages[Stage.WITHHELD])
 
     # One interest

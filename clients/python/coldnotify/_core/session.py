@@ -2,8 +2,8 @@
 
 A session is in one of four phases (`phases`). What concerns channels as a whole is in `session_channels`.
 
-Frames are made when the shell asks for bytes (`data_to_send`), not before, so what waits to be sent is bounded and is
-the newest there is to say.
+Frames are made when the shell asks for bytes (`data_to_send`), not before, so what waits to be sent is limited and up
+to date.
 """
 
 from collections.abc import Callable, Collection
@@ -35,7 +35,7 @@ from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationR
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this client is."""
+    """The identity of this client."""
 
     domain: str
     group: str
@@ -43,7 +43,7 @@ class Identity:
 
 
 class Ended(NamedTuple):
-    """Why a session is over: a close code, or None and what was wrong in words."""
+    """The end of a session: a close code, or None and the fault in words."""
 
     code: int | None
     reason: str
@@ -72,7 +72,7 @@ class _Sync:
 
 @dataclass(slots=True)
 class _Doubt:
-    """Whether the connection still stands: the Pong that answers this Ping says so, until `due`."""
+    """A doubtful connection: the Pong to this Ping proves that it works, until `due`."""
 
     ping: int
     due: float
@@ -121,7 +121,7 @@ class Session:
 
         self._sent_at = now
         self._heard_at = now
-        """When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway."""
+        """When the gateway was last heard, or asked by a Ping. Repeated requests ask nothing of a gateway."""
         self._ping_unanswered_since: float | None = None
         self._pings = self._pongs = 0
         """The n-th Pong answers the n-th Ping."""
@@ -145,7 +145,7 @@ class Session:
     # Bytes in
 
     def receive(self, data: bytes, now: float) -> None:
-        """Take what came from the gateway. What is no frame ends the session."""
+        """Handles bytes from the gateway. An invalid frame ends the session."""
         self._ping_unanswered_since = None
         self._heard_at = now
         try:
@@ -303,7 +303,7 @@ class Session:
         self._queries.unchanged(registered.unchanged)
 
     def _know(self, kinds: int) -> None:
-        """The service said what can be registered."""
+        """Notes the kinds that the service knows."""
         knows = bool(kinds & wire.KINDS_QUERIES)
         self._registrations.know(Query, known=knows)
         if not knows:
@@ -374,7 +374,7 @@ class Session:
         return data
 
     def bye(self, now: float) -> None:
-        """The application disconnects: what is durably applied is acknowledged, then the session ends."""
+        """The application disconnects: acknowledges what is durably applied, then ends the session."""
         if self._said_bye or self.ended is not None:
             return
         if self._acknowledgement() is not None or self._channels.acknowledgement is not None:
@@ -398,7 +398,7 @@ class Session:
 
     @property
     def channels_are_live(self) -> bool:
-        """Whether messages of channels come as they are sent, or there is no channel."""
+        """True if messages of channels come live, or there is no channel."""
         return self._channels.are_live
 
     def _hello(self, identity: Identity, token: str, now: float) -> None:
@@ -471,7 +471,7 @@ class Session:
 
     @property
     def _takes_requests(self) -> bool:
-        """Whether the service has this client's set, and takes what differs from it."""
+        """True if the service has this client's set, and accepts changes to it."""
         return self.phase in (Phase.CATCHING, Phase.LIVE)
 
     @property
@@ -559,10 +559,10 @@ class Session:
     # Time
 
     def doubt(self, now: float, stood_still_s: float) -> None:
-        """What was known of the connection may be over: asks by a Ping, and gives the answer a short time.
+        """Doubts the connection: asks by a Ping, and gives the answer a short time.
 
-        Where that is asked already, and unanswered, only the time for which the client did not stand still counts: one
-        that is awake for a moment now and then gives up a dead connection, too.
+        If that is asked already, and unanswered, only the time for which the client did not stand still counts: so a
+        client that is awake for a moment now and then gives up a dead connection, too.
         """
         if self.ended is not None or self._said_bye:
             return
@@ -574,11 +574,11 @@ class Session:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the connection may be dead for all that is known."""
+        """True if the connection may be dead, as far as is known."""
         return self._doubt is not None
 
     def tick(self, now: float) -> None:
-        """Do what is due: acknowledge, ping, ask again, give up."""
+        """Does what is due: acknowledges, pings, repeats requests, gives up."""
         if self.ended is not None or self._said_bye:
             return
         if self._queries.descriptions.asked and not self._asks_descriptions:
@@ -608,7 +608,7 @@ class Session:
             self._end(None, f"nothing heard for {self._settings.silence_s:g} s after a Ping")
 
     def deadline(self) -> float:
-        """When `tick` has something to do next."""
+        """Returns when `tick` next has something to do."""
         due = [self._ping_at(), self._ack_at(), self._publications.deadline()]
         if self._says_unsettled:
             due += [self._unsettled.due, self._overdue(self._unsettled.answer_due)]
@@ -641,5 +641,5 @@ class Session:
             self._ping_unanswered_since = now
 
     def _overdue(self, due: float) -> float:
-        """When a request is to be sent again: not while the gateway says Wait."""
+        """Returns when a request is to be repeated: not while the gateway sends Wait."""
         return max(due, self._wait_until)

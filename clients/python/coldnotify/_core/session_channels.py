@@ -1,6 +1,6 @@
-"""What one session says and hears of channels as a whole: which log it is, whether the service knows them, pages, Acks.
+"""The part of a session that concerns channels as a whole: epoch, support by the service, pages, Acks.
 
-What frames say of a single channel is for `channels`.
+`channels` handles what frames contain about a single channel.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from coldnotify.errors import ChannelsUnknown
 
 
 class SessionChannels:
-    """The part of a session that channels need. What is wrong comes back as words; "": nothing."""
+    """The channels of a session. Errors are returned in words; "": none."""
 
     def __init__(self, channels: Channels, registrations: Registrations, report: Callable[[Exception], None]) -> None:
         self._channels = channels
@@ -23,10 +23,10 @@ class SessionChannels:
         self._live = False
         """Messages of channels come as they are sent."""
         self._asks = False
-        """Its Hello has channels: so Welcome says which kinds the service knows."""
+        """True if its Hello has channels: then Welcome lists the kinds that the service knows."""
         self._said_cursor = False
         self._said = False
-        """The service has said whether it knows channels, or has spoken of them, or was asked."""
+        """True once the service has reported whether it knows channels, or has sent any, or was asked."""
         channels.begin_session()
         self._acknowledged = channels.cursor
         self.acknowledgeable: int | None = None
@@ -36,13 +36,13 @@ class SessionChannels:
 
     @property
     def are_live(self) -> bool:
-        """Whether messages of channels come as they are sent, or there is no channel."""
+        """True if messages of channels come live, or there is no channel."""
         return self._live or not self._registrations.channels
 
     # What the client says
 
     def put_into(self, hello: wire.Hello, registered: Iterable[Interest], unregistered: Iterable[Interest]) -> None:
-        """What the Hello says of channels."""
+        """Adds the fields of channels to the Hello."""
         epoch, cursor = self._channels.for_hello
         self._said_cursor = cursor is not None
         if epoch is not None:
@@ -59,20 +59,20 @@ class SessionChannels:
         return None if self.acknowledgeable == self._acknowledged else self.acknowledgeable
 
     def acknowledge(self, ack: wire.Ack) -> None:
-        """This Ack says the cursor, and the page that has come."""
+        """Adds the cursor, and the page that has come, to this Ack."""
         complete = self.acknowledgement
         if complete is not None:
             self._acknowledged = ack.channels_complete = complete
         self.acknowledge_page(ack)
 
     def acknowledge_page(self, ack: wire.Ack) -> None:
-        """This Ack says the page that has come, if one has."""
+        """Adds the page that has come to this Ack, if one has."""
         ack.channels_page, self.page_end = self.page_end, 0
 
     # What the service says
 
     def welcomed(self, welcome: wire.Welcome) -> str:
-        """Which log it is."""
+        """Notes the epoch in a Welcome."""
         self._live = False
         if not welcome.HasField("channels_epoch"):
             return ""
@@ -80,7 +80,7 @@ class SessionChannels:
         return self._begin_epoch(welcome.channels_epoch, void=void)
 
     def learn(self, welcome: wire.Welcome, *, asked: bool) -> None:
-        """Whether the service knows channels. `asked`: the Hello asked which kinds it knows."""
+        """Notes whether the service knows channels. `asked`: the Hello asked for the kinds."""
         if asked or self._asks or welcome.kinds or welcome.positions:
             self._know(welcome)
         # A later Welcome of this session answers an Open of the gateway's own, and says no kinds.
@@ -98,7 +98,9 @@ class SessionChannels:
         return problem
 
     def caught_up(self, caught_up: wire.CaughtUp) -> dict[Interest, Operation]:
-        """Objects are caught up, and channels, too, if it says so. What was confirmed, and should have come by now."""
+        """Objects are caught up, and channels, too, if the frame contains that. Returns what was confirmed, and should
+        have come by now.
+        """
         if caught_up.HasField("channels_complete"):
             self._live = self._said = True
             self._channels.caught_up(caught_up.channels_complete)

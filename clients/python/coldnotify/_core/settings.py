@@ -31,15 +31,17 @@ SAVE_INTERVAL_S_MAX = 10.0
 LINGER_S = 1.0
 """After Bye, the gateway has so long to close its side; then we do."""
 TRIES_APART_S = 1.0
-"""Who asks for a connection while the next try is awaited gets one now, but not so soon after the last one: an
-application may ask all the time."""
+"""An application that asks for a connection while the next attempt waits gets one now, but not so soon after the last:
+it may ask all the time.
+"""
 CHANNELS_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
-"""Of all messages that wait for their callbacks. Above it, what came last of the longest channel is asked for again
-later: a callback that takes its time must not fill the memory of a small machine."""
+"""Limit on all messages that wait for their callbacks. Above it, the last ones of the longest channel are requested
+again later: a slow callback must not fill the memory of a small machine.
+"""
 NEWEST_BYTES_MAX = 64 * 1024
-"""Of what is kept for `current`: the document, which has it, is written as a whole, to flash as a rule."""
+"""Limit on what is kept for `current`: the document, which contains it, is written as a whole, usually to flash."""
 REPORTS_MAX = 1000
-"""Reports that wait to be told; beyond, the oldest are dropped (they are logged all the same)."""
+"""Limit on reports that wait to be told; beyond, the oldest are dropped (they are logged nevertheless)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +66,9 @@ class Settings:
     say_unsettled: bool = True
     """The service is told what the application has not taken. The transcripts are of clients that leave it out."""
     say_errors: bool = True
-    """The service is told the first line of what callbacks raise."""
+    """The service is told the first line of callbacks' errors."""
 
     @property
     def silence_s(self) -> float:
-        """How long after a Ping a gateway may be silent: the same as what it grants us."""
+        """How long after a Ping a gateway may be silent: the same time that it grants clients."""
         return SILENCE_FACTOR * self.keepalive_s + self.silence_grace_s

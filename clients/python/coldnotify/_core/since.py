@@ -1,4 +1,4 @@
-"""Where a channel's subscription begins, as an application says it, and as the wire and the document do."""
+"""The beginning of a channel's subscription, in the forms of the application, the wire and the document."""
 
 import re
 from datetime import datetime
@@ -20,23 +20,23 @@ _OFFSET_MAX = 2**63 - 1
 
 
 class Since(NamedTuple):
-    """Where it begins, until the service has said which position that is."""
+    """The beginning, until the service has sent the position."""
 
     kind: str
     """now, oldest, newest, time, position"""
     at: int = 0
-    """Of time: Unix ms. Of position: the offset behind which it begins."""
+    """For a time: Unix ms. For a position: the offset after which it begins."""
     epoch: int = 0
-    """Of a position's log."""
+    """Epoch of a position's log."""
 
     @property
     def number(self) -> "wire.Since":
-        """As a frame says it."""
+        """The value in a frame."""
         return _KINDS[self.kind]
 
     @property
     def is_position(self) -> bool:
-        """Whether it is a place in one log, which may be another one than the domain's is now."""
+        """True if it is a place in one log, which may differ from the domain's present one."""
         return self.kind == _POSITION
 
     @property
@@ -53,7 +53,7 @@ OLDEST = Since("oldest")
 
 
 def since_of(value: object) -> Since:
-    """What an application says. Raises ValueError, which names `since`."""
+    """Parses an application's value. Raises ValueError, which names `since`."""
     if isinstance(value, datetime):
         if value.tzinfo is None or value.utcoffset() is None:
             raise ValueError(f"since: {value!r} has no time zone")
@@ -74,7 +74,7 @@ def since_of(value: object) -> Since:
 
 
 def since_from(parts: dict[str, object]) -> Since:
-    """What the document has. Raises ValueError."""
+    """Parses the document's form. Raises ValueError."""
     kind, at, epoch = parts.get("since"), parts.get("at", 0), parts.get("epoch", 0)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"since: {kind!r} is unknown")

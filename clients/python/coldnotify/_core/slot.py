@@ -1,4 +1,4 @@
-"""One object's place in the delivery: one version that its callbacks are being told, and one newer that waits.
+"""One object's place in the delivery: a version that its callbacks are being told, and a newer one that waits.
 
 A still newer one replaces the waiting one.
 """
@@ -12,7 +12,7 @@ from coldnotify.notification import Notification
 
 
 class Update(NamedTuple):
-    """What a Notification frame says of its object."""
+    """The object's data in a Notification frame."""
 
     incarnation: int
     version: int | None
@@ -27,13 +27,13 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """Run the callbacks of these subscribers with this notification, then say `Delivery.done`."""
+    """Run the callbacks of these subscribers with this notification, then call `Delivery.done`."""
 
     notification: Notification
     subscribers: tuple[int, ...]
     update: Update
     description: bytes | None = None
-    """As the notification says it, where a query asks for it."""
+    """The notification's description, if a query asks for it."""
 
     @property
     def arguments(self) -> tuple[Notification]:
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Of one object. An empty one is removed."""
+    """The slot of one object. An empty one is removed."""
 
     waiting: Update | None = None
     waiting_hold: Hold | None = None
@@ -56,13 +56,13 @@ class Slot:
 
     @property
     def newest(self) -> Floor:
-        """Of the version that waits or else runs; a slot has one of them."""
+        """The version that waits or else runs; a slot has one of them."""
         if self.waiting is not None:
             return self.waiting.floor
         assert self.running is not None, "an empty slot is removed"
         return self.running.update.floor
 
     def take(self) -> None:
-        """What waits is being told from here on, or passed over."""
+        """The waiting version is being told from here on, or skipped."""
         self.waiting = None
         self.running_hold, self.waiting_hold = self.waiting_hold, None

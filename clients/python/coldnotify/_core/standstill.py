@@ -1,7 +1,7 @@
-"""Whether a program stood still: its machine slept, it was stopped, or nothing gave it a turn for long.
+"""Detects that a program stood still: its machine slept, it was stopped, or it got no turn for long.
 
-What it knew of its connection is in doubt then. A shell looks at least every LOOK_S, on a clock that counts sleep, and
-before it says that it is caught up; what it finds, it tells the driver (`Driver.doubt`).
+Its connection is in doubt then. A shell looks at least every LOOK_S, on a clock that counts sleep, and before it
+reports that it is caught up; it passes a standstill to the driver (`Driver.doubt`).
 """
 
 LOOK_S = 5.0
@@ -12,7 +12,7 @@ one Ping. What slept for less has lost no connection by that."""
 
 
 class Standstill:
-    """Of one program. Not thread-safe."""
+    """The standstill of one program. Not thread-safe."""
 
     def __init__(self, now: float) -> None:
         self._looked_at = now
@@ -23,5 +23,5 @@ class Standstill:
         return passed_s if passed_s > STOOD_STILL_S else 0.0
 
     def deadline(self) -> float:
-        """When to look next."""
+        """Returns when to look next."""
         return self._looked_at + LOOK_S

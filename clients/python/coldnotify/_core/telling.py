@@ -1,8 +1,8 @@
 """From a change of a query's members to members callbacks that returned.
 
 A change that is being told is in the document before its callbacks begin, and stays there until all have returned.
-After a crash it is told again, as it was. So the sum of what an application was told is what the document says,
-whatever the service says next: it tells where a name stands, not what the application may have heard of it.
+After a crash it is told again, unchanged. So the sum of what an application was told equals the document, whatever the
+service sends next: the service knows the present members, not what the application may have heard before a crash.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from coldnotify.errors import ColdNotifyError, QueryParked
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MembersJob:
-    """Run the members callbacks of these subscribers with these two sets, then say `Delivery.done`."""
+    """Run the members callbacks of these subscribers with these two sets, then call `Delivery.done`."""
 
     membership: Membership
     subscribers: tuple[int, ...]
@@ -30,7 +30,7 @@ class MembersJob:
 
     @property
     def query(self) -> Query:
-        """Whose members they are."""
+        """The query whose members they are."""
         return self.membership.query
 
     @property
@@ -40,7 +40,7 @@ class MembersJob:
 
 
 class Keeper(Protocol):
-    """What telling needs of those who keep the queries and their objects."""
+    """The interface of those who keep the queries and their objects, for telling."""
 
     def hold(self) -> Hold:
         """The cursor waits from here on."""
@@ -49,7 +49,7 @@ class Keeper(Protocol):
         """It need not wait for this any more."""
 
     def is_heard(self, query: Query) -> bool:
-        """Whether callbacks are told the versions of its members."""
+        """Returns true if callbacks are told the versions of its members."""
 
     def offer(self, name: str) -> None:
         """The object's version may be told, if one waits."""
@@ -58,17 +58,17 @@ class Keeper(Protocol):
         """The application has heard, or is about to hear, that these are members of a query no more."""
 
     def owe(self, membership: Membership) -> None:
-        """It cannot be told for now: the query is to be answered again."""
+        """It cannot be told for now: the query must be answered again."""
 
     def settle(self, membership: Membership) -> None:
-        """All may have been told: if so, the registration is settled."""
+        """Settles the registration, if everything was told."""
 
     def report(self, error: ColdNotifyError) -> None:
         """The application should hear of this."""
 
 
 class MembersCallbacks:
-    """Who is told of members, and what is still to be told."""
+    """The members callbacks, and the changes that they must still be told."""
 
     def __init__(self, journal: Journal, settings: Settings, keeper: Keeper) -> None:
         self._journal = journal
@@ -76,9 +76,9 @@ class MembersCallbacks:
         self._keeper = keeper
         self._subscribers: dict[Query, set[int]] = {}
         self._touched: dict[Membership, None] = {}
-        """Their members may differ from what was told."""
+        """Queries whose members may differ from what was told."""
         self.telling: dict[Membership, None] = {}
-        """They have something to be told."""
+        """Queries with something to be told."""
         self.begun = False
         """A session was caught up in this process. Who subscribes later has missed something."""
 
@@ -90,11 +90,11 @@ class MembersCallbacks:
             self._touched[membership] = None
 
     def are_for(self, query: Query) -> bool:
-        """Whether there are any for this query."""
+        """Returns true if there are any for this query."""
         return query in self._subscribers
 
     def subscribe(self, query: Query, membership: Membership | None, subscriber: int) -> None:
-        """Another callback. One that comes late is told all members first."""
+        """Adds a callback. A late one is told all members first."""
         self._subscribers.setdefault(query, set()).add(subscriber)
         if membership is None:
             return
@@ -127,14 +127,14 @@ class MembersCallbacks:
     # Changes
 
     def touch(self, membership: Membership) -> None:
-        """Its members may differ from what was told: the cursor waits, until `prepare` has seen to it."""
+        """Its members may differ from what was told: the cursor waits, until `prepare` has handled it."""
         self._touched[membership] = None
         if membership.hold is None:
             membership.hold = self._keeper.hold()
         self._unpark(membership)
 
     def prepare(self) -> None:
-        """See to what has changed. Called before the document is written: what is told is in there first."""
+        """Handles all changes. Called before the document is written, which must contain them before they are told."""
         for membership in list(self._touched):
             if membership.query in self._subscribers:
                 if membership.telling is None:
@@ -178,7 +178,7 @@ class MembersCallbacks:
         self._keeper.settle(membership)
 
     def _rest(self, membership: Membership, hold: Hold | None) -> None:
-        """What `hold` stands for is told, but for members that have left and have a version that comes first."""
+        """Releases a hold, unless members have left whose versions come first."""
         if hold is None:
             return
         if not membership.deferred:
@@ -210,16 +210,16 @@ class MembersCallbacks:
         return None
 
     def ready_at(self) -> float:
-        """When the next job can begin: -inf for now; inf: nothing waits for a time."""
+        """Returns when the next job can begin: -inf for now; inf: nothing waits for a time."""
         return min(map(self._at, self.telling), default=float("inf"))
 
     @property
     def idle(self) -> bool:
-        """Whether all callbacks have returned, or have failed too often."""
+        """True if all callbacks have returned, or have failed too often."""
         return all(one.parked for one in (*self._touched, *self.telling))
 
     def done(self, job: MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
-        """The job's callbacks have returned, or raised what `failed` says by subscriber."""
+        """Handles the end of a job's callbacks; `failed` contains the errors of those that raised, by subscriber."""
         membership, telling = job.membership, job.telling
         membership.running = False
         if telling is None:
@@ -238,7 +238,7 @@ class MembersCallbacks:
         self._keeper.settle(membership)
 
     def _at(self, membership: Membership) -> float:
-        """When it can be told."""
+        """Returns when it can be told."""
         if membership.running or membership.parked:
             return float("inf")
         if membership.retry_at is not None:
@@ -301,7 +301,7 @@ class MembersCallbacks:
             self._consider(membership)
 
     def _consider(self, membership: Membership) -> None:
-        """Keep the two lists: what has something to be told, and what is to be seen to."""
+        """Updates the two lists: what has something to be told, and what must be handled."""
         told = membership.telling is not None or membership.fresh
         if told and membership.query in self._subscribers:
             self.telling[membership] = None

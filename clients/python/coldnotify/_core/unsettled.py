@@ -1,10 +1,10 @@
-"""What the application has not taken although the cursor may be past it, and what the service is told of that.
+"""What the application has not taken although the cursor may be past it, and the reports of that to the service.
 
-Unsettled is each pending registration, and each object whose callbacks have raised and are tried again. The service
-marks a registration when it is asked for. So a session says only what differs from that: what is settled, and what
-callbacks raised; and all of it again, where that is not answered. While the service may believe that something is
-unsettled, the document says so (`known` is False), and the next Hello says all of it. So a wake in which nothing is
-unsettled, behind one that left nothing, says nothing.
+Unsettled is each pending registration, and each object whose callbacks have raised and are retried. The service marks a
+registration when it is requested. So a session reports only the differences: what is settled, and callbacks' errors;
+and everything again, if that is not answered. While the service may believe that something is unsettled, the document
+records it (`known` is False), and the next Hello reports everything. So a wake in which nothing is unsettled, after one
+that left nothing, reports nothing.
 """
 
 from collections import deque
@@ -25,9 +25,11 @@ from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
 from coldnotify._core.settings import Settings
 
 IN_VAIN_S_MAX = 600.0
-"""What is left unanswered is said again ever more rarely, up to this: a service of release 0.1.0 never answers."""
+"""Limit on the pause between repeats of unanswered reports, which grows: a service of release 0.1.0 never answers."""
 SAID_AGAIN_S = 5.0
-"""While something is unsettled, what changes is said this often at most: callbacks that are tried again raise again."""
+"""While something is unsettled, changes are reported at most this often, because callbacks that are retried raise
+again.
+"""
 MEMBERS_MAX = 16
 """An entry names at most so many members of a query..."""
 MEMBERS_BYTES_MAX = 250
@@ -41,7 +43,7 @@ class Failure(NamedTuple):
     error: str
     """The first line of what they raised last."""
     since: float
-    """When they raised first."""
+    """When they first raised."""
 
 
 class Failing:
@@ -68,18 +70,18 @@ class Failing:
 
 
 class Entry(NamedTuple):
-    """What is said of one interest."""
+    """The report on one interest."""
 
     parked: bool = False
     failure: Failure | None = None
     members: tuple[str, ...] = ()
-    """Of a query: these were not taken. Empty: any may not have been."""
+    """For a query: the members that were not taken. Empty: any may be missing."""
     position: int = -1
-    """Of a channel: all up to this offset is told."""
+    """For a channel: everything up to this offset is told."""
 
     @property
     def gist(self) -> tuple[bool, bool, str, tuple[str, ...], int]:
-        """What is worth a frame: not that callbacks have raised once more."""
+        """The part whose change is worth a frame: not that callbacks have raised again."""
         error = "" if self.failure is None else self.failure.error
         return self.parked, self.failure is not None, error, self.members, self.position
 
@@ -89,24 +91,24 @@ _NOT_ASKED = (Stage.UNSENT, Stage.WITHHELD)
 
 
 class Channels(Protocol):
-    """What is asked of those who deliver messages."""
+    """The interface of those who deliver messages."""
 
     progress: int
-    """So often something of a pending channel was told."""
+    """How often something of a pending channel was told."""
 
     def told(self, channel: Channel) -> int:
-        """All of a pending channel up to there is told; -1: nothing is."""
+        """Returns the offset up to which a pending channel is told; -1: nothing is."""
 
     def lacks(self, channel: Channel) -> bool:
-        """Whether something of a pending channel is to be told, or is still to come."""
+        """Returns true if something of a pending channel must be told, or is still to come."""
 
 
 class Objects(Protocol):
-    """What is asked of those who deliver."""
+    """The interface of those who deliver objects."""
 
     @property
     def failing(self) -> Failing:
-        """Whose callbacks raise."""
+        """The interests whose callbacks raise."""
 
     @property
     def channels(self) -> Channels:
@@ -114,13 +116,13 @@ class Objects(Protocol):
 
     @property
     def all_parked(self) -> Collection[Interest]:
-        """Whose callbacks raised too often."""
+        """Returns the interests whose callbacks raised too often."""
 
     def memberships(self, name: str) -> Collection[Membership]:
-        """The queries for whose sake an object is told."""
+        """Returns the queries because of which an object is told."""
 
     def membership_of(self, query: Query) -> Membership | None:
-        """What is held of a query."""
+        """Returns the state of a query."""
 
 
 class Unsettled:
@@ -129,22 +131,22 @@ class Unsettled:
     def __init__(
         self, journal: Journal, registrations: Registrations, objects: Objects, settings: Settings, *, known: bool
     ) -> None:
-        """`known`: the service knows that nothing is unsettled, as the document says."""
+        """`known`: the service knows that nothing is unsettled, by the document."""
         self._journal = journal
         self._registrations = registrations
         self._objects = objects
         self._settings = settings
         self._known = known
         self._said: dict[Interest, Entry] | None = None
-        """As the service holds it, once what is on its way has come; None: that is not known."""
+        """The service's state, once what is in transit has arrived; None: not known."""
         self._in_hello = False
         self._seen = -1
-        """`_changes` as of what was said last."""
+        """The value of `_changes` at the last report."""
         self._due = float("inf")
         self._hurried = False
-        """It does not wait for what was said before to be answered."""
+        """True if it does not wait for the answer to the last report."""
         self._revision = 0
-        """Of the document that has to be durable before anything is said."""
+        """Revision of the document that must be durable before anything is reported."""
         self._frames: deque[wire.Unsettled] = deque()
         self._awaited: set[int] = set()
         """Numbers of requests that are unanswered."""
@@ -160,7 +162,9 @@ class Unsettled:
     # What a session says
 
     def begin(self, operations: Mapping[Interest, Operation]) -> bool:
-        """A session begins; its Hello has these operations. Whether the Hello says that nothing else is unsettled."""
+        """Begins a session whose Hello has these operations. Returns true if the Hello reports that nothing else is
+        unsettled.
+        """
         self._forget()
         self._in_vain = 0
         if not self._settings.say_unsettled:
@@ -175,7 +179,7 @@ class Unsettled:
         return self._in_hello
 
     def welcomed(self, now: float) -> None:
-        """The registrations are in sync: what the Hello said is stored."""
+        """The registrations are in sync: the Hello's report is stored."""
         if self._in_hello:
             self._in_hello = False
             self._learn()
@@ -183,12 +187,12 @@ class Unsettled:
             self._due = now + SAID_AGAIN_S
 
     def caught_up(self, now: float) -> None:
-        """Where much was asked for, the service learns now what of it is unsettled."""
+        """If much was requested, the service now learns which of it is unsettled."""
         if self._said is None:
             self._due = min(self._due, now + self._settings.ack_delay_s)
 
     def begin_sync(self) -> None:
-        """The whole set is said anew. What is unsettled then is said once it is in sync."""
+        """The whole set is sent again. What is unsettled then is reported once it is in sync."""
         self._forget()
 
     def confirmed(self, operations: Mapping[Interest, Operation]) -> None:
@@ -201,7 +205,7 @@ class Unsettled:
                 self._said.setdefault(one, PENDING)
 
     def tick(self, now: float, answer_due: float) -> None:
-        """See to what has changed, and to what was not answered until `answer_due`."""
+        """Handles changes, and reports that were not answered until `answer_due`."""
         if self._awaited and answer_due <= now:
             self._forget()
             self._due = now + min(IN_VAIN_S_MAX, self._settings.request_timeout_s * (2**self._in_vain - 1))
@@ -213,34 +217,34 @@ class Unsettled:
         self._due = min(self._due, now + (delay_s if is_settled else max(delay_s, SAID_AGAIN_S)))
 
     def hurry(self, now: float) -> None:
-        """A cursor is about to be acknowledged, or the session to end: what has changed is said before."""
+        """A cursor is about to be acknowledged, or the session to end: changes are reported before."""
         if self._changes != self._seen and not self._in_vain:
             self._due, self._hurried = now, True
 
     @property
     def is_late(self) -> bool:
-        """Whether a cursor that is acknowledged now would say more than the service has been told here."""
+        """True if a cursor that is acknowledged now would tell more than the service has been told here."""
         return not self._in_vain and (bool(self._frames) or self._changes != self._seen)
 
     @property
     def is_held(self) -> bool:
-        """Whether what is to be said waits until the document is durable, or until what was said is answered."""
+        """True if the next report waits until the document is durable, or until the last report is answered."""
         if not self._journal.is_durable(self._revision):
             return True
         return bool(self._frames) and len(self._awaited) >= REQUESTS_UNANSWERED_MAX
 
     @property
     def due(self) -> float:
-        """When something is to be said; inf: nothing is, or not yet."""
+        """Returns when something is to be reported; inf: nothing is, or not yet."""
         return float("inf") if self.is_held or (self._awaited and not self._hurried) else self._due
 
     @property
     def answer_due(self) -> float:
-        """When what was said is to be answered; inf: nothing is to be."""
+        """Returns when the last report must be answered; inf: none must be."""
         return self._answer_due if self._awaited else float("inf")
 
     def next(self, now: float, number: int) -> wire.Unsettled | None:
-        """What is to be said next, as the request of this number; None: nothing, or not yet."""
+        """Returns the next report, with this request number; None: nothing, or not yet."""
         if not self._frames and self.due <= now:
             self._fill(now)
         if not self._frames or self.is_held:
@@ -252,7 +256,7 @@ class Unsettled:
         return frame
 
     def answered(self, number: int) -> None:
-        """The service has what this request said."""
+        """The service has this request's report."""
         if number in self._awaited:
             self._awaited.remove(number)
             if not (self._awaited or self._frames):
@@ -287,13 +291,13 @@ class Unsettled:
             self._revision = self._journal.revision if pending else self._journal.changed(urgent=True)
 
     def _learn(self) -> None:
-        """The service has all that was said."""
+        """The service has all reports."""
         if not self._said and not self._known and not self.entries():
             self._known = True
             self._journal.changed()
 
     def _forget(self) -> None:
-        """What the service holds is not known."""
+        """Forgets what the service knows."""
         self._said, self._in_hello, self._hurried = None, False, False
         self._seen, self._due = -1, float("inf")
         self._frames.clear()
@@ -340,7 +344,9 @@ class Unsettled:
         return self._registrations.changes + self._objects.failing.changes + self._objects.channels.progress
 
     def _is_drained(self, interest: Interest) -> bool:
-        """Whether it is a channel that is pending only because its log has no message for the cursor to be at."""
+        """Returns true if it is a channel that is pending only because its log has no message for
+        the cursor to be at.
+        """
         return isinstance(interest, Channel) and not self._objects.channels.lacks(interest)
 
     def _is_at(self, interest: Interest, *stages: Stage) -> bool:

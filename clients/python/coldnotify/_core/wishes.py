@@ -1,4 +1,4 @@
-"""What the application asked for while there is no driver: applied to the document once it is read."""
+"""The application's requests while there is no driver: applied to the document once it is read."""
 
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ class Wishes:
         self.steps: dict[Interest, tuple[bool, ...]] = {}
         """By interest: unregister (False), register (True), or both in this order."""
         self.descriptions: dict[Query, bool] = {}
-        """Of queries that are registered: whether descriptions are asked for."""
+        """By registered query: true if descriptions are requested."""
         self.channels: dict[str, tuple[bool, list[tuple[Channel, Since]]]] = {}
-        """By name: whether it is unregistered first, and what is registered then."""
+        """By name: true if it is unregistered first, and the registrations after that."""
 
     def register(self, interest: Interest) -> None:
         """Want this."""
@@ -30,7 +30,7 @@ class Wishes:
         self.steps[interest] = (False,)
 
     def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
-        """Be told how the members of this query are described, or not."""
+        """Sets whether descriptions of this query's members are told."""
         self.descriptions[query] = wanted
 
     def register_channel(self, channel: Channel, since: Since) -> None:
@@ -44,7 +44,7 @@ class Wishes:
         self.channels[name] = True, []
 
     def register_only(self, names: set[str]) -> None:
-        """Want exactly these objects, by name: what was asked for others before means nothing any more."""
+        """Registers for exactly these objects, by name: earlier requests for others are dropped."""
         self.only = names
         self.steps = {
             interest: steps
