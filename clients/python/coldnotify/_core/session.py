@@ -154,7 +154,7 @@ class Session:
                     return
                 self._take(parse_gateway_frame(body), now)
         except FrameError as error:
-            self._end(None, f"the gateway sent an invalid frame: {error}")
+            self._end(None, f"the gateway sent what is no frame: {error}")
 
     def _take(self, frame: wire.GatewayFrame, now: float) -> None:
         kind = frame.WhichOneof("frame")
