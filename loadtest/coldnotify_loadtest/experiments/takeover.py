@@ -31,7 +31,7 @@ TOPICS = TopicNames()
 
 CASES = ("matcher", "gateway", "leader", "coordinator")
 _OF_KAFKA = ("leader", "coordinator")
-_MATCHERS_GROUP = "coldnotify-matcher"
+_MATCHERS_GROUP = TOPICS.group("matcher")
 _FAILURES_MAX = 5
 """A node that is killed in the middle of an election takes a publish with it now and then; it is published again."""
 
