@@ -27,7 +27,7 @@ _COUNTERS = {
     ),
     "malformed_proxy_headers": (
         "coldnotify_gateway_proxy_headers_malformed",
-        "Connections from --gateway-proxies closed because they did not begin with a PROXY protocol header.",
+        "Connections from --balancers closed because they did not begin with a PROXY protocol header.",
     ),
     "syncs_by_frames": (
         "coldnotify_gateway_syncs_by_frames",

@@ -16,6 +16,8 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 _POLL_S = 0.2
+_TIMEOUT_S = 10.0
+"""What Kafka has not accepted by then is refused for now."""
 _LINGER_MS = 2.0
 """What several clients publish within it is in one batch: a batch costs the broker much more than one more record."""
 _JOIN_S = 1.0
@@ -30,7 +32,8 @@ class PublicationWriter:
     `report` is called from that thread, once for each publication.
     """
 
-    def __init__(self, settings: GatewaySettings, report: Report) -> None:
+    def __init__(self, settings: GatewaySettings, report: Report, timeout_s: float = _TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
         self._settings = settings
         self._report = report
         self._stop = threading.Event()
@@ -67,7 +70,7 @@ class PublicationWriter:
 
     def _begin(self) -> Producer:
         settings = self._settings
-        timeout_ms = round(settings.gateway_publish_timeout_s * 1000)
+        timeout_ms = round(self._timeout_s * 1000)
         options = producer_config(
             settings, name="publication-writer", message_timeout_ms=timeout_ms, linger_ms=_LINGER_MS
         )

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from coldnotify_common.address_settings import AddressSettings
 from coldnotify_common.addresses import Network
 from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside import InsideSettings
 from coldnotify_common.settings import networks_of, setting
-from coldnotify_common.shares import SHARE_PERCENT, share_of
+from coldnotify_common.shares import share_of
 from coldnotify_common.tls import SecureSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
 from coldnotify_schemas.protocol import (
@@ -28,7 +29,7 @@ GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings):
+class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings, AddressSettings):
     """What `coldnotify gateway` can be told: each listener's settings, and those of all."""
 
     gateway_host: str = setting("127.0.0.1", "address that devices connect to")
@@ -45,26 +46,13 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
     gateway_connections_per_address_max: int = setting(
         0,
         "maximum number of open connections from one address (IPv6: one /64), including loopback; 0: limited by "
-        "--gateway-address-share-percent only",
+        "--address-share-percent only",
         minimum=0,
-    )
-    gateway_address_share_percent: int = setting(
-        SHARE_PERCENT,
-        "share (per cent) of --gateway-connections-max and of --gateway-unidentified-max that one address (IPv6: "
-        "one /64) may have; loopback may have all; 100: so may every address",
-        minimum=1,
-        maximum=100,
     )
     gateway_addresses_exempt: str = setting(
         "",
         "addresses and networks to which the two limits per address do not apply, separated by spaces or commas: "
         "for many devices behind one address",
-    )
-    gateway_proxies: str = setting(
-        "",
-        "addresses and networks of balancers, separated by spaces or commas: a connection from a balancer must "
-        "begin with a PROXY protocol header (version 1 or 2) with the client's address; from other addresses no "
-        "header is read",
     )
     gateway_unidentified_max: int = setting(
         2_000,
@@ -130,9 +118,6 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
     gateway_request_timeout_s: float = setting(
         5, "seconds after which a request that Kafka has not accepted is given up", minimum=0.1
     )
-    gateway_publish_timeout_s: float = setting(
-        10, "seconds after which what a client publishes, and Kafka has not accepted, is refused for now", minimum=0.1
-    )
     gateway_requests_queued_max: int = setting(
         50_000, "maximum number of requests that wait for Kafka; further ones are given up at once", minimum=1
     )
@@ -148,10 +133,6 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         """The networks of gateway_addresses_exempt. Raises SettingError."""
         return networks_of("gateway_addresses_exempt", self.gateway_addresses_exempt)
 
-    def proxies(self) -> tuple[Network, ...]:
-        """The networks of gateway_proxies. Raises SettingError."""
-        return networks_of("gateway_proxies", self.gateway_proxies)
-
     def limits(self, connections_max: int) -> Limits:
         """The core's part of the settings. `connections_max`: what this process can hold."""
         return Limits(
@@ -161,11 +142,11 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
             message_bytes_max=self.channel_message_bytes_max,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
-            connections_share_max=share_of(connections_max, self.gateway_address_share_percent),
+            connections_share_max=share_of(connections_max, self.address_share_percent),
             # What a balancer has not said the address of yet is no one address'.
             addresses_exempt=(*self.addresses_exempt(), *self.proxies()),
             unidentified_max=self.gateway_unidentified_max,
-            unidentified_share_max=share_of(self.gateway_unidentified_max, self.gateway_address_share_percent),
+            unidentified_share_max=share_of(self.gateway_unidentified_max, self.address_share_percent),
             sync_chunks_max=self.gateway_sync_chunks_max,
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,

@@ -78,7 +78,7 @@ def test_each_client_has_its_own_address_and_a_flood_of_one_keeps_nobody_out(
     secure: bool, fresh_kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:
     settings = {
-        "gateway_proxies": BALANCER,
+        "balancers": BALANCER,
         "gateway_unidentified_max": SILENT_MAX,
         "gateway_handshake_s": 600,
     }

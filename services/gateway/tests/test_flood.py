@@ -198,7 +198,7 @@ def test_a_balancer_says_whose_connections_it_passes_on_and_they_have_shares_of_
 ) -> None:
     """What an operator sees, and what counts: the client's address; nobody else can claim one."""
     context = ssl.create_default_context(cafile=str(authority.directory / "ca.pem"))
-    limits = {"gateway_proxies": f"{BALANCER}/32", "gateway_connections_per_address_max": 1}
+    limits = {"balancers": f"{BALANCER}/32", "gateway_connections_per_address_max": 1}
     with GatewayProcess(fresh_kafka.bootstrap, **limits, **tls) as gateway:
         port = gateway.wait_ready().port
 

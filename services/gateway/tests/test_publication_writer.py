@@ -26,8 +26,7 @@ def test_nobody_publishes_and_there_is_no_producer() -> None:
 
 def test_without_kafka_it_is_told_that_nothing_is_known_to_be_published() -> None:
     told: Told = []
-    settings = GatewaySettings(kafka="127.0.0.1:1", gateway_publish_timeout_s=0.3)
-    writer = PublicationWriter(settings, lambda *one: told.append(one))
+    writer = PublicationWriter(GatewaySettings(kafka="127.0.0.1:1"), lambda *one: told.append(one), timeout_s=0.3)
     assert writer.write(publication(1)) is None
     wait_for(lambda: told, "it is given up")
     assert told[0][1] is None

@@ -89,7 +89,7 @@ class HttpService:
         self._passing_on = GatewayProxy(settings)
         self._tenancy = Tenancy(settings, "http")
         self.shares = Shares(
-            share_of(self._passing_on.open_files.connections_max, settings.http_address_share_percent),
+            share_of(self._passing_on.open_files.connections_max, settings.address_share_percent),
             # What a balancer has not said the address of yet is no one address'.
             exempt=(*settings.addresses_exempt(), *settings.proxies()),
         )
@@ -144,7 +144,7 @@ class HttpService:
             tls=self.tls.context(required=False),
             hold=self.shares.take,
             release=self.shares.give_back,
-            silent_of_address_max=share_of(files.silent_max, settings.http_address_share_percent) or None,
+            silent_of_address_max=share_of(files.silent_max, settings.address_share_percent) or None,
             shared=self.shares.may_have_all,
             proxies=Among(settings.proxies()),
             on_malformed_header=metrics.proxy_headers_malformed.inc,

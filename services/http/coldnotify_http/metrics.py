@@ -36,7 +36,7 @@ class Metrics:
         )
         self.proxy_headers_malformed = Counter(
             "coldnotify_http_proxy_headers_malformed",
-            "Connections from --http-proxies closed because they did not begin with a PROXY protocol header.",
+            "Connections from --balancers closed because they did not begin with a PROXY protocol header.",
             registry=registry,
         )
         self.publish_seconds = Histogram(

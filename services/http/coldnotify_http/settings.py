@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from coldnotify.flow.controllers import DEFAULT as FLOW_DEFAULT
 from coldnotify.flow.controllers import NAMES as FLOW_NAMES
+from coldnotify_common.address_settings import AddressSettings
 from coldnotify_common.addresses import Network
 from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside_tls import AskInsideSettings
 from coldnotify_common.settings import networks_of, setting
-from coldnotify_common.shares import SHARE_PERCENT
 from coldnotify_common.tls import SecureSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
 from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX, WEB_PORT
@@ -17,7 +17,7 @@ HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings):
+class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSettings):
     """What the HTTP service can be told."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")
@@ -30,23 +30,10 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings):
         "addresses, localhost and --http-host; a web page whose own host name resolves to this machine is "
         "refused; *: all",
     )
-    http_address_share_percent: int = setting(
-        SHARE_PERCENT,
-        "share (per cent) of all connections, and of those without a complete request under way, that one address "
-        "(IPv6: one /64) may have; loopback may have all; 100: so may every address",
-        minimum=1,
-        maximum=100,
-    )
     http_addresses_exempt: str = setting(
         "",
         "addresses and networks to which this limit does not apply, separated by spaces or commas: for many "
         "clients behind one address",
-    )
-    http_proxies: str = setting(
-        "",
-        "addresses and networks of balancers, separated by spaces or commas: a connection from a balancer must "
-        "begin with a PROXY protocol header (version 1 or 2) with the client's address; from other addresses no "
-        "header is read",
     )
     http_body_bytes_max: int = setting(
         # PUBLISHES_PER_REQUEST_MAX records with the largest payload and a long name each.
@@ -124,7 +111,3 @@ class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings):
     def addresses_exempt(self) -> tuple[Network, ...]:
         """The networks of http_addresses_exempt. Raises SettingError."""
         return networks_of("http_addresses_exempt", self.http_addresses_exempt)
-
-    def proxies(self) -> tuple[Network, ...]:
-        """The networks of http_proxies. Raises SettingError."""
-        return networks_of("http_proxies", self.http_proxies)

@@ -143,7 +143,7 @@ async def test_who_is_slow_to_its_request_is_answered_while_one_address_floods(m
 
 
 async def test_a_balancer_says_whose_connections_it_passes_on_and_each_address_has_its_share() -> None:
-    networks = {"http_proxies": "127.0.0.7", "http_addresses_exempt": "192.0.2.2", "http_address_share_percent": 1}
+    networks = {"balancers": "127.0.0.7", "http_addresses_exempt": "192.0.2.2", "address_share_percent": 1}
     async with serving(**networks) as (service, registry), asyncio.timeout(LIMIT_S):
         strangers, silent_share = [], SILENT_MAX // 100
         for address in ("192.0.2.1", "192.0.2.2"):
@@ -163,7 +163,7 @@ async def test_a_balancer_says_whose_connections_it_passes_on_and_each_address_h
 
 def test_a_network_that_is_none_is_named() -> None:
     for settings, names in (
-        (HttpSettings(http_proxies="10.0.0.1/8"), "COLDNOTIFY_HTTP_PROXIES / --http-proxies"),
+        (HttpSettings(balancers="10.0.0.1/8"), "COLDNOTIFY_BALANCERS / --balancers"),
         (
             HttpSettings(http_addresses_exempt="10.0.0.1/8"),
             "COLDNOTIFY_HTTP_ADDRESSES_EXEMPT / --http-addresses-exempt",

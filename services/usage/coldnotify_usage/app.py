@@ -147,7 +147,6 @@ class UsageService:
                 self._agreements.of,
                 partitions=partitions,
                 counters_max=settings.usage_counters_max,
-                flush_s=settings.usage_flush_s,
                 history_s=settings.usage_history_s,
             ),
         )

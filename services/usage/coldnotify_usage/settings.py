@@ -13,9 +13,6 @@ class UsageSettings(InsideSettings):
 
     usage_host: str = setting("127.0.0.1", "address of the usage job's HTTP port")
     usage_port: int = setting(USAGE_PORT, "the usage job's HTTP port; 0: any free port", minimum=0, maximum=65535)
-    usage_group: str = setting(
-        "", "consumer group of all workers of the usage job; empty: coldnotify-usage, or the topics' prefix and usage"
-    )
     usage_session_timeout_s: float = setting(
         # Faust's own default leaves a dead worker's partitions alone for a minute.
         6,
@@ -25,13 +22,6 @@ class UsageSettings(InsideSettings):
     )
     usage_rebalance_timeout_s: float = setting(
         10, "seconds that a worker may take to take part in a new division of the partitions", minimum=1, maximum=300
-    )
-    usage_flush_s: float = setting(
-        # Each counter that changed is written once: so the work does not grow with what nodes write.
-        2,
-        "seconds between two times that changed counters are stored; what was read since is read again after a kill",
-        minimum=0.1,
-        maximum=60,
     )
     usage_history_s: float = setting(
         10, "seconds between two times that the counts of the hour and of the day are told", minimum=0.5, maximum=600
@@ -47,4 +37,4 @@ class UsageSettings(InsideSettings):
     @property
     def group(self) -> str:
         """The consumer group, which is also the Faust app's id."""
-        return self.usage_group or self.topics.group("usage")
+        return self.topics.group("usage")

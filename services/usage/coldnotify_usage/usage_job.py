@@ -50,6 +50,8 @@ NEXT_KEY = b"next/"
 OFFSET_DIGITS_MAX = 18
 """No log has as many records."""
 FORGET_PER_S = 2_000
+FLUSH_S = 2.0
+"""Each counter that changed is written once in it; what was read since is read again after a kill."""
 TICK_S = 0.25
 TELL_S = 0.5
 """Between two looks at what verdicts are due; each tenant has one a second at most."""
@@ -135,7 +137,7 @@ class UsageJob:
         *,
         partitions: int,
         counters_max: int,
-        flush_s: float,
+        flush_s: float = FLUSH_S,
         history_s: float,
         now_ms: Callable[[], int] | None = None,
         clocks: Trust | None = None,
