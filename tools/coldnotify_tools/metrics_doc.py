@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from coldnotify_common.admin import CommonMetrics
 from coldnotify_common.imported import imported
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
+from coldnotify_matcher.metrics import OTHER_EVENTS
 from coldnotify_parts.registry import PARTS
 from prometheus_client import Metric
 from prometheus_client.metrics import MetricWrapperBase
@@ -59,6 +60,8 @@ def generate() -> str:
         rows = [f"| `{m.name}` | {m.kind} | {', '.join(m.labels)} | {m.meaning} |\n" for m in metrics]
         title = "Every service" if service == EVERY else f"coldnotify {service}"
         parts.append(f"## {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n{''.join(rows)}")
+    events = "".join(f"| `{name}` | {words} |\n" for name, words in OTHER_EVENTS.items())
+    parts.append(f"## Events of coldnotify_matcher_events_total\n\n| event | meaning |\n|---|---|\n{events}")
     return "\n".join(parts)
 
 

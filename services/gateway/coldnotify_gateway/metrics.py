@@ -37,15 +37,6 @@ _COUNTERS = {
     "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes sent to clients."),
     "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes fanned out to sessions of this gateway."),
     "deliveries": ("coldnotify_gateway_deliveries", "Live notifications written, one per session."),
-    "messages": ("coldnotify_gateway_messages", "Messages of channels written, live or in pages, one per session."),
-    "urgent_messages": (
-        "coldnotify_gateway_messages_urgent",
-        "Live messages of high priority written: what waits of their channels goes before what waits of others.",
-    ),
-    "urgent": (
-        "coldnotify_gateway_urgent",
-        "Notifications of high priority written, in front of what waits, one per session.",
-    ),
     "live_dropped": (
         "coldnotify_gateway_live_dropped",
         "Live notifications not written, because the session is gone, or is catching up and gets them in a page.",
@@ -72,6 +63,11 @@ _COUNTERS = {
         "Requests dropped because their client had too many unanswered ones, or sent too many chunks of its set.",
     ),
 }
+_WRITTEN = (
+    "coldnotify_gateway_written",
+    "What is written to sessions, one per session: message (of a channel, live or in a page), urgent_message (live, of "
+    "high priority: its channel goes first), urgent (a notification of high priority, in front of what waits).",
+)
 _FOREIGN = ("coldnotify_gateway_inbox_foreign_records", "Inbox records for other gateways that share the inbox.")
 _HELLOS = ("coldnotify_gateway_hellos", "Sessions begun, by whether the client has a cursor of an earlier session.")
 _CLOSES = ("coldnotify_gateway_closes", "Sessions ended by the service, by code.")
@@ -128,6 +124,8 @@ class GatewayCollector(Collector):
         counters = gateway.counters
         for field, (name, words) in _COUNTERS.items():
             yield CounterMetricFamily(name, words, value=getattr(counters, field))
+        written = {"message": counters.messages, "urgent_message": counters.urgent_messages, "urgent": counters.urgent}
+        yield _labelled(_WRITTEN, "what", Counter(written), [])
         in_reader = service.reader.foreign_records if service.reader is not None else 0
         yield CounterMetricFamily(*_FOREIGN, value=counters.foreign_records + in_reader)
         hellos = Counter({"new": counters.hellos_new, "returning": counters.hellos_returning})

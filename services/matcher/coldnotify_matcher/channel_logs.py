@@ -113,7 +113,6 @@ class ChannelLogs:
         records = [_message(retention, record) for record in block.records]
         count = self._engine.state.count
         count("blocks_unreadable" if block.unreadable else "blocks_read")
-        count("block_records", len(records))
         count("block_bytes", sum(len(record.value or b"") for record in records))
         self._engine.on_block(
             Block(retention, block.start, block.next, block.log_start, records, block.unreadable), now_ms

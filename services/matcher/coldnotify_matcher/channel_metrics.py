@@ -12,7 +12,6 @@ EVENTS = {
         "Blocks that could not be read, because what Kafka has there is damaged or cannot be handled; clients are "
         "told that they may have missed messages",
     ),
-    "block_records": Counter("coldnotify_matcher_block_records_total", "Records in the blocks that were read"),
     "block_bytes": Counter("coldnotify_matcher_block_bytes_total", "Bytes of payloads in the blocks that were read"),
 }
 """By the name of the event."""

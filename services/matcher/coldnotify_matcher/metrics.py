@@ -27,17 +27,9 @@ EVENTS = {
         "Newer versions that said they were of high priority and were told like all others, because their tenant has "
         "published more of these than its high_priority_share",
     ),
-    "urgent_deliveries": Counter(
-        "coldnotify_matcher_deliveries_urgent_total", "Sessions addressed by live notifications of high priority"
-    ),
     "messages_urgent": Counter(
         "coldnotify_matcher_messages_urgent_total",
         "Messages of high priority, whose channels come before others",
-    ),
-    "messages_ahead": Counter(
-        "coldnotify_matcher_messages_ahead_total",
-        "Messages told at once because of one of high priority, in front of what waits of a page; each comes again in "
-        "the next page",
     ),
     "messages_urgent_above_share": Counter(
         "coldnotify_matcher_messages_urgent_above_share_total",
@@ -53,9 +45,6 @@ EVENTS = {
         "coldnotify_matcher_objects_removed_total",
         "Objects removed, because they were neither published nor described for as long as --matcher-retention says, "
         "or were deleted long ago",
-    ),
-    "descriptions_removed": Counter(
-        "coldnotify_matcher_descriptions_removed_total", "Descriptions removed with their objects"
     ),
     "nulls_void": Counter(
         "coldnotify_matcher_nulls_void_total",
@@ -77,14 +66,6 @@ EVENTS = {
         "coldnotify_matcher_opens_superseded_total",
         "Opens left unanswered, because a later Open of the client was in the same batch",
     ),
-    "doubted": Counter(
-        "coldnotify_matcher_sessions_doubted_total",
-        "Sessions to be announced anew after a load, because their registrations differ from their last record",
-    ),
-    "never_announced": Counter(
-        "coldnotify_matcher_sessions_never_announced_total",
-        "Sessions ended because their gateway, whose Beats had disagreed for long, did not announce them",
-    ),
     "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets received"),
     "half_sets_dropped": Counter(
         "coldnotify_matcher_half_sets_dropped_total",
@@ -92,15 +73,6 @@ EVENTS = {
     ),
     "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
     "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
-    "queries_registered": Counter("coldnotify_matcher_queries_registered_total", "Registrations by query added"),
-    "queries_unregistered": Counter("coldnotify_matcher_queries_unregistered_total", "Registrations by query removed"),
-    "queries_refused": Counter(
-        "coldnotify_matcher_queries_refused_total",
-        "Registrations by query refused: the text is no query, or there are too many queries or members",
-    ),
-    "queries_answered": Counter(
-        "coldnotify_matcher_queries_answered_total", "Registrations by query answered with all members"
-    ),
     "queries_held": Counter(
         "coldnotify_matcher_queries_held_total",
         "Registrations by query answered without a member, because the client held the same members",
@@ -109,22 +81,8 @@ EVENTS = {
         "coldnotify_matcher_sets_digests_total",
         "Sessions told a digest of their members, because not all changes since their cursor were known",
     ),
-    "sets_computed": Counter("coldnotify_matcher_sets_computed_total", "Sets of queries computed from all objects"),
     "evaluated": Counter(
         "coldnotify_matcher_queries_evaluated_total", "Queries evaluated because a change might concern them"
-    ),
-    "entered": Counter("coldnotify_matcher_members_entered_total", "Objects that became members of a set"),
-    "left": Counter("coldnotify_matcher_members_left_total", "Objects that ceased to be members of a set"),
-    "differences": Counter(
-        "coldnotify_matcher_differences_total", "Sessions addressed by live notifications of sets that have changed"
-    ),
-    "redescribed": Counter(
-        "coldnotify_matcher_redescribed_total",
-        "Sessions addressed by live notifications of members that are described in another way",
-    ),
-    "announced_anew": Counter(
-        "coldnotify_matcher_sessions_announced_anew_total",
-        "Sessions of clients with queries to be caught up after a takeover, because their sets are computed anew",
     ),
     "forgotten": Counter(
         "coldnotify_matcher_clients_forgotten_total", "Clients forgotten, because they were not seen for too long"
@@ -148,9 +106,6 @@ EVENTS = {
         "coldnotify_matcher_messages_repeated_total",
         "Records of channels told to nobody, because their id or `moved` header was on an earlier one",
     ),
-    "messages_moved": Counter(
-        "coldnotify_matcher_messages_moved_total", "Records of channels moved out of a wrong partition"
-    ),
     "messages_rejected": Counter(
         "coldnotify_matcher_messages_rejected_total",
         "Records of channels that could not be understood, by the field that is wrong",
@@ -161,7 +116,6 @@ EVENTS = {
         "Sessions told that messages of a channel may be missing, by the reason",
         ("reason",),
     ),
-    "channel_pages": Counter("coldnotify_matcher_channel_pages_total", "Catch-up pages of channels made for sessions"),
     "channel_sessions_put_off": Counter(
         "coldnotify_matcher_channel_sessions_put_off_total",
         "Sessions whose channels were live and come by pages for a while, because their tenant is above what may be "
@@ -169,16 +123,6 @@ EVENTS = {
     ),
     "blocks_served": Counter(
         "coldnotify_matcher_blocks_served_total", "Sessions that waited for a block of a log of channels when it came"
-    ),
-    "channels_registered": Counter("coldnotify_matcher_channels_registered_total", "Registrations of channels added"),
-    "channels_unregistered": Counter(
-        "coldnotify_matcher_channels_unregistered_total", "Registrations of channels removed"
-    ),
-    "channels_refused": Counter(
-        "coldnotify_matcher_channels_refused_total", "Registrations of channels refused: the name, attributes, or limit"
-    ),
-    "channels_forgotten": Counter(
-        "coldnotify_matcher_channels_forgotten_total", "Channels forgotten, because retention has left none of theirs"
     ),
     "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),
     "silent_gateways": Counter(
@@ -190,6 +134,44 @@ EVENTS = {
     ),
 }
 """By the engine's name of the event."""
+OTHER_EVENTS = {
+    "urgent_deliveries": "Sessions addressed by live notifications of high priority",
+    "messages_ahead": (
+        "Messages told at once because of one of high priority, in front of what waits of a page; each comes "
+        "again in the next page"
+    ),
+    "descriptions_removed": "Descriptions removed with their objects",
+    "doubted": "Sessions to be announced anew after a load, because their registrations differ from their last record",
+    "never_announced": (
+        "Sessions ended because their gateway, whose Beats had disagreed for long, did not announce them"
+    ),
+    "queries_registered": "Registrations by query added",
+    "queries_unregistered": "Registrations by query removed",
+    "queries_refused": "Registrations by query refused: the text is no query, or there are too many queries or members",
+    "queries_answered": "Registrations by query answered with all members",
+    "sets_computed": "Sets of queries computed from all objects",
+    "entered": "Objects that became members of a set",
+    "left": "Objects that ceased to be members of a set",
+    "differences": "Sessions addressed by live notifications of sets that have changed",
+    "redescribed": "Sessions addressed by live notifications of members that are described in another way",
+    "announced_anew": (
+        "Sessions of clients with queries to be caught up after a takeover, because their sets are computed anew"
+    ),
+    "messages_moved": "Records of channels moved out of a wrong partition",
+    "channel_pages": "Catch-up pages of channels made for sessions",
+    "channels_registered": "Registrations of channels added",
+    "channels_unregistered": "Registrations of channels removed",
+    "channels_refused": "Registrations of channels refused: the name, attributes, or limit",
+    "channels_forgotten": "Channels forgotten, because retention has left none of theirs",
+}
+"""Events that share one metric, each with its meaning."""
+OTHERS = Counter(
+    "coldnotify_matcher_events_total",
+    "Other events of the engine, by event; the table of events says what each is",
+    ("event",),
+)
+for _event in OTHER_EVENTS:
+    OTHERS.labels(_event)
 REJECTED_FIELDS = (
     "key", "domain", "group", "object", "record",
     "version", "incarnation", "source", "payload", "expires_at", "deleted",
@@ -332,6 +314,9 @@ def count(event: str, by: int) -> None:
         return
     if name in channel_metrics.EVENTS:
         channel_metrics.EVENTS[name].inc(by)
+        return
+    if name in OTHER_EVENTS:
+        OTHERS.labels(name).inc(by)
         return
     if not field or name in OUTCOMES:
         EVENTS[name].inc(by)

@@ -47,7 +47,7 @@ class Agreements:
                 self._seen.add(name)
             agreement = None if value is None else parse_tenant(key, value).agreement
         except InvalidTenant as error:
-            metrics.AGREEMENTS_SET_ASIDE.inc()
+            metrics.SET_ASIDE.labels("agreement").inc()
             _paced.log("agreement set aside", level="warning", reason=str(error))
             return
         if agreement is not None and any(getattr(agreement, limit) is not None for limit in LIMITS):
@@ -65,7 +65,7 @@ class Agreements:
 
     def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
         """A record that nobody can read, whosever it was."""
-        metrics.AGREEMENTS_SET_ASIDE.inc()
+        metrics.SET_ASIDE.labels("agreement").inc()
         _paced.log("agreement set aside", level="warning", offset=offset, reason=reason)
 
     def on_verdict(self, key: bytes | None, value: bytes | None) -> None:

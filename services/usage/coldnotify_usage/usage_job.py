@@ -262,9 +262,7 @@ class UsageJob:
             if self._clocks.allows(DAY_MS):  # what is forgotten too early is counted again
                 mine.forget(now_ms, round(FORGET_PER_S * TELL_S))
             for tenant, verdict in list(mine.verdicts(now_ms, self._agreement_of)):
-                for limit in verdict.exceeded:
-                    metrics.EXCEEDED.labels(limit).inc()
-                metrics.VERDICTS.inc()
+                metrics.WRITTEN.labels("verdict").inc()
                 await writes.add(self._writers.verdict(tenant, encode_verdict(verdict)))
         await writes.done()
         self._measure()
@@ -275,7 +273,7 @@ class UsageJob:
         for mine in list(self._mine.values()):
             for counted in list(mine.take_counted()):
                 key = history_key(counted.tenant, counted.span, counted.start_ms / 1000)
-                metrics.HISTORY.inc()
+                metrics.WRITTEN.labels("history").inc()
                 await writes.add(self._writers.history(key, encode_counters(counters_of(counted.counts))))
         await writes.done()
 
@@ -306,7 +304,7 @@ class UsageJob:
         writes = _Writes()
         for partition, mine in self._mine.items():
             for key, seen in mine.take_changed():
-                metrics.STORED.inc()
+                metrics.WRITTEN.labels("counter").inc()
                 await writes.add(self._store(partition, key.encode(), seen.encode() if seen is not None else None))
                 if self._tenure != tenure:
                     return
@@ -402,7 +400,6 @@ class UsageJob:
 
     def _measure(self) -> None:
         metrics.PARTITIONS.set(len(self._mine))
-        metrics.TENANTS.set(sum(one.tenants for one in self._mine.values()))
         metrics.COUNTERS.set(sum(one.seen_count for one in self._mine.values()))
         ends = {partition: self._reader.end_of(partition) for partition in self._next}
         lags = (end - self._next[partition] for partition, end in ends.items() if end is not None)

@@ -45,9 +45,9 @@ def test_a_tenant_without_limits_or_without_a_record_is_unlimited(agreements: Ag
 )
 def test_damaged_records_are_set_aside(agreements: Agreements, key: bytes | None, record: bytes | None) -> None:
     agreements.on_tenant(b"one", value(in_per_s=5))
-    before = metrics.AGREEMENTS_SET_ASIDE._value.get()
+    before = metrics.SET_ASIDE.labels("agreement")._value.get()
     agreements.on_tenant(key, record)
-    assert metrics.AGREEMENTS_SET_ASIDE._value.get() == before + 1
+    assert metrics.SET_ASIDE.labels("agreement")._value.get() == before + 1
     assert agreements.of("one") == Agreement(in_per_s=5)
 
 

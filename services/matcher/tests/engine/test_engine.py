@@ -8,14 +8,14 @@ from pathlib import Path
 
 from coldnotify_matcher import channel_metrics, engine
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.metrics import EVENTS
+from coldnotify_matcher.metrics import EVENTS, OTHER_EVENTS
 from coldnotify_testkit.engine_bench import EPOCH, PARTITION, PARTITIONS
 
 
 def test_every_count_has_its_metric() -> None:
     names = set(_counted_names())
 
-    assert names <= set(EVENTS) | set(channel_metrics.EVENTS)
+    assert names <= set(EVENTS) | set(OTHER_EVENTS) | set(channel_metrics.EVENTS)
 
 
 def _counted_names() -> list[str]:
