@@ -54,15 +54,15 @@ from coldnotify_http.tenant_endpoints import TenantEndpoints
 log = structlog.get_logger()
 
 _KAFKA_LOOK_INTERVAL_S = 2
-"""How old /readyz's knowledge may be: one small question to Kafka each time."""
+"""How long /readyz may reuse its answer: each refresh is one small request to Kafka."""
 _KAFKA_LOOK_TIMEOUT_S = 5
 _PASSED_ON = ("/v1/connect", "/v1/sync", EVENTS)
-"""What a gateway answers asks for identities itself, at the Hello, and knows which pages are welcome."""
+"""The gateway behind these paths authenticates clients itself, at the Hello, and knows which origins are allowed."""
 _OPEN_PATHS = (*PROBES, openapi.PATH, *console.OPEN_PATHS, *_PASSED_ON)
 _NAVIGABLE = (*PROBES, console.PAGE)
-"""A link from elsewhere may lead there: Prometheus' pages link to what it asks."""
+"""Links from other sites may lead there: Prometheus' pages link to its targets."""
 _SILENT_S = float(HELLO_S)
-"""From a connection to the head of its first request, TLS included; as a gateway's for a Hello."""
+"""Limit from a connection to the head of its first request, including TLS; the same as a gateway's for a Hello."""
 _IDLE_S = 75.0
 """Between two requests of a connection: longer than proxies keep theirs, which is 60 s mostly, so they end it."""
 _TICK_S = 0.25
@@ -157,7 +157,9 @@ class HttpService:
         self._watch = asyncio.create_task(self._watch_kafka())
 
     async def stop(self) -> None:
-        """Takes nothing more, answers what is under way (which the publish timeout limits), then lets Kafka go."""
+        """Accepts nothing more, answers requests in progress (which the publish timeout limits), then closes the
+        publisher.
+        """
         self._not_ready = "stopping"
         for task in (self._watch, self._ticks):
             if task is not None:
@@ -179,7 +181,7 @@ class HttpService:
             await asyncio.to_thread(self._tracer.close)
 
     def routes(self, publisher: Publisher, metrics: Metrics) -> list[web.AbstractRouteDef]:
-        """What the port answers."""
+        """Returns the routes of the port."""
         settings = self._settings
         new_objects = NewObjects(self._tenancy, self._asking, metrics)
         publishing = Publishing(publisher, settings, metrics, self._outcomes, self._tracer, self._tenancy, new_objects)

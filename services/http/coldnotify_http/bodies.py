@@ -13,7 +13,9 @@ from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_priori
 Named = tuple[str, PublicRecord]
 
 SINGLE_BODY_BYTES_MAX = 128 * 1024
-"""Of a request with one record, message or description: twice what that may have, so it is said what is too long."""
+"""Limit on a request with one record, message or description: twice their own limit, so that the error can name what is
+too long.
+"""
 _PARTS_BEFORE = 7
 """Slashes before the name in /v1/domains/DOMAIN/groups/GROUP/objects/NAME."""
 
@@ -28,13 +30,14 @@ class InvalidObject(BadRequest):
 
 
 def end_of_path(raw_path: str) -> str:
-    """What a path has behind /v1/domains/DOMAIN/groups/GROUP/objects/, or /channels/. A domain or a group may have one
-    of these names, too."""
+    """Returns the part of a path after /v1/domains/DOMAIN/groups/GROUP/objects/, or /channels/. A domain or a group may
+    have one of these names, too.
+    """
     return raw_path.split("/", _PARTS_BEFORE)[_PARTS_BEFORE]
 
 
 def object_of_path(raw_path: str) -> str:
-    """The object's name at the end of a path as it came over the wire: "/" may stand as it is or as %2F.
+    """Returns the object's name at the end of a raw path: "/" may be unescaped or %2F.
 
     Raises InvalidName. (Strict where URL libraries guess: a %FF is an error here, not a name with percent signs.)
     """
@@ -74,7 +77,7 @@ def parse_many(body: bytes) -> Iterator[Named]:
 
 
 def _items(text: JsonItems) -> dict[str, msgspec.Raw] | list[msgspec.Raw]:
-    """By name, or in a list. Raises InvalidJson, ItemTooLong, TooManyItems."""
+    """Returns records by name, or as a list. Raises InvalidJson, ItemTooLong, TooManyItems."""
     if text.next() == b"[":
         listed = counted(text.elements(), PUBLISHES_PER_REQUEST_MAX)
         text.end()

@@ -64,7 +64,7 @@ class ClientChanges:
 
 
 def _may_be_done(answer: Answer) -> bool:
-    """Whether it is not known that this matcher has done nothing."""
+    """Returns true unless it is known that this matcher has done nothing."""
     if answer.status == _UNAVAILABLE:
         return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_DONE
     return answer.reached and answer.status != _NOT_ALLOWED

@@ -17,9 +17,9 @@ _FILES = {
     },
 }
 PAGE = "/"
-"""What a link may lead to."""
+"""The target of links."""
 OPEN_PATHS = tuple(_FILES)
-"""Nothing in there is secret; who looks shows a token, where one is wanted, with what the page asks for."""
+"""Nothing in these files is secret; the page itself sends a token, if one is required, with its requests."""
 _HEADERS = {
     "Cache-Control": "no-cache",
     # Some of these the default does not stand for.
@@ -31,7 +31,7 @@ _HEADERS = {
 
 
 def routes() -> list[web.AbstractRouteDef]:
-    """GET / and what it needs."""
+    """Returns the routes of GET / and its files."""
     return [web.get(path, _file) for path in _FILES]
 
 

@@ -1,6 +1,6 @@
-"""The endpoint of an object's description: asked, and changed, at the matcher that serves the object.
+"""The endpoint of an object's description: the matcher that serves the object reads and changes it.
 
-A change is not written here: what it is merged into is known there.
+A change is not written here, because only the matcher knows the description into which it is merged.
 """
 
 from aiohttp import web
@@ -87,7 +87,7 @@ class Describing:
         return as_it_is(answer)
 
     async def _body(self, request: web.Request) -> bytes | None:
-        """Checked as far as it can be without what it is merged into."""
+        """Returns the body, checked as far as possible without the present description."""
         if request.method == "DELETE":
             return None
         body = await self._bodies.one(request, outcome=NOT_WRITTEN)
@@ -108,7 +108,7 @@ def _check_names(request: web.Request) -> None:
 
 
 def _may_have_written(answer: Answer) -> bool:
-    """Whether it is not known that this matcher has written nothing."""
+    """Returns true unless it is known that this matcher has written nothing."""
     if answer.status == _UNAVAILABLE:
         return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_WRITTEN
     return answer.reached and answer.status != _NOT_ALLOWED

@@ -1,7 +1,7 @@
-"""What lets publishes in: a permit of flow control for each, and what their domain's tenant has agreed.
+"""Admits publishes: each needs a permit of flow control, and the agreement of its domain's tenant.
 
-No permits are kept for anybody: whoever publishes alone may have all there are. Where they are out, those who hold few
-are let in all the same, so that nobody is refused for what others have under way.
+No permits are reserved: a single publisher may have all of them. If none are left, publishers that hold few are
+admitted nevertheless, so that nobody is refused because of others' requests.
 """
 
 from collections import Counter
@@ -20,16 +20,20 @@ from coldnotify_http.refusals import refusal
 from coldnotify_http.settings import HttpSettings
 
 FEW_PERCENT = 10
-"""Of the least limit: who has no more than this under way holds few. Their first request may be of any length."""
+"""Share of the lowest limit: a publisher with no more than this in progress holds few. Its first request may have any
+length.
+"""
 BEYOND_MAX = 2 * PUBLISHES_PER_REQUEST_MAX
-"""Of all who hold few together, beyond what flow control lets in: two of the longest requests, or many short ones."""
+"""Limit on all publishers that hold few, beyond flow control's limit: two of the longest requests,
+or many short ones.
+"""
 
 
 class Admission(Protocol):
-    """What is needed of coldnotify_common.tenancy.tenancy.Tenancy."""
+    """The interface of coldnotify_common.tenancy.tenancy.Tenancy that is used here."""
 
     def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | Refused:
-        """Whether the domain's tenant may publish so many objects now, of so many bytes together."""
+        """Decides whether the domain's tenant may publish so many objects now, of so many bytes together."""
 
 
 class Entered(NamedTuple):
@@ -38,18 +42,18 @@ class Entered(NamedTuple):
     who: Who
     publishes: int
     taken_s: float | None
-    """When, of flow control; None: beyond it."""
+    """When flow control admitted it; None: beyond flow control's limit."""
 
 
 class Entrance:
-    """The one of this node. Whoever is not let in is told why, and when to come back."""
+    """The entrance of this node. A refusal contains the reason, and when to come back."""
 
     def __init__(self, settings: HttpSettings, metrics: Metrics, admission: Admission | None = None) -> None:
         self._flow = FlowControl(settings, metrics)
         self._metrics = metrics
         self._admission = admission
         self._held: Counter[Who] = Counter()
-        """Permits, by who has them."""
+        """The number of permits that each publisher holds."""
         self._few = max(1, settings.http_flow_min * FEW_PERCENT // 100)
         self._beyond = Shared(BEYOND_MAX, PUBLISHES_PER_REQUEST_MAX)
 
@@ -76,11 +80,11 @@ class Entrance:
         return entered
 
     def next(self, before: Entered) -> Entered | None:
-        """As many permits as `before` had, which has left; None: there are none."""
+        """Takes as many permits as `before` had, which has left; None if there are not enough."""
         return self._take(before.who, before.publishes)
 
     def leave(self, entered: Entered, outcomes: Sequence[Published | Sent | PublishError]) -> None:
-        """What became of those that were let in then; no outcomes: nobody knows."""
+        """Gives the permits back, with the outcomes; no outcomes: unknown."""
         who, publishes, taken_s = entered
         self._held[who] -= publishes
         if not self._held[who]:

@@ -1,6 +1,6 @@
-"""From what matcher and gateways know of a client to one timeline, and to why it has not applied an object. Pure.
+"""Derives one timeline from what matcher and gateways know of a client, and why it has not applied an object. Pure.
 
-The verdict is a word of VERDICTS; `words` say it to a person, with what to do where something can be done.
+The verdict is a word of VERDICTS; `words` explain it to a person, with a remedy if there is one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ class AtGateway(NamedTuple):
     """A session of the client, at one gateway."""
 
     address: str
-    """The gateway's; empty for who is not to know addresses."""
+    """The gateway's address; empty for clients that must not see addresses."""
     gateway: str
     """The gateway's id."""
     session: Row

@@ -1,4 +1,6 @@
-"""How many objects this node takes to Kafka at once: a permit each, from acceptance to acknowledgement or failure."""
+"""Limits how many objects this node sends to Kafka at once: each needs a permit from acceptance to acknowledgement or
+failure.
+"""
 
 import time
 from collections.abc import Sequence
@@ -13,11 +15,11 @@ from coldnotify_http.metrics import Metrics
 from coldnotify_http.settings import HttpSettings
 
 RETRY_AFTER_S = 1
-"""What is under way is acknowledged by then, unless Kafka is away."""
+"""By then the publishes in progress are acknowledged, unless Kafka is away."""
 
 
 class FlowControl:
-    """Whoever finds no permit is refused at once: a queue here would only hide that there is one."""
+    """Refuses at once if there is no permit: a queue here would only hide the overload."""
 
     def __init__(self, settings: HttpSettings, metrics: Metrics) -> None:
         begin = HTTP._replace(first=settings.http_flow_min, lowest=settings.http_flow_min)
@@ -33,7 +35,7 @@ class FlowControl:
         metrics.flow_wait.set_function(lambda: window.wait_s if (window := self._limit.window) else 0)
 
     def take(self, objects: int) -> float | None:
-        """When permits for so many were taken; None: there are too few."""
+        """Takes permits for so many. Returns the time; None if there are too few."""
         return time.monotonic() if self._limit.take(objects) else None
 
     def refused(self, objects: int) -> None:
@@ -41,7 +43,7 @@ class FlowControl:
         self._metrics.flow_refused.inc(objects)
 
     def give_back(self, taken_s: float, objects: int, outcomes: Sequence[Published | Sent | PublishError]) -> None:
-        """What became of those that `take` has let in; no outcomes: nobody knows."""
+        """Gives back the permits that `take` returned, with the outcomes; no outcomes: unknown."""
         acknowledged = sum(isinstance(outcome, Published | Sent) for outcome in outcomes)
         if acknowledged:
             self._limit.acknowledged(time.monotonic(), taken_s, acknowledged)
@@ -50,7 +52,7 @@ class FlowControl:
 
 
 def refused() -> web.Response:
-    """The answer where there is no permit."""
+    """Returns the answer for a publish without a permit."""
     response = error_response(503, "too many objects are on their way to Kafka", outcome="not published")
     response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response

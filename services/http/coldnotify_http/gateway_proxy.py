@@ -1,4 +1,4 @@
-"""What devices and browsers want of a gateway, passed on to one: so one address serves them and publishers."""
+"""Passes requests of devices and browsers on to a gateway, so that one address serves them and publishers."""
 
 import asyncio
 import itertools
@@ -39,16 +39,17 @@ _paced = Paced(structlog.get_logger())
 
 _CONNECT_TIMEOUT_S = 5.0
 _READ_TIMEOUT_S = 120.0
-"""Of a gateway that says nothing: longer than a sync may wait, and than the pause between two events."""
+"""Timeout for a silent gateway: longer than a sync may wait, and than the pause between two events."""
 _WRITE_TIMEOUT_S = 60.0
-"""Of a side that takes nothing of what the other one says: then it is given up."""
+"""Timeout for a side that reads nothing of what the other one sends: then the connection is closed."""
 _MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 10.0
 _SMALL_BODY_S = float(HELLO_S)
-"""As a gateway gives it."""
+"""The same as a gateway's."""
 _BODIES_BYTES_MAX = 256 * 1024 * 1024
-"""Of all that are passed on, without the first bytes of each. One is held until it is answered, which a client may ask
-to wait for: so more than a gateway takes at once."""
+"""Limit on all bodies that are passed on, without the first bytes of each. A body is held until its request is
+answered, which a client may ask to delay: so the limit is higher than a gateway's.
+"""
 _REQUEST_HEADERS = (
     *("Accept", "Authorization", "Content-Type", "Host", "Last-Event-ID"),
     # By these a gateway knows a page from elsewhere.
@@ -100,7 +101,7 @@ class GatewayProxy:
         ]
 
     def stop(self) -> None:
-        """Ends what has no end by itself, and what no gateway has begun to answer; takes nothing more."""
+        """Ends requests without an end, and those that no gateway has begun to answer; accepts nothing more."""
         self._stopping.set()
 
     async def close(self) -> None:
@@ -198,7 +199,7 @@ class GatewayProxy:
                 await response.write(data)
 
     async def _unless_stopping(self, doing: Coroutine[Any, Any, T]) -> T | None:
-        """What it gives, or raises; None: the service stops first."""
+        """Returns its result, or raises its error; None if the service stops first."""
         task, stopping = asyncio.ensure_future(doing), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)

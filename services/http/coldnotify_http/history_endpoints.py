@@ -29,7 +29,7 @@ from coldnotify_http.request_parts import domain_and_group
 
 VERSIONS_MAX = 100
 VERSIONS = 20
-"""Where nobody says how many."""
+"""The default number of versions."""
 READINGS_MAX = 2
 """At once, and one of each identity: each reads up to 50,000 records, for a person who looks."""
 TURN_S = 5.0
@@ -84,7 +84,7 @@ class HistoryEndpoints:
 
 
 def show_extent(history: History, limit: int) -> dict[str, Any]:
-    """How far was read, and what that says of older records."""
+    """Describes how far was read, and what that means for older records."""
     looked = [{"from": low, "to": high} for low, high in history.looked]
     shown: dict[str, Any] = {"looked": looked, "begin": history.begin, "end": history.end}
     if len(history.records) >= limit:
@@ -98,7 +98,7 @@ def show_extent(history: History, limit: int) -> dict[str, Any]:
 
 
 def show_record(found: Found) -> dict[str, Any]:
-    """One record: what it says, and how it came there."""
+    """Returns one record: its content, and how it came there."""
     headers = dict(found.headers)
     shown: dict[str, Any] = {
         "offset": found.offset,

@@ -43,7 +43,7 @@ def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
 
 
 def answered(handler: Handler) -> Handler:
-    """503 with Retry-After where no matcher can say; which of them, and why, is told to operators."""
+    """Answers 503 with Retry-After if no matcher can answer; operators are told which of them, and why."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
@@ -131,7 +131,7 @@ def _later(words: str) -> web.Response:
 
 
 def sees_addresses(request: web.Request) -> bool:
-    """Whether who asks is an operator, or nobody was asked who it is."""
+    """Returns true if the caller is an operator, or if callers need not authenticate."""
     identity = request.get(IDENTITY)
     return identity is None or identity.is_operator
 
@@ -141,5 +141,5 @@ def _without_address(session: Row) -> Row:
 
 
 def as_it_is(answer: Answer) -> web.Response:
-    """What a matcher has said, to who asked here."""
+    """Passes a matcher's answer on."""
     return json_answer(answer.body, status=answer.status)

@@ -47,8 +47,7 @@ M = TypeVar("M", bound=_Message)
 
 
 def channel_of_path(raw_path: str) -> str:
-    """The channel's name at the end of a path as it came over the wire: "/" may stand as it is or as %2F. Raises
-    InvalidName."""
+    """Returns the channel's name at the end of a raw path: "/" may be unescaped or %2F. Raises InvalidName."""
     encoded = end_of_path(raw_path)
     try:
         name = unquote_to_bytes(encoded).decode()

@@ -21,7 +21,7 @@ BUCKETS = "coldnotify_gateway_delivery_seconds_bucket"
 
 @dataclass
 class Figures:
-    """Of one process at one time, or the growth of several between two times."""
+    """Figures of one process at one time, or the growth of several between two times."""
 
     counters: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0.0))
     gauges: dict[str, float] = field(default_factory=lambda: dict.fromkeys(GAUGES, 0.0))
@@ -30,7 +30,7 @@ class Figures:
 
 
 def read(text: str) -> Figures:
-    """Out of one /metrics; what is not there counts as 0. Raises ValueError for what is none."""
+    """Parses a /metrics page; what is missing counts as 0. Raises ValueError if it is not one."""
     figures = Figures()
     counters = {name: key for key, name in COUNTERS.items()}
     gauges = {name: key for key, name in GAUGES.items()}
@@ -47,9 +47,9 @@ def read(text: str) -> Figures:
 
 
 def growth(before: Mapping[str, Figures], now: Mapping[str, Figures]) -> Figures:
-    """What was counted between two times, by process (address); gauges as they are now.
+    """Returns the growth of counters between two times, by process (address); gauges have their present values.
 
-    A process that counts less than before has begun anew. One that was not there before says nothing yet.
+    A process that counts less than before has restarted. A new one counts nothing yet.
     """
     total = Figures()
     for address, figures in now.items():

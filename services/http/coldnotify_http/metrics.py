@@ -116,7 +116,7 @@ class Metrics:
 
 
 def _room(directory: Path) -> tuple[float, float]:
-    """Free and whole, in bytes; no number where the disk does not say."""
+    """Returns free and total bytes; NaN if the disk has no figures."""
     try:
         room = room_of(directory)
     except OSError:

@@ -1,8 +1,8 @@
-"""Publishes of objects that are not there yet, while their tenant has as many as were agreed (`objects_max`).
+"""Publishes of new objects while their tenant has as many as agreed (`objects_max`).
 
-How many there are the usage job measures. Which of them a request names only their matcher knows, so it is asked: just
-while the tenant is full, and before anything is written. Where no matcher can say, the publishes are let in: better one
-object too many than one that is there and cannot be published.
+The usage job counts the objects. Only the matcher knows which of a request's objects are new, so it is asked: only
+while the tenant is full, and before anything is written. If no matcher can answer, the publishes are admitted, because
+one object too many is better than an existing one that cannot be published.
 """
 
 import json
@@ -19,7 +19,7 @@ from coldnotify_http.refusals import refusal_of_object
 
 
 class Fullness(Protocol):
-    """What is needed of coldnotify_common.tenancy.tenancy.Tenancy."""
+    """The interface of coldnotify_common.tenancy.tenancy.Tenancy that is used here."""
 
     def full_of_objects(self, domain: str) -> Refused | None:
         """Why one object more would be too many for the domain's tenant; None: it would not."""
@@ -50,7 +50,7 @@ class NewObjects:
         return refusal_of_object(full, missing[0])
 
     async def _missing(self, domain: str, group: str, names: Sequence[str]) -> Sequence[str]:
-        """Those that are not there; none, where nobody can say, or a matcher of an earlier release is asked."""
+        """Returns those that do not exist; none, if no matcher answers, or one of an earlier release is asked."""
         body = json.dumps({"objects": names}).encode()
         try:
             answer = await self._asking.matcher(

@@ -1,7 +1,7 @@
-"""Asks the matchers and gateways, of which each knows a part, over their HTTP ports.
+"""Asks matchers and gateways, each of which knows a part, over their HTTP ports.
 
-Whoever serves a domain/group is found by asking all matchers at once: there are few of them, those that do not serve it
-say so without looking, and the answer is right also while a partition moves (docs/ARCHITECTURE.md has the reasons).
+All matchers are asked at once for the one that serves a domain/group: there are few of them, the others answer at once
+that they do not serve it, and the answer is right even while a partition moves (docs/ARCHITECTURE.md has the reasons).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _CONNECTIONS_OF_ONE_MAX = 24
 
 
 class Answer(NamedTuple):
-    """What one process said."""
+    """The answer of one process."""
 
     address: str
     status: int
@@ -50,12 +50,12 @@ class Answer(NamedTuple):
 
 
 class NobodyAnswers(Exception):
-    """No matcher could say; the message has each one's reason. Soon one may: 503, Retry-After."""
+    """No matcher could answer; the message has each one's reason. One may soon: 503, Retry-After."""
 
     def __init__(self, message: str, answers: Sequence[Answer] = ()) -> None:
         super().__init__(message)
         self.answers = answers
-        """What they said: none of it is an answer."""
+        """Their responses, none of which is an answer."""
 
 
 def addresses(text: str, name: str) -> list[str]:
@@ -71,7 +71,7 @@ def addresses(text: str, name: str) -> list[str]:
 
 
 def path(*parts: str, **query: object) -> str:
-    """/v1/part/part?name=value; what is None is left out."""
+    """Returns /v1/part/part?name=value; values of None are left out."""
     given = {name: value for name, value in query.items() if value is not None}
     return "/v1/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(given)}" if given else "")
 
@@ -124,7 +124,7 @@ class NodeClient:
         return await self._all(self.matchers, path, text=text)
 
     async def every_gateway(self, path: str, *, text: bool = False, who: Who = None) -> list[Answer]:
-        """As every_matcher()."""
+        """The same as every_matcher(), for gateways."""
         return await self._all(self.gateways, path, text=text, who=who)
 
     async def _all(self, addresses: Sequence[str], path: str, *, text: bool, who: Who = None) -> list[Answer]:

@@ -1,8 +1,8 @@
-"""Reads the latest records of one object from the objects topic, from behind, within bounds. Blocks; for threads.
+"""Reads the latest records of one object from the objects topic, backwards, within limits. Blocks; for threads.
 
-Kafka has no index by key. So the partition is read in stretches, from its end towards its beginning, and what is of
-other objects is passed over. Where the newest version lies farther back than half of what may be read, the rest is read
-from there on. What lies before min.compaction.lag.ms is mostly gone: compaction keeps the last record of each key.
+Kafka has no index by key. So the partition is read in stretches, from its end towards its beginning, and records of
+other objects are skipped. If the newest version is farther back than half of what may be read, the rest is read from
+there on. Records older than min.compaction.lag.ms are mostly gone: compaction keeps the last record of each key.
 """
 
 import time
@@ -29,13 +29,13 @@ RECORDS, BYTES, TIME = "records", "bytes", "time"
 
 
 class Bounds(NamedTuple):
-    """What one reading may cost."""
+    """Limits on the cost of one reading."""
 
     records: int = 50_000
-    """Of all objects of the partition: some 0.3 s."""
+    """Records of all objects of the partition: some 0.3 s."""
     bytes: int = 32 * 1024 * 1024
     seconds: float = 4.0
-    """In all, connecting included."""
+    """Total time, including connecting."""
 
 
 class Found(NamedTuple):
@@ -49,22 +49,22 @@ class Found(NamedTuple):
 
 @dataclass
 class History:
-    """What was read."""
+    """The result of a reading."""
 
     partition: int
     begin: int
-    """Where the partition begins now."""
+    """The partition's present first offset."""
     end: int
     records: list[Found] = field(default_factory=list)
     """The newest first."""
     looked: list[tuple[int, int]] = field(default_factory=list)
-    """[from, to) of what was read as a whole, the latest first."""
+    """[from, to) ranges that were read completely, the latest first."""
     stopped_by: str | None = None
     """RECORDS, BYTES or TIME, where a bound was reached; None: all was read, or enough was found."""
 
     @property
     def complete(self) -> bool:
-        """Whether the partition was read from its end to its beginning."""
+        """True if the partition was read from its end to its beginning."""
         return self.looked == [(self.begin, self.end)] or self.begin >= self.end
 
 
@@ -138,7 +138,9 @@ class _Reading:
         return history
 
     def _back(self, history: History, begin: int, end: int, *, keep: int = 0, newest_offset: int | None = None) -> None:
-        """From `end` towards `begin`. `keep`: so many records are left for later, until `newest_offset` was read."""
+        """Reads from `end` towards `begin`. `keep`: so many records are reserved for later, until `newest_offset` was
+        read.
+        """
         step, high = _STRETCH, end
         while high > begin and len(history.records) < self._records_max:
             kept = keep if newest_offset is not None and newest_offset < high else 0

@@ -1,4 +1,4 @@
-"""How the files that the process may open are shared out: each connection is one, each to a gateway another."""
+"""Divides the files that the process may open: each connection needs one, and another to its gateway."""
 
 import resource
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _OTHER_FILES = 384
 
 @dataclass(frozen=True)
 class OpenFiles:
-    """What each may have. At least one each, however few there are."""
+    """The parts. At least one each, however few there are."""
 
     connections_max: int
     silent_max: int

@@ -1,4 +1,4 @@
-"""What acknowledged publishes have changed: asked of the matcher that serves their group, for a short time."""
+"""Asks the matcher that serves a group for the outcomes of acknowledged publishes, for a short time."""
 
 import asyncio
 from collections import Counter
@@ -20,13 +20,15 @@ from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, path
 from coldnotify_http.settings import HttpSettings
 
 _WAIT_PART = 0.9
-"""Of the time limit, for the matcher to wait until it has read the record: its own words are to come in time, too."""
+"""Part of the time limit for which the matcher waits until it has read the record, so that its own answer arrives in
+time.
+"""
 
 _QUESTIONS_MAX = 2
 """Under way about one group. A question for each publish would cost more than the publish: who comes meanwhile is asked
 for together with the others, so the busier it is, the more are in one."""
 _LATE_S = 0.5
-"""After the time limit, for a question that was in time itself to say why it has no answer."""
+"""Time after the limit for the question itself to report why it has no answer."""
 
 _One = tuple[Named, Published]
 _About = tuple[str, str, int]
@@ -34,7 +36,7 @@ _About = tuple[str, str, int]
 
 
 class Outcomes:
-    """Asks on connections of its own: who asks for the ledger does not wait behind publishers."""
+    """Uses separate connections, so that requests for the ledger do not wait behind publishers."""
 
     def __init__(self, settings: HttpSettings) -> None:
         """Raises SettingError."""
@@ -51,7 +53,7 @@ class Outcomes:
         return [web.get("/v1/domains/{domain}/groups/{group}/outcomes", answered(self.outcomes))]
 
     async def close(self) -> None:
-        """Gives up what is under way, and lets the connections go."""
+        """Cancels questions in progress, and closes the connections."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -70,7 +72,7 @@ class Outcomes:
         return json_answer(answer.body, status=answer.status)
 
     async def of(self, domain: str, group: str, published: Sequence[_One]) -> list[Outcome]:
-        """What each has changed, in order."""
+        """Returns each publish's outcome, in order."""
         return list(await asyncio.gather(*(self._outcome(domain, group, one) for one in published)))
 
     async def _outcome(self, domain: str, group: str, published: _One) -> Outcome:
@@ -87,7 +89,7 @@ class Outcomes:
         return _WAIT_PART * self._timeout_s
 
     async def _item(self, about: _About, offset: int) -> Mapping[str, Any] | str:
-        """What the matcher shows of one record, or why it does not."""
+        """Returns the matcher's item of one record, or why there is none."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Mapping[str, Any] | str] = loop.create_future()
         self._waiting.setdefault(about, []).append((offset, answer))
@@ -134,7 +136,7 @@ class Outcomes:
     async def _repeat(
         self, domain: str, group: str, object_: str, record: PublicRecord, published: Published
     ) -> Outcome:
-        """Of a publish that was not written again: whether the newest version is still what it says."""
+        """Returns the outcome of a publish that was not written again: whether the newest version still equals it."""
         answer = await self._ask(path("domains", domain, "groups", group, "objects", object_), domain)
         if isinstance(answer, str):
             return Outcome.unknown(answer)
@@ -143,7 +145,7 @@ class Outcomes:
         return Outcome.of_repeat(Newest.of(answer.body), published.version, record.incarnation)
 
     async def _ask(self, asked: str, domain: str) -> Answer | str:
-        """The matcher's answer, or why there is none."""
+        """Returns the matcher's answer, or why there is none."""
         try:
             answer = await self._asking.matcher(asked, who=domain)
         except NobodyAnswers as error:

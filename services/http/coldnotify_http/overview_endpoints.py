@@ -1,4 +1,6 @@
-"""How delivery goes, added up over all matchers and gateways: asked when somebody looks, once for all who look."""
+"""An overview of deliveries, added up over all matchers and gateways: requested when somebody looks, once for all
+viewers.
+"""
 
 import asyncio
 import time
@@ -20,21 +22,23 @@ from coldnotify_http.metric_samples import Figures, growth, largest, quantile, r
 from coldnotify_http.node_client import Answer, NodeClient, good, path
 
 REFRESH_S = 2.0
-"""How old an answer may be: whoever looks within it gets the same one."""
+"""How old an answer may be: all viewers within this time get the same one."""
 WINDOW_S = 60.0
 """Rates and latencies are of so long, or of as long as somebody has been looking."""
 VIEWERS_MAX = 100
 VIEWERS_PER_IDENTITY_MAX = 5
-"""Of these: a few tabs and machines of one back-end. So it takes twenty of them to keep others from looking."""
+"""Viewers of one identity: a few tabs and machines of one back-end. So it takes twenty identities to keep others from
+looking.
+"""
 _WRITE_TIMEOUT_S = 60.0
-"""Of who looks and does not read: then the place is another one's."""
+"""How long a viewer that stops reading keeps its slot."""
 _LOOKING_EVERY_S = 5.0
 """The longest silence of a stream, however long matchers may take to answer: the page gives it up after 10 s."""
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
 _ROWS = ("groups", "slowest", "oldest")
 _SEEN = ("seen_1h", "seen_1d", "seen_7d")
-"""A matcher of the release before does not say them."""
+"""A matcher of the previous release does not report them."""
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count", *_SEEN)
 
 
@@ -196,7 +200,7 @@ async def _write(response: web.StreamResponse, event: bytes) -> None:
 
 
 def _counted(matchers: list[Answer]) -> dict[str, Any]:
-    """How many partitions were counted, and the numbers of those that were not: None where nobody says how many."""
+    """Returns how many partitions were counted, and the numbers of the others; None if their number is unknown."""
     bodies = [body for _, body in good(matchers)]
     if any("partitions" not in body for body in bodies):
         # A matcher of the release before says neither: what it serves is counted if each has answered.

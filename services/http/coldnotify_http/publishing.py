@@ -25,26 +25,26 @@ from coldnotify_http.write_answers import kind_of, result_of, status_of
 
 
 class RecordPublisher(Protocol):
-    """What is needed of coldnotify.publisher.Publisher."""
+    """The interface of coldnotify.publisher.Publisher that is used here."""
 
     async def publish_records_async(
         self, domain: str, group_id: str, records: Sequence[Named], *, traceparent: str | None = None
     ) -> Sequence[Published | PublishError]:
-        """What became of each record, in order."""
+        """Returns each record's outcome, in order."""
 
 
 class OutcomeAsker(Protocol):
-    """What is needed of coldnotify_http.outcome_client.Outcomes."""
+    """The interface of coldnotify_http.outcome_client.Outcomes that is used here."""
 
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
-        """What each has changed, in order; `unknown` where that cannot be found out in time."""
+        """Returns each publish's effect, in order; `unknown` if that cannot be determined in time."""
 
 
 class Publishing:
-    """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time.
+    """The handlers. A request is answered when Kafka has stored its records, or has failed to in time.
 
-    What Kafka has may still change nothing, where a newer version was there. So the partition's matcher is asked, too,
-    for a short time; whatever it says, and if it says nothing, what is acknowledged is answered as that.
+    A stored record may still change nothing, if a newer version existed. So the partition's matcher is asked, too, for
+    a short time; whatever it answers, and if it does not answer, the acknowledgement is reported.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Publishing:
         return json_answer(answer, status=status_of(outcomes))
 
     def _wrong_clock(self, clock_ms: int | None) -> web.Response | None:
-        """The answer where a version comes from a clock that was wrong: it is to be numbered anew."""
+        """Returns the answer if a version comes from a wrong clock and must be renumbered."""
         now_ms = time.time_ns() // 1_000_000
         fault = None if clock_ms is None else clock_fault(clock_ms, now_ms)
         if fault is None:

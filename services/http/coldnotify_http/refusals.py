@@ -1,4 +1,4 @@
-"""What a publisher is told whose tenant is above its agreement: 429, and when to come back."""
+"""The answer to a publisher whose tenant is above its agreement: 429, and when to come back."""
 
 from math import ceil
 
@@ -17,7 +17,7 @@ def refusal(refused: Refused, outcome: str = "not published") -> web.Response:
 
 
 def refusal_of_object(refused: Refused, missing: str) -> web.Response:
-    """The same for publishes of which one, of the object `missing`, would make one object too many."""
+    """Returns the same for publishes of which one, of the object `missing`, would make one object too many."""
     return _answer(refused, refused.for_object(missing), "not published")
 
 

@@ -1,4 +1,4 @@
-"""What requests that publish or ask have in common: domain and group, bounded bodies, a trace context."""
+"""Common parts of requests that publish or ask: domain and group, bounded bodies, a trace context."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -32,15 +32,17 @@ class Bodies:
     async def one(
         self, request: web.Request, bytes_max: int = SINGLE_BODY_BYTES_MAX, *, outcome: str = NOT_PUBLISHED
     ) -> bytes:
-        """The body of a request for one thing. Raises HTTPException where it is too long, or does not come in time.
+        """Returns the body of a request for one thing. Raises HTTPException if it is too long, or does not arrive in
+        time.
 
-        `outcome`: said where too many come at this moment.
+        `outcome`: reported if too many requests arrive at this moment.
         """
         async with self._reader.read(request, bytes_max, outcome=outcome) as body:
             return body
 
     async def many(self, request: web.Request, parse: Callable[[bytes], Iterator[T]]) -> tuple[list[T], int]:
-        """What `parse` makes of the body of a request for many things, while others have turns; and its length.
+        """Parses the body of a request for many things with `parse`, while others have turns; returns its items and its
+        length.
 
         Raises HTTPException, and what `parse` raises.
         """
@@ -49,6 +51,6 @@ class Bodies:
 
 
 def traceparent_of(request: web.Request) -> str:
-    """Its trace context. "": none; as the standard wants it, what is no trace context harms nothing it came with."""
+    """Returns its trace context. "": none; by the standard an invalid one does not affect its request."""
     traceparent = request.headers.get(TRACEPARENT_HEADER, "")
     return traceparent if is_traceparent(traceparent) else ""

@@ -28,7 +28,7 @@ class Seen(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Reset(msgspec.Struct, forbid_unknown_fields=True):
-    """What is asked for."""
+    """The body of a request."""
 
     object: str
     newest: Seen
@@ -51,7 +51,8 @@ class Resetting:
     async def reset(self, request: web.Request) -> web.Response:
         """POST .../resets: {"object", "newest": {"version", "incarnation"}, "version", "payload"}.
 
-        The record has the next incarnation. So nobody who has not looked resets anything, and nobody resets twice.
+        The record has the next incarnation. So a reset requires knowledge of the newest version, and cannot happen
+        twice.
         """
         try:
             domain, group = domain_and_group(request)

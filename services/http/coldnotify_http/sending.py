@@ -25,20 +25,20 @@ from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_
 from coldnotify_http.write_answers import kind_of, result_of, status_of
 
 IN_ORDER_S = 5.0
-"""What a request whose messages go one after the other may take: less than who asks waits for (HttpPublisher: 15 s)."""
+"""Limit for a request whose messages are sent one by one: less than its caller's timeout (HttpPublisher: 15 s)."""
 
 
 class MessageSender(Protocol):
-    """What is needed of coldnotify.publisher.Publisher."""
+    """The interface of coldnotify.publisher.Publisher that is used here."""
 
     async def send_messages_async(
         self, domain: str, group_id: str, messages: Sequence[NamedMessage], *, traceparent: str | None = None
     ) -> Sequence[Sent | PublishError]:
-        """What became of each message, in order."""
+        """Returns each message's outcome, in order."""
 
 
 class Sending:
-    """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time."""
+    """The handlers. A request is answered when Kafka has stored its messages, or has failed to in time."""
 
     def __init__(
         self, sender: MessageSender, entrance: Entrance, metrics: Metrics, bodies: Bodies, *, bytes_max: int
@@ -105,7 +105,7 @@ class Sending:
         *,
         in_order: bool = False,
     ) -> Sequence[Sent | PublishError] | web.Response:
-        """What became of each; or the answer, where they are not let in."""
+        """Returns each message's outcome; or the answer, if they are not admitted."""
         at_a_time = 1 if in_order else None
         entered = self._entrance.enter(who_asks(request), domain, group, len(messages), body_bytes, at_a_time=at_a_time)
         if isinstance(entered, web.Response):
@@ -124,7 +124,7 @@ class Sending:
     async def _under_way(
         self, domain: str, group: str, messages: Sequence[NamedMessage], entered: Entered, traceparent: str | None
     ) -> Sequence[Sent | PublishError]:
-        """What became of those that were let in. They have left then."""
+        """Returns the outcomes of those that were admitted. They give their permits back then."""
         outcomes: Sequence[Sent | PublishError] = ()
         try:
             outcomes = await self._sender.send_messages_async(domain, group, messages, traceparent=traceparent)
@@ -135,9 +135,10 @@ class Sending:
     async def _one_by_one(
         self, domain: str, group: str, messages: Sequence[NamedMessage], first: Entered, traceparent: str | None
     ) -> Sequence[Sent | PublishError]:
-        """What became of each; behind the first that is not acknowledged, and behind IN_ORDER_S, none is tried.
+        """Returns each message's outcome; after the first that is not acknowledged, and after IN_ORDER_S, none is
+        tried.
 
-        A permit is for one that is under way: each takes its own when the one before it has given it back.
+        A permit is for one message in progress: each takes its own when the one before it has given it back.
         """
         until_s = time.monotonic() + IN_ORDER_S
         outcomes: list[Sent | PublishError] = []

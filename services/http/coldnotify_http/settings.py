@@ -18,7 +18,7 @@ HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings, AddressSettings):
-    """What the HTTP service can be told."""
+    """The settings of the HTTP service."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")
     http_port: int = setting(

@@ -1,4 +1,4 @@
-"""The endpoints of tenants: which there are, what was agreed, what they use; set and removed by operators."""
+"""The endpoints of tenants: their agreements and usage, for everybody; changes and removals, for operators."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ from coldnotify_http.request_parts import Bodies
 
 _KAFKA_S = 10.0
 _SEEN_S = 5.0
-"""How long an answer waits until this node has read what it has written."""
+"""How long an answer waits until this node has read its own write."""
 _SEEN_LOOK_S = 0.02
 _RETRY_AFTER_S = 2
 _FORBIDDEN, _NOT_FOUND, _CONFLICT, _UNAVAILABLE = 403, 404, 409, 503
@@ -44,11 +44,13 @@ _SPANS_S = {"hour": 3600, "day": 86400}
 _SPANS_MAX = {"hour": 24 * 14, "day": 400}
 _SPANS_DEFAULT = {"hour": 24, "day": 7}
 _HISTORIES_MAX = 2
-"""Histories that are read at a time, one of each identity: each reads what was written about all tenants then."""
+"""Limit on histories read at a time, one for each identity: each reads everything written about all tenants in that
+time.
+"""
 
 
 class TenantEndpoints:
-    """The handlers. What is read is what this node knows; what is written goes to Kafka, and comes back from there."""
+    """The handlers. They read what this node knows; writes go to Kafka, and come back from there."""
 
     def __init__(self, tenancy: Tenancy, settings: ServiceSettings, bodies: Bodies) -> None:
         self._tenancy = tenancy
@@ -78,7 +80,7 @@ class TenantEndpoints:
         return json_answer({**listed, "damaged": damaged, "conflicts": conflicts})
 
     async def shown(self, request: web.Request) -> web.Response:
-        """GET /v1/tenants/{tenant}: what was agreed, and what is used now."""
+        """GET /v1/tenants/{tenant}: the agreement, and the present usage."""
         tenant = self._of(request)
         return json_answer({**_shown(tenant), "now": _now(self._tenancy.verdict_of(tenant.name))})
 
@@ -120,7 +122,7 @@ class TenantEndpoints:
         return json_answer({"tenant": name, "removed": True})
 
     async def usage(self, request: web.Request) -> web.Response:
-        """GET /v1/tenants/{tenant}/usage?by=hour&last=24: what it used, the hours or days that were counted."""
+        """GET /v1/tenants/{tenant}/usage?by=hour&last=24: the usage in the hours or days that were counted."""
         tenant = self._of(request)
         by = request.query.get("by", "hour")
         if by not in _SPANS_S:
@@ -155,7 +157,7 @@ class TenantEndpoints:
         return tenant
 
     async def _until_known(self, name: str, tenant: Tenant | None) -> None:
-        """So that whoever asks this node next is told what was written."""
+        """Waits, so that this node's next answer includes the write."""
         deadline_s = time.monotonic() + _SEEN_S
         while time.monotonic() < deadline_s:
             with self._tenancy.lock:

@@ -1,4 +1,4 @@
-"""What is answered, and counted, of versions and messages that were to be written. Pure."""
+"""Answers and counts for versions and messages that were to be written. Pure."""
 
 from collections.abc import Sequence
 
