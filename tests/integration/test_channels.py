@@ -307,7 +307,7 @@ def test_watched_from_the_command_line_and_judged(up: Up, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--since", "oldest", "object"], "--since and --attribute: are of a --channel"),
+        (["--since", "oldest", "object"], "--since and --attribute: need a --channel"),
         (["--channel", "c", "--since", "soon"], "--since: 'soon'"),
         (["--channel", "c", "--since", "2026-01-01T00:00:00"], "--since: "),
         (["--channel", "c", "--attribute", "a b"], "--attribute: 'a b'"),

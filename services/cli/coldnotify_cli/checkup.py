@@ -1,4 +1,4 @@
-"""The checks of `coldnotify doctor`: each says how it is, and what to do where something is wrong."""
+"""The checks of `coldnotify doctor`: each reports a state, and a remedy if something is wrong."""
 
 import json
 import resource
@@ -48,11 +48,13 @@ _KAFKA_SECRETS = ("ssl.key.location", "ssl.keystore.location")
 _PROBE_RETENTION_MS = "60000"
 _HTTP = "http"
 _REQUESTS = "requests"
-"""With this the name of a topic of each installation ends."""
+"""The last part of a topic's name that every installation has."""
 _OTHERS_SHOWN_MAX = 5
 _USAGE_LAG = "coldnotify_usage_lag"
 _USAGE_LAG_RECORDS = 100
-"""With fewer to read it is not the job that is late: nodes write each second, but for a tenant without a change."""
+"""With fewer records to read the job is not the one that is late: nodes write each second, except for tenants without
+changes.
+"""
 _EVERYWHERE = ("", "0.0.0.0", "::")
 """Hosts of a port that listens on all addresses of its machine."""
 
@@ -159,7 +161,7 @@ def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _clock(settings: DoctorSettings) -> Iterable[Finding]:
-    """By the broker's own timestamp on a record: in a topic that is made for it, and is removed."""
+    """Compares clocks by the broker's own timestamp on a record, in a topic that is created for it and removed."""
     admin, name = _admin(settings), f"{settings.topics_prefix}doctor-{secrets.token_hex(4)}"
     timeout_s = settings.doctor_timeout_s
     config = {"message.timestamp.type": "LogAppendTime", "retention.ms": _PROBE_RETENTION_MS}
@@ -288,7 +290,7 @@ def _secrets(settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _disk(settings: DoctorSettings) -> Iterable[Finding]:
-    """Of the embedded Kafka's data directory. Who has another Kafka has none here."""
+    """Checks the disk of the embedded Kafka's data directory. Installations with another Kafka have none here."""
     if not settings.data.exists():
         return
     try:
@@ -344,7 +346,7 @@ def _http(row: PartRow, settings: DoctorSettings) -> Finding:
 
 
 def _added(text: str) -> dict[str, str]:
-    """By part, the host:port that `--parts` says, else the default port on this machine. Raises SettingError."""
+    """Returns each part's host:port: from `--parts`, else the default port on this machine. Raises SettingError."""
     found = {row.name: f"127.0.0.1:{row.port}" for row in PARTS if not row.doctor}
     for one in _addresses(text):
         name, _, address = one.partition("=")
@@ -380,7 +382,7 @@ def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSL
 
 
 def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
-    """Whether a matcher's clock agrees with others, and what it holds back of forgetting and removing."""
+    """Checks that a matcher's clock agrees with others, and what it therefore does not forget or remove yet."""
     try:
         with urlopen(f"{base}/v1/removals", timeout=settings.doctor_timeout_s, context=context) as response:
             shown = json.load(response)
@@ -405,7 +407,7 @@ def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | Non
 
 
 def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
-    """How far a worker of the usage job lags: its verdicts bear the time up to which it has read."""
+    """Checks how far a worker of the usage job lags: its verdicts contain the time up to which it has read."""
     try:
         with urlopen(f"{base}/metrics", timeout=settings.doctor_timeout_s, context=context) as response:
             lines = response.read().decode().splitlines()

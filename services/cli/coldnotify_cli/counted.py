@@ -1,4 +1,4 @@
-"""Which partitions the counts of an overview are of: matchers that do not answer are missing in them. Pure."""
+"""The partitions that an overview's counts cover: those of matchers without an answer are missing. Pure."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def uncounted(shown: dict[str, Any]) -> str:
 
 
 def nothing_counted(shown: dict[str, Any]) -> bool:
-    """Whether no matcher has answered for any partition: then there are no counts of clients and objects."""
+    """Returns true if no matcher has answered for any partition: then there are no counts of clients and objects."""
     return _counted(shown)[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""Who a command is towards gateways and HTTP services, and whom it trusts."""
+"""The credentials of a command for gateways and HTTP services, and the certificates that it trusts."""
 
 import ssl
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class CredentialSettings(Settings):
 
 
 def connection_options(settings: CredentialSettings) -> dict[str, Any]:
-    """What coldnotify.Connection takes of them."""
+    """Returns these settings as arguments of coldnotify.Connection."""
     return {
         "ca_cert": settings.ca_cert or None,
         "cert": settings.cert or None,

@@ -42,14 +42,14 @@ def parse_value(text: str) -> Value:
 
 
 def show_value(value: Value) -> str:
-    """As it is typed: a text that would be something else is in quotes."""
+    """Returns the value as it is typed: a text that would be read as something else is in quotes."""
     if isinstance(value, str) and parse_value(value) == value and " " not in value and value:
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
 def show_pairs(description: Mapping[str, Value] | None) -> str:
-    """On one line; "-" where there is no description."""
+    """Returns a description on one line; "-" if there is none."""
     if description is None:
         return "-"
     return " ".join(f"{key}={show_value(value)}" for key, value in description.items()) or "(no keys)"

@@ -1,4 +1,4 @@
-"""Every setting there is: the settings classes of each command."""
+"""Every setting: the settings classes of each command."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -50,5 +50,5 @@ def all_settings() -> list[type[Settings]]:
 
 
 def warnings_of(environ: Mapping[str, str]) -> list[str]:
-    """One for each variable that looks like a setting and is none: misspelt ones, mostly."""
+    """Returns a warning for each variable that looks like a setting and is not: most are misspelt."""
     return unknown_variables(environ, all_settings(), OTHER_VARIABLES)

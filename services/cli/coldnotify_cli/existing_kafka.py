@@ -42,7 +42,7 @@ class ExistingKafka:
     """The Kafka at `--kafka`. Nothing is asked of it before `prepare`."""
 
     def __init__(self, settings: UpSettings, specs: Sequence[TopicSpec]) -> None:
-        """Raises SettingError for options that are for the embedded Kafka, and for those that are none."""
+        """Raises SettingError for options of the embedded Kafka, and for invalid ones."""
         if settings.kafka_nodes != 1:
             raise SettingError(
                 f"COLDNOTIFY_KAFKA_NODES / --kafka-nodes: {settings.kafka_nodes} is for the embedded Kafka; {_KAFKA} "

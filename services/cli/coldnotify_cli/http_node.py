@@ -1,4 +1,4 @@
-"""Asks the HTTP service, any node of which answers for all partitions."""
+"""Asks the HTTP service; any node answers for all partitions."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class HttpNode:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, *path: str, **query: object) -> Any:
-        """The JSON at /v1/path; what is None of the query is left out. Raises click.ClickException."""
+        """Returns the JSON at /v1/path; query parameters of None are left out. Raises click.ClickException."""
         return self.ask("GET", *path, **query)
 
     def ask(self, method: str, *path: str, body: object = None, **query: object) -> Any:

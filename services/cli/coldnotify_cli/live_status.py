@@ -18,13 +18,13 @@ from rich.text import Text
 from coldnotify_cli.supervisor import Part
 
 LOG_BYTES_MAX = 32 * 1024 * 1024
-"""Of the log, and of what went before it."""
+"""Limit on the log, and on its predecessor."""
 _REFRESH_PER_S = 2
 _STYLES = {"ready": "green", "starting": "yellow", "down": "red", "waiting": "dim", "stopped": "dim"}
 
 
 class LiveStatus:
-    """What is shown; `headline` and `parts` may be changed at any time."""
+    """The live display; `headline` and `parts` may be changed at any time."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -32,7 +32,7 @@ class LiveStatus:
         self.parts: Sequence[Part] = ()
 
     def __rich__(self) -> RenderableType:
-        """As it is now."""
+        """Renders the present state."""
         now_s = time.monotonic()
         table = Table(box=None, pad_edge=False, expand=True)
         for name in ("part", "pid", "state", "for", "deaths"):
@@ -50,10 +50,10 @@ class LiveStatus:
 
 @contextmanager
 def live_status(log: Path) -> Iterator[LiveStatus]:
-    """Shows it while the block runs. What this process and its children write to stderr goes to `log`, appended.
+    """Shows it while the block runs. Output of this process and its children on stderr is appended to `log`.
 
-    A log that has grown too long becomes `log`.1, in the place of the one before, and begins anew. Both are for their
-    owner only. Raises DataDirectoryError, OSError.
+    A log that has grown too long becomes `log`.1, replaces the previous one, and starts again. Both are for their owner
+    only. Raises DataDirectoryError, OSError.
     """
     make_directory(log.parent)
     status = LiveStatus(log)

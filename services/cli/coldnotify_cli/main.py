@@ -50,7 +50,7 @@ COMMANDS: dict[str, _Entry] = {
 }
 """Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
 _SERVICES = {name for name, entry in COMMANDS.items() if entry.module == "services"}
-"""They warn of the environment in their logs, as all that they have to say."""
+"""Services warn about the environment in their own logs."""
 
 
 class _LazyGroup(SuggestingGroup):
@@ -91,7 +91,7 @@ def cli() -> None:
 
 
 def _warn_of_variables() -> None:
-    """Warns of variables that look like settings and are none: misspelt ones, mostly."""
+    """Warns of variables that look like settings and are not: most are misspelt."""
     if not any(name.startswith("COLDNOTIFY_") for name in os.environ):
         return  # every service's settings would be imported for nothing
     from coldnotify_cli.every_setting import warnings_of
@@ -124,12 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(error: Exception) -> int:
-    """Wrong use is what a ValueError says that names a setting or field: SettingError, InvalidName, InvalidRecord."""
+    """A ValueError that names a setting or field means wrong use: SettingError, InvalidName, InvalidRecord."""
     return WRONG_USE if isinstance(error, ValueError) else FAILED
 
 
 def _words(error: Exception) -> str:
-    """The error's message; with its kind where that is no kind of ours, so that the message may say too little."""
+    """Returns the error's message; with its class unless it is one of ours, because the message
+    alone may be too short.
+    """
     ours = isinstance(error, ValueError) or type(error).__module__.startswith("coldnotify")
     return str(error) if ours and str(error) else f"{type(error).__name__}: {error}"
 

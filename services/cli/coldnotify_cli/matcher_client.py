@@ -50,7 +50,7 @@ class Matchers:
             raise click.ClickException(str(error)) from None
 
     def patch_all(self, *path: str, body: object) -> list[tuple[str, Any]]:
-        """(address, answer) of every matcher, each of which is told `body`. Raises click.ClickException."""
+        """Returns (address, answer) of every matcher, after sending `body` to each. Raises click.ClickException."""
         try:
             return [(address, self._ask(address, path, {}, body)) for address in self._addresses]
         except _NoAnswer as error:
@@ -98,7 +98,7 @@ class Matchers:
 
 
 class _NoAnswer(Exception):
-    """This matcher cannot say; another may."""
+    """This matcher cannot answer; another may."""
 
 
 def _error_words(error: HTTPError) -> str:

@@ -1,4 +1,4 @@
-"""What `publish`, `send` and `watch` note of themselves in a history, for `coldnotify check`."""
+"""Records what `publish`, `send` and `watch` do in a history, for `coldnotify check`."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ _SINCE_WORDS = ("oldest", "newest")
 def noted(
     path: Path | None, domain: str, group: str, object_id: str, version: int | None, payload: Any, **fields: Any
 ) -> AbstractContextManager[Callable[[int], None]]:
-    """Notes the publish in its body; the body says the acknowledged version. `path` None: nothing is noted."""
+    """Records the publish in its body; the body passes the acknowledged version. `path` None: nothing is recorded."""
     object_ = f"{domain}/{group}/{object_id}"
     return _noted(path, "version", partial(Publish, object=object_, version=version, payload=payload, **fields))
 
@@ -49,14 +49,14 @@ def noted(
 def noted_send(
     path: Path | None, channel: str, message: str, said: object, **fields: Any
 ) -> AbstractContextManager[Callable[[int], None]]:
-    """Notes in its body that the message with this id is sent to domain/group/channel; the body says its offset."""
+    """Records in its body that the message with this id is sent to domain/group/channel; the body passes its offset."""
     payload = message_payload(said) if isinstance(said, bytes) else said
     return _noted(path, "offset", partial(Send, channel=channel, message=message, payload=payload, **fields))
 
 
 @contextmanager
 def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterator[Callable[[int], None]]:
-    """`says`: what the body says of what is acknowledged, by its name in the history."""
+    """`says`: the name in the history of the value that the body passes."""
     if path is None:
         yield lambda _said: None
         return
@@ -82,7 +82,7 @@ def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterato
 
 
 def message_payload(data: bytes) -> Any:
-    """A message's payload as a history has it: what it says as JSON, else {"base64": ...}."""
+    """Returns a message's payload as a history has it: its JSON, else {"base64": ...}."""
     try:
         return said_as_json(data.decode())
     except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ def message_payload(data: bytes) -> Any:
 
 
 def said_as_json(text: str) -> Any:
-    """What a text says as JSON that a history can say again. Raises ValueError, RecursionError."""
+    """Parses JSON that a history can write again. Raises ValueError, RecursionError."""
     said = json.loads(text, parse_constant=_no_json)
     if "\\u" in text:
         # Half a character by its number is JSON to Python, and cannot be written.
@@ -127,9 +127,10 @@ class Notes:
             self._writer.write(event)
 
     def channels(self, names: Iterable[str], attributes: Iterable[str], since: str) -> list[str]:
-        """Exactly these channels are wanted from here on. Returns those that were, by the file, and are to be no more.
+        """Notes that exactly these channels are wanted from here on. Returns those that were, by the file, and are not
+        any more.
 
-        `since`: as --since has it. A time is noted as now: a history does not know what it holds of the time before.
+        `since`: the value of --since. A time is recorded as now: a history does not know its meaning.
         """
         wanted = {f"{self._scope}/{name}" for name in names}
         said = sorted(set(attributes))
@@ -171,7 +172,7 @@ class Notes:
         )
 
     def missed(self, missed: "Missed") -> None:
-        """The callback for what is missed is entered."""
+        """The callback for missed messages is entered."""
         self._write(
             MissedTold(
                 t=now_us(),
@@ -189,7 +190,7 @@ class Notes:
         self._write(Connecting(t=self._connecting_us, client=self._client))
 
     def caught_up(self) -> None:
-        """The library says that it is complete."""
+        """The library reports that it is complete."""
         self._write(CaughtUp(t=now_us(), client=self._client, since=self._connecting_us))
 
     def told(self, notification: "Notification") -> None:

@@ -15,7 +15,7 @@ def held_up(
     partitions: Collection[tuple[str, int]],
     pause: Callable[[], None] = lambda: time.sleep(_BETWEEN_S),
 ) -> dict[tuple[str, int], int]:
-    """By (topic, partition): the first offset of the oldest transaction that was open at both looks.
+    """Returns, by (topic, partition), the first offset of the oldest transaction that was open at both looks.
 
     Raises KafkaUnavailable.
     """

@@ -1,4 +1,6 @@
-"""Asks what a publish has changed, and says it: the answer is one line, and where it was in vain, an error, too."""
+"""Asks for a publish's outcome, and prints it: the answer is one line and, if the publish was in
+vain, an error, too.
+"""
 
 import json
 from collections.abc import Callable
@@ -16,7 +18,9 @@ Get = Callable[..., Any]
 
 
 def outcome_of(get: Get, about: tuple[str, str, str], published: "Published", **query: object) -> "Outcome":
-    """What the publish of `about` (domain, group, object) has changed; `unknown` with the reason if nobody can say."""
+    """Returns the outcome of the publish of `about` (domain, group, object); `unknown` with the reason if it cannot be
+    determined.
+    """
     from coldnotify.publisher import OFFSET_NOT_KNOWN, Outcome
 
     domain, group, object_ = about
@@ -33,8 +37,9 @@ def outcome_of(get: Get, about: tuple[str, str, str], published: "Published", **
 def say(
     about: tuple[str, str, str], published: "Published", outcome: "Outcome", *, as_json: bool = False, **more: object
 ) -> int:
-    """Prints where Kafka has it and what it has changed; as JSON with what `more` there is. Returns the exit code: 1 if
-    it was in vain, as is known."""
+    """Prints the record's place in Kafka and its outcome; as JSON with the fields of `more`. Returns the exit code: 1
+    if it is known to be in vain.
+    """
     if as_json:
         echo(json.dumps({**published._asdict(), **outcome.shown(), **more}))
     else:

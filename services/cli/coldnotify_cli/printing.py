@@ -1,4 +1,4 @@
-"""What commands print goes through here: names and payloads of strangers do not steer the terminal that shows them."""
+"""All output of commands goes through here, so that strangers' names and payloads cannot control the terminal."""
 
 import click
 from coldnotify_schemas.visible import visible

@@ -1,4 +1,4 @@
-"""The settings of the commands that are no services."""
+"""The settings of the commands that are not services."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from coldnotify_cli.credentials import CredentialSettings
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerSettings(Settings):
-    """What the embedded broker can be told."""
+    """The settings of the embedded broker."""
 
     data: Path = setting(Path(".data"), "data directory; existing data is used")
     kafka_host: str = setting("127.0.0.1", "address on which Kafka listens")
@@ -43,7 +43,7 @@ class BrokerSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaSettings(TopicsPrefixSettings):
-    """Where Kafka is."""
+    """Kafka's address."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
     kafka_config: str = setting(
@@ -55,7 +55,7 @@ class KafkaSettings(TopicsPrefixSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicsSettings(KafkaSettings):
-    """What the topics should be like, beyond topics.yaml."""
+    """Settings of topics, beyond topics.yaml."""
 
     partitions: int = setting(
         0, "number of partitions of the co-partitioned topics; 0: as in topics.yaml", minimum=0, maximum=100_000
@@ -66,7 +66,7 @@ class TopicsSettings(KafkaSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AclsSettings(TopicsSettings):
-    """Who may do what in Kafka."""
+    """Settings of permissions in Kafka."""
 
     acls_principal: str = setting(
         "",
@@ -77,7 +77,7 @@ class AclsSettings(TopicsSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TenantSettings(KafkaSettings):
-    """Where agreements are written."""
+    """Settings for writing agreements."""
 
     tenant_timeout_s: float = setting(30, "seconds that Kafka may take for each question", minimum=1)
     tenant_command_config: str = setting(
@@ -89,14 +89,14 @@ class TenantSettings(KafkaSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishSettings(KafkaSettings):
-    """How to publish."""
+    """Settings for publishing."""
 
     publish_timeout_s: float = setting(10, "seconds that Kafka may take to acknowledge", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpNodeSettings(CredentialSettings):
-    """Where the HTTP service is."""
+    """Settings for asking the HTTP service."""
 
     http: str = setting(f"127.0.0.1:{HTTP_PORT}", "any node of the HTTP service, host:port or a URL")
     http_timeout_s: float = setting(10, "seconds that the HTTP service may take to answer", minimum=0.1)
@@ -104,24 +104,24 @@ class HttpNodeSettings(CredentialSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishCommandSettings(PublishSettings, HttpNodeSettings):
-    """How to publish, and whom to ask what it has changed."""
+    """Settings for publishing, and for asking the outcome."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SendSettings(PublishSettings, ChannelSettings):
-    """How to send to channels, and which topics they are in."""
+    """Settings for sending to channels, and their topics."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchSettings(CredentialSettings):
-    """Where the gateways are."""
+    """Settings for connecting to gateways."""
 
     gateway: str = setting(f"127.0.0.1:{DEVICE_PORT}", "gateways, host:port[,host:port]; any one of them will do")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookSettings(AskInsideSettings):
-    """Where the matchers' HTTP ports are."""
+    """Settings for asking the matchers' HTTP ports."""
 
     matcher: str = setting(
         f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
@@ -131,7 +131,7 @@ class LookSettings(AskInsideSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
-    """What is to be checked: where everything is, and the services' own certificates."""
+    """Settings of the checks: all addresses, and the services' own certificates."""
 
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     usage: str = setting(
@@ -154,12 +154,12 @@ class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ResetSettings(PublishSettings, LookSettings):
-    """What starting an object over needs: the matcher to ask, Kafka to publish."""
+    """Settings for starting an object's versions over: the matcher to ask, and Kafka to publish."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpSettings(TopicsPrefixSettings):
-    """What running everything together can be told. The parts take what else they can be told from the environment."""
+    """Settings for running everything together. The parts take their other settings from the environment."""
 
     kafka: str = setting(
         "",

@@ -1,4 +1,4 @@
-"""Which parts make up ColdNotify on one machine, and where they listen."""
+"""The parts that make up ColdNotify on one machine, and their addresses."""
 
 import json
 import os
@@ -38,9 +38,9 @@ log = structlog.get_logger()
 
 HOST = "127.0.0.1"
 _HTTP_BESIDE = 1
-"""Where the gateway's HTTP port is, counted from the first one for devices: 55001 beside 55000."""
+"""Offset of the gateway's HTTP port from the first port for devices: 55001 beside 55000."""
 _LOOK_TIMEOUT_S = 5.0
-"""For an answer of /readyz: it says what the part knows, and asks nobody."""
+"""Timeout of /readyz, which returns what the part knows, and asks nobody."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Addresses:
 
     @classmethod
     def choose(cls, settings: UpSettings, added: Mapping[str, int] | None = None) -> "Addresses":
-        """As the settings and `added`, ports that are not among them, say; free ones for 0.
+        """Chooses ports by the settings and `added`, the ports that are not settings; free ones for 0.
 
-        Raises PortTakenError, which names all that are taken, BrokerError for one that nobody can have, SettingError
-        for one used twice.
+        Raises PortTakenError, which names all that are taken, BrokerError for one that cannot be used, SettingError for
+        one used twice.
         """
         wanted_of = {name: value for name, value in {**(added or {}), **vars(settings)}.items() if name[-5:] == "_port"}
         if settings.kafka:
@@ -127,9 +127,9 @@ class Stack:
     """Kafka with its topics, if it is not there already; then matchers, gateways and HTTP, then the usage job."""
 
     def __init__(self, settings: UpSettings, added: Mapping[str, int] | None = None) -> None:
-        """Nothing is started. `added`: ports of listeners and parts that are no settings.
+        """Starts nothing. `added`: ports of listeners and parts that are not settings.
 
-        Raises BrokerError, SettingError for ports that cannot be had.
+        Raises BrokerError, SettingError for unusable ports.
         """
         check_nodes(settings.kafka_nodes, "--kafka-nodes")
         if not settings.kafka:
@@ -163,7 +163,7 @@ class Stack:
             self._kafka.prepare(stop)
 
     def ready_report(self, pids: dict[str, int]) -> dict[str, object]:
-        """What the ready file says: addresses as host:port, process ids by part."""
+        """Returns the content of the ready file: addresses as host:port, process ids by part."""
         ports = self.addresses
         there = [(row, ports.parts[row.name]) for row in PARTS if row.name in ports.parts]
         return {
@@ -202,7 +202,7 @@ class Stack:
         )
 
     def _flags(self, row: PartRow, number: int) -> list[str]:
-        """The row's own flags, filled in; those for which there is nothing are left out."""
+        """Returns the row's own flags, filled in; flags without a value are left out."""
         known = {
             **{listener.name: f"{HOST}:{at}" for listener, at in self.addresses.devices.items()},
             **{name: ",".join(_hosts(ports)) for name, ports in self.addresses.parts.items()},
@@ -236,7 +236,7 @@ def _asks_readyz(port: int, tls: ssl.SSLContext | None) -> Callable[[], str | No
 
 
 def write_atomically(path: Path, content: dict[str, object]) -> None:
-    """Writes JSON so that a reader, who may be anybody, finds the whole of it or what was there before.
+    """Writes JSON so that any reader finds the whole of it or the previous content.
 
     Raises OSError.
     """

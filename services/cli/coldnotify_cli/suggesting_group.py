@@ -1,4 +1,4 @@
-"""A group of commands that says which one was meant, where the one that was typed is not there."""
+"""A group of commands that suggests the nearest command for an unknown one."""
 
 import difflib
 
@@ -11,7 +11,7 @@ class SuggestingGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's; raises UsageError with the nearest command's name."""
+        """Does the same as click's; raises UsageError with the nearest command's name."""
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-"):
             near = difflib.get_close_matches(name, known, n=1)

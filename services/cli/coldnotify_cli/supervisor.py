@@ -15,7 +15,7 @@ from coldnotify_common.stop import StopFlag
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 0.1
-"""How soon the end of a part, or its readiness, is noticed."""
+"""Interval of checks for the end of a part, or its readiness."""
 DEATHS_MAX = 5
 DEATHS_WINDOW_S = 60.0
 """A part that dies so often in this time is not going to get well by another start."""
@@ -26,15 +26,15 @@ STOP_TIMEOUT_S = 20.0
 
 
 class KeepsDying(ServiceError):
-    """A part does not stay alive; the message says which."""
+    """A part keeps dying; the message names it."""
 
 
 class NotReady(ServiceError):
-    """A part did not get ready in time; the message says which, and what it says itself."""
+    """A part did not get ready in time; the message names it, and contains its own reason."""
 
 
 class Process(Protocol):
-    """What a part starts."""
+    """The process that a part starts."""
 
     @property
     def pid(self) -> int: ...
@@ -72,7 +72,7 @@ class ChildProcess:
 
 
 class _Look(threading.Thread):
-    """Asks one run of a part whether it is ready. A thread of its own: one that does not answer holds up no other."""
+    """Asks one run of a part whether it is ready. It is a separate thread, so that a silent part delays no other."""
 
     def __init__(self, unready: Callable[[], str | None]) -> None:
         super().__init__(daemon=True)
@@ -84,7 +84,7 @@ class _Look(threading.Thread):
 
 
 class Status(NamedTuple):
-    """How a part is, in words."""
+    """The state of a part, in words."""
 
     word: str
     """waiting (for others to be ready), starting, ready, down, stopped (in order)."""
@@ -109,13 +109,13 @@ class Part:
         awaited: bool = True,
         last_words: Callable[[], str] = lambda: "",
     ) -> None:
-        """`unready`: None if the part is ready, else why not; it may take some seconds to answer.
+        """`unready`: returns None if the part is ready, else why not; it may take some seconds to answer.
 
-        `last_words`: what it has logged last, and where, if that is not on our stderr anyway.
+        `last_words`: returns its last log lines, and their place, if they are not on our stderr anyway.
 
-        `needed`: whether the others are of no use without it. One that is not is started again however often it dies,
-        and nobody waits for it. `awaited`: whether the parts of the next stage are started only when it is ready, as
-        they could do nothing before, or would say that something is wrong.
+        `needed`: true if the others are useless without it. A part that is not needed is restarted however often it
+        dies, and nobody waits for it. `awaited`: true if the parts of the next stage are started only when it is ready,
+        because they could do nothing before, or would report errors.
         """
         self.name = name
         self.needed = needed
@@ -144,7 +144,7 @@ class Part:
             self._look_if_ready(now_s)
 
     def status(self, now_s: float) -> Status:
-        """How it is now; may be asked by another thread."""
+        """Returns its present state; may be called by another thread."""
         deaths = sum(death_s >= now_s - DEATHS_WINDOW_S for death_s in list(self._deaths_s))
         if self._stopped:
             return Status("stopped", None, None, deaths)
@@ -156,7 +156,7 @@ class Part:
         )
 
     def stop(self, timeout_s: float) -> None:
-        """End the process, if there is one."""
+        """Ends the process, if there is one."""
         process = self.process
         if process is not None:
             process.stop(timeout_s)
@@ -210,7 +210,9 @@ class Part:
 
 
 class Supervisor:
-    """Parts in stages: one is started when what it awaits of that before is ready, and stopped before that one is."""
+    """Parts in stages: a part is started when the awaited parts of the previous stage are ready, and stopped before
+    they are.
+    """
 
     def __init__(self, stages: Sequence[Sequence[Part]], on_ready: Callable[[], None]) -> None:
         """`on_ready` is called each time all needed parts have become ready, and when another one is started again."""
@@ -231,7 +233,7 @@ class Supervisor:
                 self._stop(stage)
 
     def pids(self) -> dict[str, int]:
-        """By part, the process ids."""
+        """The process ids by part."""
         return {part.name: part.process.pid for stage in self.stages for part in stage if part.process is not None}
 
     def _turn(self) -> None:

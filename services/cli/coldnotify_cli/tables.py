@@ -37,7 +37,7 @@ def print_one(shown: Row) -> None:
 
 
 def print_table(rows: Iterable[Row]) -> None:
-    """Columns named by the first row's names, but for those that say the same once more, as texts."""
+    """Prints a table. Columns have the first row's names, without those that repeat others as texts."""
     rest = iter(rows)
     first = list(islice(rest, _WIDTH_ROWS))
     if not first:
@@ -68,7 +68,7 @@ def cell(name: str, value: object) -> str:
 
 
 def time_of(unix_ms: int) -> str:
-    """As a date in UTC, where it is one."""
+    """Returns the date in UTC, if it is one."""
     try:
         return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
     except (OverflowError, ValueError, OSError):

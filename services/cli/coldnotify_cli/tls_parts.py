@@ -1,4 +1,4 @@
-"""What `coldnotify up --tls DIR` tells its parts: mutual TLS with what `coldnotify certs DIR` made."""
+"""The TLS options of `coldnotify up --tls DIR` for its parts: mutual TLS with the files of `coldnotify certs DIR`."""
 
 import os
 import ssl
@@ -28,17 +28,17 @@ class TlsParts:
 
     @property
     def on(self) -> bool:
-        """Whether there is TLS."""
+        """True if TLS is used."""
         return self._directory is not None
 
     @property
     def scheme(self) -> str:
-        """Of all HTTP addresses."""
+        """The scheme of all HTTP addresses."""
         return "https" if self.on else "http"
 
     @property
     def ca(self) -> Path:
-        """Of a directory that is there."""
+        """The path of the authority's certificate; the directory must be set."""
         assert self._directory is not None
         return self._directory / "ca.pem"
 
@@ -50,9 +50,11 @@ class TlsParts:
         return [f"--inside-certificate={certificate}", f"--inside-key={key}", f"--inside-ca={self.ca}"]
 
     def flags(self, part: str) -> list[str]:
-        """For the part that has the certificate of this name. --auth is certificate, unless the environment says.
+        """Returns the flags of the part with the certificate of this name. --auth is certificate, unless the
+        environment sets it.
 
-        Tokens, where it says so, are checked with the directory's key, unless the environment names another one.
+        Tokens, if the environment asks for them, are checked with the directory's key, unless the environment names
+        another one.
         """
         if self._directory is None:
             return []
@@ -69,7 +71,7 @@ class TlsParts:
         return flags
 
     def context(self) -> ssl.SSLContext | None:
-        """To ask the parts whether they are ready."""
+        """Returns the TLS context for asking the parts whether they are ready."""
         return ssl.create_default_context(cafile=str(self.ca)) if self.on else None
 
     @property

@@ -1,4 +1,4 @@
-"""What `coldnotify top` shows, as plain lines or as tables for a terminal. Pure: the overview in, text out."""
+"""The display of `coldnotify top`, as plain lines or as tables for a terminal. Pure: the overview in, text out."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Section(NamedTuple):
 
 
 def headline(shown: Overview) -> list[str]:
-    """Traffic, latency, lag, and who is there: a few short lines. What nobody has said is "-"."""
+    """Returns traffic, latency, lag and clients in a few short lines. Missing values are "-"."""
     nothing = nothing_counted(shown)
     clients, online, lacking, overdue = (
         "-" if nothing else str(shown[name]) for name in ("clients", "online", "lacking", "overdue")
@@ -118,7 +118,7 @@ def rich_view(shown: Overview) -> RenderableType:
 
 
 def age(since_ms: int | None, now_ms: int) -> str:
-    """How long ago; "-" where it is not known."""
+    """Returns how long ago it was; "-" if that is unknown."""
     return "-" if not since_ms else duration(max(0, now_ms - since_ms) / 1000)
 
 

@@ -1,4 +1,4 @@
-"""Reads the topics as they are, as the lines of a history that say so."""
+"""Reads the topics, and returns their contents as lines of a history."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ def of_clients(topics: TopicNames) -> tuple[str, ...]:
 
 
 class DumpError(Exception):
-    """The topics could not be read in full; the message says which and why."""
+    """The topics could not be read in full; the message names the topic and the reason."""
 
 
 def read(
@@ -157,9 +157,9 @@ def _text(data: bytes | str | None) -> str | None:
 
 
 def _value(data: bytes | str | None, *, of_channel: bool) -> Any:
-    """What it says as JSON; else a channel's payload as histories have it, and any other value as text.
+    """Returns its JSON; else a channel's payload as histories have it, and any other value as text.
 
-    Of what is larger than any record of ours the beginning.
+    If it is larger than any valid record, returns the beginning.
     """
     if data is not None and len(data) > _VALUE_BYTES_MAX:
         data = data[:_SHOWN_BYTES]
@@ -173,7 +173,7 @@ def _value(data: bytes | str | None, *, of_channel: bool) -> Any:
 
 
 def _silent() -> logging.Logger:
-    """librdkafka's own lines say the same as the one error that is shown."""
+    """Silences librdkafka's own lines, which repeat the one error that is shown."""
     logger = logging.getLogger("coldnotify.dump")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

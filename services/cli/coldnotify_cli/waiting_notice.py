@@ -12,7 +12,7 @@ _AFTER_S = 2.0
 
 @contextmanager
 def waiting_notice(for_whom: str, timeout_s: float) -> Iterator[None]:
-    """Says so once, if the block takes longer than some seconds. `timeout_s`: how long the block waits at most."""
+    """Prints a notice once, if the block takes longer than some seconds. `timeout_s`: the block's longest wait."""
     words = f"waiting for {for_whom}: no answer yet; giving up after {timeout_s:g} s"
     timer = threading.Timer(_AFTER_S, lambda: echo(words, err=True))
     timer.daemon = True

@@ -14,7 +14,7 @@ from coldnotify_cli.settings import BrokerSettings
 Kafka = TypeVar("Kafka")
 
 _LOOK_INTERVAL_S = 0.5
-"""How soon the end of the broker's process is noticed."""
+"""Interval of checks for the end of the broker's process."""
 
 
 @click.command("broker")

@@ -1,4 +1,4 @@
-"""`coldnotify describe`: what an object is, said key by key or as a whole, or shown."""
+"""`coldnotify describe`: sets an object's description, key by key or as a whole, or shows it."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""`coldnotify doctor`: what is wrong here, and what to do."""
+"""`coldnotify doctor`: finds what is wrong here, and names remedies."""
 
 import json
 

@@ -90,7 +90,9 @@ def reset(
 def _newest(
     matchers: Matchers, domain: str, group: str, object_id: str, *, may_be_removed: bool
 ) -> tuple[int, int] | None:
-    """(incarnation, version); None: it was removed, as is said. Raises NotKnown, click.ClickException."""
+    """Returns (incarnation, version); None if it was removed, as the caller says. Raises NotKnown,
+    click.ClickException.
+    """
     try:
         now = matchers.get("domains", domain, "groups", group, "objects", object_id)
     except NotKnown:

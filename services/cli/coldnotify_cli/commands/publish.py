@@ -115,7 +115,7 @@ def command_publish(
 
 
 def parse_payload(text: str | None) -> object:
-    """The payload that --payload says. Raises click.UsageError."""
+    """Parses the payload of --payload. Raises click.UsageError."""
     if text is None:
         return None
     try:

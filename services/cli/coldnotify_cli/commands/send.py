@@ -17,7 +17,7 @@ from coldnotify_cli.settings import SendSettings
 from coldnotify_cli.waiting_notice import waiting_notice
 
 _ID_BYTES = 8
-"""Of a message's id, which is unique among the 10,000 records in which repeats are known."""
+"""Length of a message's id, which is unique among the 10,000 records in which repeats are recognised."""
 
 
 @click.command("send")

@@ -1,6 +1,6 @@
 """`coldnotify matcher|gateway|http|usage`, and every other part: each in the foreground.
 
-Clients wait for a service that is started again: it imports what it needs itself, and no more.
+Clients wait while a service restarts: so it imports only what it needs.
 """
 
 import os
@@ -41,7 +41,7 @@ def _service(row: PartRow) -> click.Command:
 
 
 def _warn(settings: ServiceSettings, others: tuple[Settings, ...], name: str) -> None:
-    """Says, in the log, which variables of the environment are no settings: misspelt ones, mostly."""
+    """Logs the variables of the environment that are not settings: most are misspelt."""
     import structlog
     from coldnotify_common.log import configure
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coldnotify_common.tenancy.tenant_store import StoredTenants
 
 _NONE = "none"
-"""As a value: no limit, no principal."""
+"""The value that removes a limit or a principal."""
 _DOMAINS_SHOWN = 3
 _AGREED = {
     "in_per_s": "Publishes per second.",
@@ -208,7 +208,7 @@ def _read(settings: TenantSettings) -> "StoredTenants":
 
 
 def _bring_quotas(before: Tenant | None, after: Tenant | None, settings: TenantSettings) -> None:
-    """Kafka's quotas as the agreement wants them. What stands in Kafka's topic counts, whatever becomes of this."""
+    """Sets Kafka's quotas as the agreement requires. The record in Kafka's topic counts, even if this fails."""
     from coldnotify_kafka.client_quotas import remove_producer_quota, set_producer_quota
     from coldnotify_kafka.errors import ColdNotifyKafkaError
 

@@ -28,7 +28,7 @@ def command_topics() -> None:
 
 
 _KINDS = {"CreateTopic": "create", "AlterSetting": "setting", "AddPartitions": "partitions", "Refusal": "refusal"}
-"""By class, a difference as --json names it."""
+"""The name of each class of differences in --json."""
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

@@ -73,7 +73,7 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
 
 
 def _ready_words(report: dict[str, object], scheme: str) -> list[str]:
-    """What a person wants first: the console, as a link; then where everything else is."""
+    """Returns the most useful line first: the console, as a link; then all other addresses."""
     return [
         f"ColdNotify is ready (pid {os.getpid()})",
         f"  console   {scheme}://{report['http']}/",

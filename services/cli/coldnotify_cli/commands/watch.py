@@ -1,4 +1,4 @@
-"""`coldnotify watch`: a client that prints what it is notified of."""
+"""`coldnotify watch`: a client that prints its notifications."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from coldnotify import Message, Missed, Notification, Notify
 
 _LOOK_S = 0.5
-"""How late one hears of a connection that does not come about."""
+"""Interval of checks for a connection that fails."""
 
 
 @click.command("watch")
@@ -107,9 +107,9 @@ def command_watch(
     if not objects and not queries and not channels:
         raise click.UsageError("Missing argument 'OBJECT...', or an option --query or --channel.")
     if descriptions and not queries:
-        raise click.UsageError("--descriptions: are of the members of a --query, and there is none.")
+        raise click.UsageError("--descriptions: needs a --query, whose members are described.")
     if not channels and (since is not None or attributes):
-        raise click.UsageError("--since and --attribute: are of a --channel, and there is none.")
+        raise click.UsageError("--since and --attribute: need a --channel.")
     if history is not None and queries:
         raise click.UsageError("--history: notes nothing of queries, so it cannot be given with --query.")
     # What the library logs of problems would be printed beside what `_report` says of them.
@@ -197,7 +197,7 @@ class _Printer:
         self._print(_message_json(message) if self._as_json else _message_line(message))
 
     def missed(self, missed: "Missed") -> None:
-        """The callback for what is missed of a channel."""
+        """The callback for missed messages of a channel."""
         self._notes.missed(missed)
         if self._as_json:
             between = {"after": missed.after, "before": missed.before, "reason": missed.reason.lower()}
@@ -217,7 +217,7 @@ class _Printer:
 
 
 def _look_on(notify: "Notify", stop: StopFlag, notes: Notes) -> None:
-    """Until it is to stop: notes that it is caught up; says why there is no connection, or none that serves."""
+    """Runs until it is to stop: notes that it is caught up; prints why there is no connection, or none that serves."""
     said: str | None = None
     caught_up = False
     while not stop.wait(_LOOK_S):
@@ -274,7 +274,7 @@ def _json(notification: "Notification", *, descriptions: bool) -> str:
 
 
 def _since(said: str | None) -> str | datetime:
-    """As `Notify.channel` takes it: a time as a datetime. What is none of it the library refuses."""
+    """Converts --since for `Notify.channel`: a time becomes a datetime. The library refuses invalid values."""
     try:
         return datetime.fromisoformat(said) if said is not None else "now"
     except ValueError:
@@ -282,7 +282,7 @@ def _since(said: str | None) -> str | datetime:
 
 
 def _option(problem: str) -> str:
-    """What the library says of an argument, said of the option that it came by."""
+    """Replaces an argument's name in the library's error by the option that set it."""
     for argument, option in (("since", "--since"), ("attributes", "--attribute"), ("channel", "--channel")):
         if problem.startswith(f"{argument}: "):
             return f"{option}{problem.removeprefix(argument)}"
@@ -295,7 +295,7 @@ def _message_line(message: "Message") -> str:
 
 
 def _message_json(message: "Message") -> str:
-    """As /v1/sync says it, and with what `since` takes."""
+    """Returns the message as /v1/sync has it, and its position for `since`."""
     said: dict[str, object] = {"channel": message.channel, "offset": message.offset}
     if isinstance(message.payload, bytes):
         said["payload_base64"] = base64.b64encode(message.data).decode()
