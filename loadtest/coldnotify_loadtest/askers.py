@@ -1,7 +1,7 @@
-"""Publishers that take no heed: processes that ask without any pause, or at a rate, whatever they are told.
+"""Publishers without restraint: processes that publish without any pause, or at a rate, whatever the answers.
 
-By Kafka, by HTTP, or on sessions. What they are told is counted apart: accepted, refused (said so, and nothing was
-written), failed. What was accepted is counted by tenths of a second, too.
+By Kafka, by HTTP, or on sessions. The answers are counted separately: accepted, refused (explicitly, and nothing was
+written), failed. Accepted ones are also counted by tenths of a second.
 """
 
 import asyncio
@@ -31,10 +31,12 @@ TOPICS = TopicNames()
 
 BIN_S = 0.1
 QUEUE_MAX = 100_000
-"""Publishes that a Kafka producer without flow control has in its queue, where nothing else is said."""
+"""Default queue of a Kafka producer without flow control, in publishes."""
 _HIGHEST = 10_000
 _ANSWER_S = 300.0
-"""For a process to begin, and for what is under way to be answered: a machine may be busy with other things."""
+"""Limit for a process to begin, and for requests in progress to be answered: a machine may be busy
+with other things.
+"""
 _HOST = "127.0.0.1"
 _OK, _ABOVE, _BUSY = 200, 429, 503
 _READ_BYTES = 1 << 16
@@ -55,23 +57,23 @@ class Ask:
     port: int
     population: Population
     block: int
-    """Whose objects it publishes."""
+    """The block whose objects it publishes."""
     seconds: float
     per_s: float = 0.0
     """0: without any pause."""
     at_once: int = 16
     """Connections of http and session, each with one publish under way."""
     flow: bool = False
-    """Of kafka: flow control as the publishers' library has it."""
+    """For kafka: flow control as in the publishers' library."""
     partitions: int = 8
     user: str = ""
-    """Of kafka: as whom it logs in, with its name as the password; empty: it does not."""
+    """For kafka: the user that logs in, with its name as the password; empty: no login."""
     queue_max: int = QUEUE_MAX
-    """Of kafka: publishes in its queue; beyond, it refuses at once."""
+    """For kafka: publishes in its queue; further ones are refused at once."""
     linger_ms: int = 0
-    """Of kafka: for so long a batch waits for more. Kafka's quotas count the bytes of a batch itself, too."""
+    """For kafka: how long a batch waits for more. Kafka's quotas count the bytes of a batch itself, too."""
     nice: int = 0
-    """Of its process: publishers are elsewhere, and what is measured is not to wait for them."""
+    """Niceness of its process: real publishers are on other machines, so the measured parts must not wait for them."""
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Asked:
     accepted: int = 0
     refused: int = 0
     failed: int = 0
-    """Told neither that it is written nor that it is not."""
+    """Publishes without a known outcome."""
     begun_s: float = 0.0
     """By the machine's monotonic clock."""
     bins: Counter[int] = field(default_factory=Counter)
@@ -95,13 +97,13 @@ class Asked:
 
 
 def accepted_per_s(asked: Sequence[Asked], from_s: float, to_s: float) -> float:
-    """Of all of them together, between these seconds of their time."""
+    """Returns the rate of all of them together, between these seconds of their time."""
     bins = range(round(from_s / BIN_S), round(to_s / BIN_S))
     return sum(one.bins[number] for one in asked for number in bins) / max(len(bins) * BIN_S, BIN_S)
 
 
 class Pace:
-    """When the next publish is due."""
+    """Decides when the next publish is due."""
 
     def __init__(self, per_s: float, begun_s: float) -> None:
         self._per_s, self._begun_s, self._count = per_s, begun_s, 0
@@ -151,7 +153,7 @@ def _process(ask: Ask, pipe: Pipe) -> None:
 
 
 def record_bytes(population: Population, block: int) -> int:
-    """Of a publish in a large batch: key, value, and Kafka's own bytes about them."""
+    """Returns the size of a publish in a large batch: key, value, and Kafka's own bytes."""
     key = f"{population.domain}/{population.group(block)}/{population.objects(block)[0]}"
     return len(key) + len(_value(time.monotonic_ns())) + _RECORD_BYTES
 

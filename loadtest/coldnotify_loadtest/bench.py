@@ -1,4 +1,6 @@
-"""What experiments share: parameters, a directory, a progress bar, and the measurement of one plan of publishes."""
+"""The common part of experiments: parameters, a directory, a progress bar, and the measurement of one plan of
+publishes.
+"""
 
 import math
 import sys
@@ -20,7 +22,7 @@ from coldnotify_loadtest.tables import Shape
 SERVERS: tuple[type[Server], ...] = (ColdNotify, *PEER_SERVERS)
 READY_S = 300.0
 _SETTLE_S = 2.0
-"""Without a delivery for so long, what is missing will not come: it was outdone by a newer version."""
+"""After so long without a delivery, missing ones will not come: they were replaced by newer versions."""
 _BAR = 30
 
 Row = dict[str, Any]
@@ -98,12 +100,12 @@ class Bench:
 
 
 def chosen(parameters: Parameters) -> list[type[Server]]:
-    """By the parameter `servers`, "all" or names with commas."""
+    """Returns the servers of the parameter `servers`, "all" or names with commas."""
     known: dict[str, type[Server]] = {kind.name: kind for kind in SERVERS}
     wanted = str(parameters["servers"])
     names = list(known) if wanted == "all" else [name.strip() for name in wanted.split(",")]
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"servers: {unknown[0]!r} is none of {', '.join(known)}")
+        raise ValueError(f"servers: unknown value {unknown[0]!r}, expected one of {', '.join(known)}")
     return [known[name] for name in names]
 
 

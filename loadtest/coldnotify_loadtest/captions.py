@@ -1,4 +1,4 @@
-"""What stands beside tables and plots: when and on what a result was had, its parameters, the versions. Pure."""
+"""Captions of tables and plots: the date and machine of a result, its parameters, the versions. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ def origin(result: Mapping[str, Any]) -> str:
 
 
 def parameters(result: Mapping[str, Any]) -> str:
-    """One sentence: with what it was run."""
+    """Returns one sentence with the parameters of the run."""
     return f"Parameters: {', '.join(f'{name} {_plain(value)}' for name, value in result['parameters'].items())}."
 
 
 def versions(result: Mapping[str, Any]) -> str:
-    """One sentence: of what it was run with."""
+    """Returns one sentence with the versions of the run."""
     found = {name: _VERSION.search(text) for name, text in result["versions"].items()}
     return f"Versions: {', '.join(f'{name} {match.group()}' for name, match in found.items() if match)}."
 

@@ -31,7 +31,7 @@ class Told:
     messages: int = 0
     bytes: int = 0
     gaps: int = 0
-    """Messages in front of which the device had not been told all."""
+    """Messages before which the device had not been told all."""
 
 
 class _Device:
@@ -165,15 +165,15 @@ class Back:
     """Messages that returning devices were told."""
 
     seconds: list[float] = field(default_factory=list)
-    """Of each, from its call of connect until its channels were live."""
+    """For each, from its call of connect until its channels were live."""
     messages: int = 0
     bytes: int = 0
     gaps: int = 0
-    """Messages in front of which the device had not been told all."""
+    """Messages before which the device had not been told all."""
 
 
 class _Returning:
-    """Registers with its first visit; at each later one it says how far it was, as a client does from its state."""
+    """Registers at its first visit; at each later one it sends its position, as a client does from its state."""
 
     def __init__(self, group: str, client: str, channels: Sequence[str]) -> None:
         domain, _, name = group.partition("/")
@@ -191,7 +191,9 @@ class _Returning:
         self._told = Back()
 
     async def visit(self, host: str, port: int, cursor: int | None, connecting: asyncio.Semaphore, told: Back) -> None:
-        """Connect, and stay until nothing lacks. `cursor`: the offset that it was told last; None: to register."""
+        """Connects, and stays until nothing is lacking. `cursor`: the offset that it was last told;
+        None: to register.
+        """
         self._told, self._at = told, {}
         if cursor is not None:
             self._hello.channels_cursor = self._cursor = cursor
@@ -281,7 +283,7 @@ class ReturningDevices:
         self._pipe.send(list(cursors))
 
     def are_back(self) -> bool:
-        """True once all of them have been told everything."""
+        """Returns true once all of them have been told everything."""
         return self._pipe.poll()
 
     def back(self, timeout_s: float) -> Back:

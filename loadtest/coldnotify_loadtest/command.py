@@ -15,7 +15,7 @@ from coldnotify_loadtest.experiments import EXPERIMENTS
 from coldnotify_loadtest.provenance import provenance
 
 RESULTS = Path(__file__).parents[1] / "results"
-"""Where results go that nobody sent elsewhere: a JSON file an experiment, plots, the report. Quick ones below it."""
+"""Default directory of results: a JSON file for each experiment, plots, the report. Quick ones below it."""
 _LOAD_WARNED = 0.5
 """Above this load average the machine is not quiet."""
 
@@ -53,7 +53,7 @@ def duration(seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what is named; returns the exit code."""
+    """Runs the named experiments; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make bench", description="Load tests, one after the other.")
     parser.add_argument("experiments", nargs="*", help=f"of {', '.join(EXPERIMENTS)} (all)")
     parser.add_argument("--quick", action="store_true", help="tiny loads: whether everything works, no figures")
@@ -111,7 +111,7 @@ def _announce(plans: Sequence[tuple[Experiment, dict[str, Any]]]) -> None:
 
 
 def _run(experiment: Experiment, parameters: dict[str, Any], results: Path, *, quick: bool) -> bool:
-    """True if it went well; what was measured until it did not is kept."""
+    """Returns true if it succeeded; what was measured before a failure is kept."""
     origin = provenance()
     progress = Progress(experiment.steps(parameters), experiment.name)
     error = ""

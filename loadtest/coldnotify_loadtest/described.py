@@ -13,7 +13,7 @@ from coldnotify_loadtest.population import Population
 LOADS = 10_000
 """Different values of the key that changes."""
 _APART = 1e-8
-"""What keeps queries distinct that fit the same objects: loads are whole numbers."""
+"""Keeps queries distinct that match the same objects: loads are whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,15 @@ class Described(Population):
 
     registrations: int = 0
     things: str = "thing"
-    """How the objects' names begin."""
+    """Prefix of the objects' names."""
     queries_each: int = 1
-    """Of a device, until it changes them."""
+    """Queries of a device, until it changes them."""
     distinct: int = 1
-    """So many different queries, of which devices have the next ones in turn."""
+    """So many different queries, which devices use in turn."""
     fit: float = 1.0
     """The share of the objects that each query fits, by a range of loads."""
     by_level: bool = False
-    """Each query is for one level instead, of which there are as many as queries."""
+    """Each query is for one level instead, and there are as many levels as queries."""
     named_groups: tuple[str, ...] = ()
     """Blocks are spread over these, instead of `groups`."""
 
@@ -50,11 +50,11 @@ class Described(Population):
         return zlib.crc32(b"%d/%d" % (number, turn)) % LOADS
 
     def level(self, load: int) -> int:
-        """Of an object that has this load."""
+        """Returns the level of an object with this load."""
         return load % self.distinct
 
     def description(self, number: int, turn: int) -> dict[str, str | int]:
-        """Of an object of any block."""
+        """Returns the description of an object of any block."""
         load = self.load(number, turn)
         return {"Kind": f"sensor-{self.things}", "Load": load, "Level": self.level(load)}
 
@@ -65,7 +65,7 @@ class Described(Population):
         return low - query * _APART, low + width
 
     def fits(self, query: int, load: int) -> bool:
-        """Whether an object of this load is in a query's set."""
+        """Returns true if an object with this load is in a query's set."""
         if self.by_level:
             return query == self.level(load)
         low, high = self.bounds(query)
@@ -83,7 +83,7 @@ class Described(Population):
         return tuple(self.text(query) for query in self.query_numbers(device))
 
     def query_numbers(self, device: int) -> list[int]:
-        """Of those that it begins with."""
+        """Returns the numbers of its first queries."""
         first = device * self.queries_each
         return [number % self.distinct for number in range(first, first + self.queries_each)]
 
@@ -96,7 +96,7 @@ class Described(Population):
         return f"{self.things}-new-{device}-{number}"
 
     def loads(self, turns: Mapping[int, int]) -> dict[str, int]:
-        """Of the objects of block 0, by name, by how many descriptions each number has had."""
+        """Returns the loads of the objects of block 0, by name, from the number of descriptions of each."""
         return {self.object(0, number): self.load(number, turn - 1) for number, turn in turns.items() if turn}
 
     def held(self, device: int, loads: Mapping[str, int]) -> int:

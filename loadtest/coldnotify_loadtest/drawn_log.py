@@ -25,10 +25,12 @@ class DrawnLog:
         return self._chance.sample(range(len(self._by_channel)), count)
 
     def draw_behind(self, lag: int) -> int:
-        """How many messages somebody is behind who was away that long: half of them to all, less than the log has."""
+        """Returns how many messages a client is behind that was away so long: half of them to all, fewer than the log
+        has.
+        """
         return min(self._chance.randint((lag + 1) // 2, lag), len(self) - 1)
 
     def above(self, channels: Sequence[int], offset: int) -> int:
-        """How many messages these channels have above it."""
+        """Returns how many messages these channels have above it."""
         found = (self._by_channel[channel] for channel in channels)
         return sum(len(offsets) - bisect_right(offsets, offset) for offsets in found)

@@ -16,12 +16,12 @@ class Latencies:
         self._histogram = HdrHistogram(_LOWEST_US, _HIGHEST_US, _DIGITS)
 
     def add_ns(self, values_ns: Iterable[int]) -> None:
-        """Nanoseconds; what is shorter than 1 us counts as that, what is longer than 10 minutes as that."""
+        """Adds nanoseconds, limited to the range from 1 us to 10 minutes."""
         for value_us, count in Counter(value // 1000 for value in values_ns).items():
             self._histogram.record_value(min(max(value_us, _LOWEST_US), _HIGHEST_US), count)
 
     def encoded(self) -> bytes:
-        """In the form that HDR histograms have in all languages (base64 of compressed)."""
+        """Returns the form that HDR histograms have in all languages (base64 of compressed)."""
         data: bytes = self._histogram.encode()
         return data
 
@@ -31,7 +31,7 @@ class Latencies:
 
     @property
     def count(self) -> int:
-        """How many values."""
+        """The number of values."""
         return int(self._histogram.get_total_count())
 
     def percentile_ms(self, percent: float) -> float:

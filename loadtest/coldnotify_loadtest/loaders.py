@@ -1,4 +1,4 @@
-"""Processes that make a load, and a pipe to each: all are told something, each answers."""
+"""Load-making processes, with a pipe to each: all get a command, each answers."""
 
 import contextlib
 import multiprocessing
@@ -31,9 +31,9 @@ class Loaders:
     def __init__(
         self, run: Callable[[Any, Pipe], None], of_each: Sequence[object], name: str, error: type[Exception]
     ) -> None:
-        """Starts `run(one, pipe)` for each. A process that is told None ends; one that answers a text has failed.
+        """Starts `run(one, pipe)` for each. A process that gets None ends; one that answers a text has failed.
 
-        `name`: what one of them is, in the words of an `error`.
+        `name`: the name of one of them in an `error`.
         """
         self._name, self._error = name, error
         self._pipes, self._processes = begun(run, of_each)

@@ -1,4 +1,4 @@
-"""From the rows of a result to plots as PNG: lines over rates, bars beside each other; medians over repeats."""
+"""Draws rows of a result as PNG plots: lines over rates, bars beside each other; medians over repeats."""
 
 import math
 import textwrap
@@ -31,7 +31,7 @@ class Lines:
     logarithmic: bool = True
 
     def draw(self, axes: Axes, result: Result) -> bool:
-        """Whether there was anything to draw."""
+        """Returns true if there was anything to draw."""
         rows = [row for row in result["rows"] if at(row, self.y) is not None and at(row, self.x) is not None]
         lines: dict[str, list[tuple[float, float]]] = {}
         for server, durability, at_x, value in medians(rows, ("server", "durability", self.x), (self.y,)):
@@ -66,7 +66,7 @@ class Bars:
     """Only these (all)."""
 
     def draw(self, axes: Axes, result: Result) -> bool:
-        """Whether there was anything to draw."""
+        """Returns true if there was anything to draw."""
         rows = [row for row in result["rows"] if at(row, self.y) is not None]
         rows = [row for row in rows if not self.cases or row["case"] in self.cases]
         found = medians(rows, ("server", "durability", "case"), (self.y,))
@@ -88,11 +88,11 @@ class Series:
     name: str
     part: str
     case: str
-    """Where rows say their case."""
+    """The field with the rows' case."""
     label: str
 
     def draw(self, axes: Axes, result: Result) -> bool:
-        """Whether there was anything to draw. Where nothing came, a line has a gap."""
+        """Returns true if there was anything to draw. If nothing came, a line has a gap."""
         rows = [row for row in result["rows"] if row.get("part") == self.part and row.get("series")]
         for case in dict.fromkeys(row[self.case] for row in rows):
             points = [tuple(point) for row in rows if row[self.case] == case for point in row["series"]]

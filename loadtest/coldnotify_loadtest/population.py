@@ -1,4 +1,4 @@
-"""Who the devices of a run are and what they register for, so that swarm and publisher agree without talking. Pure."""
+"""The devices of a run and their registrations, so that swarm and publisher agree without communication. Pure."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ class Population:
 
     fan_out: int = 1000
     registrations: int = 1
-    """Of each device."""
+    """Registrations of each device."""
     groups: int = 1
     """Blocks are spread over so many groups, and so over partitions."""
     domain: str = "animal.observer"
     prefix: str = "observer"
-    """Of the devices' names: another one makes them devices that nobody has seen."""
+    """Prefix of the devices' names: another one makes them new devices."""
 
     def block_of(self, device: int) -> int:
         """The block that a device belongs to."""

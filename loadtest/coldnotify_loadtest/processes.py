@@ -12,7 +12,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one or several processes."""
+    """The usage of one or several processes."""
 
     cpu_s: float
     """User and system time so far."""
@@ -21,7 +21,7 @@ class Usage:
 
 
 def usage(pids: Iterable[int]) -> Usage:
-    """Of all of them together; who is gone counts as nothing."""
+    """Returns the usage of all of them together; ended ones count as nothing."""
     cpu_s, resident = 0.0, 0
     for pid in pids:
         try:
@@ -37,14 +37,14 @@ def usage(pids: Iterable[int]) -> Usage:
 
 
 class Meter:
-    """What each role's processes spend between two looks."""
+    """Measures what each role's processes use between two looks."""
 
     def __init__(self, roles: Mapping[str, Iterable[int]]) -> None:
         self._roles = {role: tuple(pids) for role, pids in roles.items()}
         self._before = {role: usage(pids) for role, pids in self._roles.items()}
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """By role: CPU seconds since the beginning, and memory in MiB now."""
+        """Returns by role the CPU seconds since the beginning, and the present memory in MiB."""
         found = {}
         for role, pids in self._roles.items():
             now = usage(pids)
@@ -56,5 +56,5 @@ class Meter:
 
 
 def per_delivery_us(used: Mapping[str, Mapping[str, Any]], deliveries: int) -> dict[str, float]:
-    """By role, CPU microseconds a delivery."""
+    """Returns by role the CPU microseconds per delivery."""
     return {role: round(float(one["cpu_s"]) / max(deliveries, 1) * 1e6, 2) for role, one in used.items()}

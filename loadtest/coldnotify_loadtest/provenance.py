@@ -1,4 +1,4 @@
-"""Where figures come from: the machine, the versions of everything, the commit."""
+"""The origin of figures: the machine, all versions, the commit."""
 
 import importlib.metadata
 import os
@@ -20,7 +20,7 @@ _ANSWER_S = 20.0
 
 
 def provenance() -> dict[str, Any]:
-    """All of it, as JSON can say it. What cannot be found out is "unknown"."""
+    """Returns all of it as JSON values. What cannot be determined is "unknown"."""
     load = os.getloadavg()
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

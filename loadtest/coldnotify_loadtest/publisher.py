@@ -1,4 +1,4 @@
-"""Publishing in a process of its own, by a schedule: a late answer does not slow the next publish (open loop)."""
+"""Publishes in a separate process, by a schedule: a late answer does not slow the next publish (open loop)."""
 
 import contextlib
 import multiprocessing
@@ -26,14 +26,14 @@ class PublisherError(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """When to publish what."""
+    """The schedule of publishes."""
 
     per_s: float
     seconds: float
     blocks: int = 1
     """Objects number 0 of blocks 0 to blocks - 1, one after the other."""
     numbers: int = 1
-    """Of each block, so many objects in turn."""
+    """Number of objects of each block, in turn."""
     poisson: bool = True
     """Arrivals as of many independent publishers; False: evenly spaced."""
     seed: int = 1
@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Published:
-    """What came of a plan."""
+    """The result of a plan."""
 
     sent: int
     acknowledged: int
@@ -66,9 +66,9 @@ class Published:
     first_ns: int
     last_ns: int
     late_p99_ms: float
-    """Of the publishes, how much later than planned they were made."""
+    """How much later than planned publishes were made."""
     stamps: dict[int, int] = field(default_factory=dict)
-    """Of descriptions: by the offset of each record, when it was written."""
+    """For descriptions: the time of writing, by the offset of each record."""
 
 
 class Publisher:

@@ -20,7 +20,7 @@ _STYLE = (
 
 
 def read(results: Path) -> list[dict[str, Any]]:
-    """All results of a directory, by experiment. Raises ValueError naming a file that is none."""
+    """Reads all results of a directory, by experiment. Raises ValueError naming an invalid file."""
     found = []
     for path in sorted(results.glob("*.json")):
         try:
@@ -71,7 +71,7 @@ def keep(docs: Path, result: Result, plots: Sequence[Path]) -> None:
 
 
 def tables_of(result: Result) -> list[Table]:
-    """As its experiment wants them."""
+    """Returns the tables that its experiment defines."""
     experiment = EXPERIMENTS[result["experiment"]]
     return tables(result["rows"], experiment.tables, experiment.note)
 

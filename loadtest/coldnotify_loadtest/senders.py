@@ -1,4 +1,4 @@
-"""How a publisher says one version of one object to each server; none waits for an answer before the next."""
+"""Sends one version of one object to each server; no sender waits for an answer before the next."""
 
 import re
 import select
@@ -26,21 +26,21 @@ _FLUSH_S = 60.0
 
 @dataclass(frozen=True)
 class Target:
-    """Where and how to publish."""
+    """The target of publishes, and the protocol."""
 
     kind: str
     host: str
     port: int
     population: Population
     partitions: int = 8
-    """Of ColdNotify's topics."""
+    """Partitions of ColdNotify's topics."""
 
 
 class Sender(Protocol):
     """A publisher's connection."""
 
     acknowledged: int
-    """By the server, as durable as its row says; where nothing is acknowledged, what was handed over."""
+    """Acknowledged by the server, as durable as its row says; without acknowledgements, what was handed over."""
     failed: int
 
     def send(self, block: int, number: int, stamp_ns: int) -> None:
@@ -57,7 +57,7 @@ class Sender(Protocol):
 
 
 class KafkaSender:
-    """As a back-end does it: acks=all, the record in Kafka's topic of objects."""
+    """Publishes as a back-end does: acks=all, the record in Kafka's topic of objects."""
 
     def __init__(self, target: Target) -> None:
         self.acknowledged = self.failed = 0
@@ -106,7 +106,7 @@ class KafkaSender:
 
 
 class DescriptionSender(KafkaSender):
-    """As a back-end says what its objects are: the next description of an object, by its key in the same topic."""
+    """Describes objects as a back-end does: an object's next description, by its key in the same topic."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -133,13 +133,13 @@ class DescriptionSender(KafkaSender):
         self._producer.produce(TOPICS.objects, value, key, partition, on_delivery=on_delivery)
 
     def take_stamps(self) -> dict[int, int]:
-        """Since the last call: when what stands at an offset was written; of one partition, if all is in one."""
+        """Returns since the last call, by offset, when its record was written; for one partition, if all is in one."""
         stamps, self._stamps = self._stamps, {}
         return stamps
 
 
 class SocketSender:
-    """What those share that write packets to a socket and count answers."""
+    """The common part of senders that write packets to a socket and count answers."""
 
     greeting = b""
 
@@ -194,7 +194,7 @@ class SocketSender:
 
 
 class NatsSender(SocketSender):
-    """Core: nothing is acknowledged. A PING a publish would slow it, so one is said by flush only."""
+    """Core: nothing is acknowledged. A PING for each publish would slow it, so only flush sends one."""
 
     greeting = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
 
@@ -226,7 +226,7 @@ class NatsSender(SocketSender):
 
 
 class KvSender(SocketSender):
-    """JetStream: each publish is acknowledged to an inbox of its own."""
+    """JetStream: each publish is acknowledged to its own inbox."""
 
     greeting = NatsSender.greeting + b"SUB _P.acks 1\r\n"
     _ack = re.compile(
@@ -270,7 +270,7 @@ class MqttSender(SocketSender):
 
 
 class RedisSender(SocketSender):
-    """The value is kept for who comes later, and told to who is there."""
+    """The value is kept for later subscribers, and told to present ones."""
 
     def packet(self, block: int, number: int, payload: bytes) -> bytes:
         """SET and PUBLISH."""
@@ -284,7 +284,7 @@ class RedisSender(SocketSender):
 
 
 class BareSender(SocketSender):
-    """To the bare loop."""
+    """Sends to the bare loop."""
 
     greeting = b"P"
 

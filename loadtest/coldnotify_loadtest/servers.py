@@ -45,15 +45,17 @@ _WARM_UP_EVERY_S = 0.0015
 NONE = "none"
 PROCESS = "survives a process crash"
 FSYNC = "fsynced"
-"""What an acknowledged publish survives."""
+"""An acknowledged publish survives a power cut."""
 
 _TOOK = re.compile(r'"seconds": ?([\d.]+)')
 
 PEERS = Path(__file__).parents[1] / "peers"
 _AT_LEAST = {"nats-server": (2, 10)}
-"""Of programs on PATH. Debian 12 has nats-server 2.9: it knows neither `sync_interval` nor a consumer's filters."""
+"""Minimum versions of programs on PATH. Debian 12 has nats-server 2.9: it knows neither `sync_interval` nor a
+consumer's filters.
+"""
 INSTALLED = PEERS / ".installed"
-"""Where peers/install puts what it builds."""
+"""The directory of what peers/install builds."""
 
 
 class ServerError(Exception):
@@ -67,7 +69,7 @@ class Child:
         self._argv, self.log, self._ready = argv, log, ready
         self._process: subprocess.Popen[bytes] | None = None
         self.started_s = 0.0
-        """When it was started last, by the monotonic clock."""
+        """When it was last started, by the monotonic clock."""
 
     def start(self) -> None:
         """Start it; does not wait."""
@@ -86,13 +88,13 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs, or ran last."""
+        """The id of the process that runs, or ran last."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def runs(self) -> bool:
-        """Whether it was started, and has not ended."""
+        """Returns true if it was started, and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
@@ -113,7 +115,7 @@ def tail(path: Path, bytes_max: int = 2000) -> str:
 
 
 def listens(port: int) -> Callable[[], bool]:
-    """Whether something takes connections there."""
+    """Returns a condition that is true if something accepts connections there."""
 
     def ready() -> bool:
         try:
@@ -126,7 +128,7 @@ def listens(port: int) -> Callable[[], bool]:
 
 
 def says_ready(port: int) -> Callable[[], bool]:
-    """Whether /readyz says so."""
+    """Returns a condition that is true if /readyz succeeds."""
 
     def ready() -> bool:
         try:
@@ -139,16 +141,16 @@ def says_ready(port: int) -> Callable[[], bool]:
 
 
 class Server:
-    """What every experiment needs of a server."""
+    """The interface of a server that every experiment uses."""
 
     name = ""
     kind = ""
-    """Of its devices and its publisher."""
+    """The kind of its devices and its publisher."""
     durability = NONE
     needs: tuple[str, ...] = ()
     """Programs; without them the row is left out."""
     tells_all = False
-    """It knows no subscriptions: what it is given goes to every connection."""
+    """True if it has no subscriptions: everything goes to every connection."""
 
     def __init__(self, directory: Path) -> None:
         """Nothing is started yet. Files go into `directory`."""
@@ -177,11 +179,11 @@ class Server:
         """Load beforehand, for servers that get faster by it; the others are what they are from the first moment."""
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Where devices connect."""
+        """The addresses for devices."""
         return [(HOST, self.port)]
 
     def target(self, population: Population) -> Target:
-        """Where publishers connect."""
+        """The address for publishers."""
         return Target(self.kind, HOST, self.port, population)
 
     def roles(self) -> dict[str, list[int]]:
@@ -295,7 +297,7 @@ class ColdNotify(Server):
             raise ServerError("Kafka does not take what is to warm it up")
 
     def secure(self, certificate: Path, key: Path, authority: Path) -> None:
-        """Gateways begin anew, on the same ports, with mutual TLS: any client of the authority is let in."""
+        """Restarts gateways, on the same ports, with mutual TLS: any client of the authority is accepted."""
         tls = {"tls-certificate": certificate, "tls-key": key, "tls-client-ca": authority}
         for name in [name for name in self.children if name.startswith("gateway-")]:
             self.children[name].stop()
@@ -314,7 +316,7 @@ class ColdNotify(Server):
         admin.incremental_alter_configs([resource])[resource].result(READY_S)
 
     def delete_topic(self, name: str) -> None:
-        """With all that is in it; `apply_topics` makes it anew."""
+        """Deletes a topic with all its contents; `apply_topics` recreates it."""
         admin = self._admin()
         admin.delete_topics([name], operation_timeout=READY_S)[name].result(READY_S)
         until_s = time.monotonic() + READY_S
@@ -328,7 +330,7 @@ class ColdNotify(Server):
         return Target(self.kind, HOST, self._nodes[0].port, population, topics.co_partitions())
 
     def http_port(self, name: str) -> int:
-        """Of a process by its name, as matcher-1: where it is looked into."""
+        """Returns the HTTP port of a process by its name, such as matcher-1."""
         return self._http_ports[name]
 
     def ended(self) -> list[str]:
@@ -336,17 +338,17 @@ class ColdNotify(Server):
         return [name for name, child in self.children.items() if not child.runs]
 
     def web_port(self) -> int:
-        """The HTTP service's. Raises KeyError where there is none (as_up)."""
+        """Returns the HTTP service's port. Raises KeyError if there is none (as_up)."""
         return self._http_ports["http-1"]
 
     def takeovers_s(self) -> "Counter[float]":
-        """How long each took, from a partition's assignment until it was served, as the matchers' logs say."""
+        """Returns how long each took, from a partition's assignment until it was served, from the matchers' logs."""
         logs = [child.log.read_text(errors="replace") for name, child in self.children.items() if "matcher" in name]
         lines = (line for log in logs for line in log.splitlines() if '"partition taken over"' in line)
         return Counter(float(found[1]) for line in lines if (found := _TOOK.search(line)))
 
     def owner(self, partition: int) -> str:
-        """The matcher that took a partition over last, as the logs say. Raises ServerError."""
+        """Returns the matcher that last took a partition over, by the logs. Raises ServerError."""
         logs = {name: child.log for name, child in self.children.items() if name.startswith("matcher")}
         said = [
             (json.loads(line), name)
@@ -360,7 +362,7 @@ class ColdNotify(Server):
         return max(found)[1]
 
     def metric(self, child: str, name: str, **labels: str) -> float:
-        """Of a child, the largest sample of a metric with these labels; 0 where there is none. Raises OSError."""
+        """Returns a child's largest sample of a metric with these labels; 0 if there is none. Raises OSError."""
         with urllib.request.urlopen(f"http://{HOST}:{self._http_ports[child]}/metrics", timeout=_METRICS_S) as answer:
             text = answer.read().decode()
         families = text_string_to_metric_families(text)
@@ -467,7 +469,7 @@ class NatsKvFsync(NatsKv):
 
 
 class Mosquitto(Server):
-    """mosquitto as packaged: what it keeps is saved every half hour and when it stops."""
+    """mosquitto as packaged: its state is saved every half hour and when it stops."""
 
     name = "mosquitto"
     kind = "mqtt"
@@ -522,7 +524,7 @@ PEER_SERVERS: tuple[type[Server], ...] = (Nats, NatsKv, NatsKvFsync, Mosquitto, 
 
 
 def find(program: str) -> str:
-    """Its path: what peers/install built, or what is on PATH; empty if it is not there, or is too old."""
+    """Returns its path: what peers/install built, or what is on PATH; empty if it is missing, or too old."""
     own = INSTALLED / program
     if own.exists():
         return str(own)
@@ -533,7 +535,7 @@ def find(program: str) -> str:
 
 @cache
 def _version(path: str) -> tuple[int, ...]:
-    """What it says itself; where it says none, older than any."""
+    """Returns the version that it reports; if it reports none, older than any."""
     said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=READY_S, check=False).stdout
     found = re.search(r"(\d+)\.(\d+)\.\d+", said)
     return tuple(map(int, found.groups())) if found else ()

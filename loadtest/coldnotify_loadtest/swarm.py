@@ -1,4 +1,4 @@
-"""The swarm as the experiments see it: devices in several processes, told what to do and asked what they saw."""
+"""The experiments' view of the swarm: devices in several processes, which get commands and report what they saw."""
 
 import resource
 import time
@@ -18,7 +18,7 @@ ANSWER_S = 120.0
 """A process that parses a backlog answers late; one that does not answer for so long is gone."""
 _LOOK_S = 0.02
 _FILES_KEPT = 500
-"""Of those that a process may open: for Python itself."""
+"""Open files reserved for Python itself."""
 _SOURCES_MAX = 250
 
 
@@ -61,7 +61,7 @@ class Swarm:
 
     @property
     def pids(self) -> list[int]:
-        """Of its processes."""
+        """The ids of its processes."""
         return [process.pid for process in self._processes if process.pid is not None]
 
     def add(self, count: int, per_s: float = 0.0) -> None:
@@ -77,7 +77,7 @@ class Swarm:
                 raise SwarmError(f"{count} devices more than the swarm has")
 
     def counts(self) -> Counts:
-        """Of all processes together: sums; of the times, the first loss and the last of the others."""
+        """Returns the counts of all processes: sums; of the times, the first loss and the last of the others."""
         total = Counts()
         for one in self._ask("counts"):
             for name in (field.name for field in fields(Counts)):
@@ -106,7 +106,7 @@ class Swarm:
         return self.wait(lambda counts: counts.ready >= wanted, timeout_s, f"{wanted} devices complete")
 
     def record(self, since_ns: int | None = None) -> None:
-        """Count anew; only what was published at or after `since_ns` (now) counts as a delivery."""
+        """Restarts counting; only what was published at or after `since_ns` (now) counts as a delivery."""
         self._ask("record", time.monotonic_ns() if since_ns is None else since_ns)
 
     def take(self) -> tuple[Latencies, Latencies]:
@@ -122,18 +122,18 @@ class Swarm:
         return [one for some in self._ask("differences") for one in some]
 
     def held(self) -> dict[int, Held]:
-        """By device that has queries, what it holds."""
+        """Returns the state of each device that has queries."""
         return {number: one for some in self._ask("held") for number, one in some.items()}
 
     def change(self, devices: int, queries: int) -> int:
-        """In each process, the next so many devices replace the queries that they have had longest by new ones.
+        """In each process, the next so many devices replace their oldest queries by new ones.
 
         Returns how many queries that were. Devices that have requests unanswered, or are not complete, are left out.
         """
         return sum(self._ask("change", devices, queries))
 
     def ping(self) -> None:
-        """Every device says what it says once a keepalive."""
+        """Every device sends its keepalive."""
         self._ask("ping")
 
     def drop(self) -> None:

@@ -16,9 +16,9 @@ from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.population import Population
 
 _TICKS = 20
-"""A second has so many: Acks of all devices at once would be a load of its own."""
+"""Ticks a second: Acks of all devices at once would be an additional load."""
 _CONNECTING_MAX = 200
-"""Connections begun and not made yet: the servers' backlogs are no part of what is measured."""
+"""Limit on connections in progress: the servers' backlogs are not part of the measurement."""
 _RECEIVE_BYTES = 16_384
 _PENDING_VALUES_MAX = 100_000
 _IP_BIND_ADDRESS_NO_PORT = 24
@@ -26,7 +26,7 @@ _IP_BIND_ADDRESS_NO_PORT = 24
 
 @dataclass(frozen=True)
 class Share:
-    """What one process is for."""
+    """The share of one process."""
 
     kind: str
     population: Population
@@ -76,7 +76,7 @@ class _Slot:
 
 
 def run(share: Share, pipe: Pipe) -> None:
-    """Obeys until told to stop, or the pipe is closed."""
+    """Executes commands until told to stop, or the pipe is closed."""
     with suppress(EOFError, KeyboardInterrupt):
         _Loop(share, pipe).run()
 
@@ -352,14 +352,14 @@ class _Loop:
         return self._latencies.encoded(), self._to_ready.encoded()
 
     def _come_back(self, per_s: float, delay_s: float | None) -> None:
-        """All that are away connect; from now on who is lost does so after `delay_s` (None: never)."""
+        """Connects all that are away; from now on, lost ones return after `delay_s` (None: never)."""
         self._come_back_s = delay_s
         self._pace(per_s)
         self._later.clear()
         self._waiting = deque(slot for slot in self._slots if slot.state == "idle")
 
     def _drop(self) -> None:
-        """All connections end without a word, and nobody comes back before he is told to."""
+        """Breaks all connections, and nobody returns without a command."""
         self._come_back_s = None
         self._later.clear()
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""From the rows of results to tables: medians over repeats, a line for each combination of keys. Pure."""
+"""Makes tables from the rows of results: medians over repeats, a line for each combination of keys. Pure."""
 
 import csv
 import re
@@ -31,7 +31,7 @@ class Table:
     note: str = ""
 
     def csv(self, said: Sequence[str]) -> str:
-        """As CSV: the title, the note and what is `said` of it as comments, numbers without commas."""
+        """Returns CSV: the title, the note and `said` as comments, numbers without commas."""
         head = (self.title, *((self.note,) if self.note else ()), *said)
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -42,13 +42,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a table shows of which rows. Its columns by their titles, each with a path as `at` reads it."""
+    """The contents of a table. Its columns by their titles, each with a path as `at` reads it."""
 
     title: str
     keys: Columns
-    """What the lines differ in."""
+    """The columns in which the lines differ."""
     values: Columns
-    """Of each the median."""
+    """The columns of medians."""
     only: Callable[[Row], bool] = lambda row: True
 
 

@@ -1,4 +1,4 @@
-"""What devices say when they wake, written to a file for the loop in C that plays them, and what that loop has seen."""
+"""Writes devices' wakes to a file for the loop in C that plays them, and reads what that loop has seen."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ _CAUGHT_UP_S = 30.0
 
 
 def write_hellos(path: Path, server: Server, population: Population, numbers: Iterable[int]) -> None:
-    """What each device says when it wakes and nothing has changed since it was there last. Raises ServerError."""
+    """Writes what each device sends when it wakes and nothing has changed since its last visit. Raises ServerError."""
     known: dict[str, ColdNotifyDevice] = {}
     with path.open("wb") as file:
         for number in numbers:
@@ -61,18 +61,18 @@ def wake(server: Server, hellos: Path, rate: float, seconds: float, tls: Sequenc
 def begin(
     server: Server, hellos: Path, rate: float, seconds: float, tls: Sequence[str | Path] = ()
 ) -> "subprocess.Popen[str]":
-    """As `wake`, without waiting. `tls`: authority, certificate, key, and "1" where sessions are to be resumed."""
+    """The same as `wake`, without waiting. `tls`: authority, certificate, key, and "1" to resume sessions."""
     argv = [find("wake_loop"), _PROTOCOLS[server.kind], HOST, str(server.port), str(hellos), str(rate), str(seconds)]
     return subprocess.Popen([*argv, str(SOURCES), *map(str, tls)], stdout=subprocess.PIPE, text=True)
 
 
 def knows_tls() -> bool:
-    """Whether the loop was built with OpenSSL's headers."""
+    """Returns true if the loop was built with OpenSSL's headers."""
     return subprocess.run([find("wake_loop"), "tls"], check=False).returncode == 0
 
 
 def wait_for(loop: "subprocess.Popen[str]") -> dict[str, Any]:
-    """What it has seen. Raises ServerError."""
+    """Returns what it has seen. Raises ServerError."""
     said, _ = loop.communicate()
     if loop.returncode:
         raise ServerError(f"the loop of devices has ended with {loop.returncode}")

@@ -1,7 +1,7 @@
-"""The devices' side of each protocol, as little of it as a real client would say. Pure: bytes in, bytes out.
+"""The devices' side of each protocol, as little of it as a real client would send. Pure: bytes in, bytes out.
 
-A device says `hello()`, then answers what it receives; `receive` returns what to send and the publishers' stamps that
-arrived. Devices of a fan-out receive the same bytes: what those mean is remembered, so that a swarm stays light.
+A device sends `hello()`, then answers what it receives; `receive` returns what to send and the publishers' stamps that
+arrived. Devices of a fan-out receive the same bytes: their meaning is cached, so that a swarm stays light.
 """
 
 from typing import Protocol
@@ -24,19 +24,19 @@ class Device(Protocol):
     """Why the server sent it away; empty: it did not."""
 
     def hello(self) -> bytes:
-        """What to say on a new connection; begins a session anew."""
+        """Returns what to send on a new connection; begins a new session."""
 
     def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
-        """What to answer, and the stamps of the publishes that arrived.
+        """Returns what to answer, and the stamps of the publishes that arrived.
 
-        A negative stamp is a difference of a set: -1 minus the offset of the change that it comes of.
+        A negative stamp is a difference of a set: -1 minus the offset of the change that caused it.
         """
 
     def tick(self) -> bytes:
-        """What to say a second after something arrived."""
+        """Returns what to send a second after something arrived."""
 
     def ping(self) -> bytes:
-        """What to say once a keepalive."""
+        """Returns what to send once a keepalive."""
 
 
 KINDS: dict[str, type] = {

@@ -1,4 +1,4 @@
-"""A device of the bare loop (peers/bare_loop.c): reads lines with a stamp, says nothing. Pure."""
+"""A device of the bare loop (peers/bare_loop.c): reads lines with a stamp, sends nothing. Pure."""
 
 from coldnotify_loadtest.devices.remembered import Remembered
 from coldnotify_loadtest.population import Population
@@ -19,12 +19,12 @@ class BareDevice:
         self.closed = ""
 
     def hello(self) -> bytes:
-        """One byte that says: not a publisher."""
+        """Returns one byte that marks a connection without a publisher."""
         self._buffer, self.ready = b"", False
         return b"S"
 
     def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
-        """See Device. The first byte received says that the loop knows it."""
+        """See Device. The first byte received confirms that the loop knows it."""
         if self.ready and not self._buffer and (known := _live.get(data)) is not None:
             return b"", known
         if not self.ready:

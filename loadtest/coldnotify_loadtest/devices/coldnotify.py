@@ -135,7 +135,7 @@ class ColdNotifyDevice:
         return reply, tuple(stamps)
 
     def tick(self) -> bytes:
-        """An Ack, if there is something to acknowledge."""
+        """Returns an Ack, if there is something to acknowledge."""
         if self.cursor is None or self.cursor == self._acked or not self.ready:
             return b""
         self._acked = self.cursor

@@ -41,7 +41,7 @@ def publish(topic_: str, payload: bytes, packet_id: int, *, retain: bool) -> byt
 
 
 def cut(data: bytes) -> tuple[list[tuple[int, bytes]], bytes]:
-    """The whole packets of a stream as (first byte, body), and what is left."""
+    """Returns the whole packets of a stream as (first byte, body), and the rest."""
     packets: list[tuple[int, bytes]] = []
     start = 0
     while True:

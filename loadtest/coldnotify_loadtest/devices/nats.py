@@ -29,7 +29,7 @@ _live: Remembered[tuple[bytes, tuple[int, ...]]] = Remembered()
 
 
 class NatsDevice:
-    """Subscribes to its subjects: at most once, nothing is kept for who is away."""
+    """Subscribes to its subjects: at most once, nothing is kept for absent devices."""
 
     __slots__ = ("_buffer", "_number", "_population", "closed", "ready")
 
@@ -81,7 +81,7 @@ class NatsDevice:
         return found
 
     def tick(self) -> bytes:
-        """Nothing: there are no acknowledgements."""
+        """Returns nothing: there are no acknowledgements."""
         return b""
 
     def ping(self) -> bytes:
@@ -99,7 +99,7 @@ class NatsDevice:
 
 
 class KvDevice(NatsDevice):
-    """Watches its keys by one ordered consumer, as clients' `watch` does: first what is there, then what comes."""
+    """Watches its keys by one ordered consumer, as clients' `watch` does: first the present values, then changes."""
 
     __slots__ = ("_lives",)
 
@@ -133,7 +133,7 @@ class KvDevice(NatsDevice):
         return f"SUB _D.{name} 1\r\nSUB _R.{name} 2\r\n".encode() + create
 
     def _ponged(self) -> None:
-        """The consumer's answer says when it is complete."""
+        """The consumer's answer tells when it is complete."""
 
     def _message(self, subject_: bytes, reply: bytes, headers: bytes, payload: bytes) -> tuple[bytes, int | None]:
         if subject_.startswith(b"_R."):

@@ -37,7 +37,7 @@ class _Difference:
 
 @dataclass(frozen=True)
 class _Live:
-    """What some bytes mean that have nothing but notifications of a live session."""
+    """The meaning of bytes that contain only notifications of a live session."""
 
     complete: int
     stamps: tuple[int, ...]
@@ -46,15 +46,15 @@ class _Live:
 
 @dataclass(frozen=True)
 class Held:
-    """What a device has come to."""
+    """The final state of a device."""
 
     digest: int
-    """Of its sets."""
+    """Digest of its sets."""
     queries: int
     refused: int
     """Queries that the service did not take."""
     asked: int
-    """How often it asked which of its sets are others than the service's."""
+    """How often it asked which of its sets differ from the service's."""
     again: int
     """Queries whose answer did not come, and that were registered again."""
 
@@ -90,7 +90,7 @@ class QueryDevice:
         self.closed = ""
 
     def hello(self) -> bytes:
-        """The Hello, with what is pending."""
+        """Returns the Hello, with what is pending."""
         self._buffer, self.ready, self.closed, self._acked = None, False, "", -1
         self._answers, self._confirmed, self._requests, self._request = {}, set(), {}, 0
         frame = ClientFrame()
@@ -151,7 +151,7 @@ class QueryDevice:
         return reply, tuple(stamps)
 
     def tick(self) -> bytes:
-        """An Ack, if there is something to acknowledge."""
+        """Returns an Ack, if there is something to acknowledge."""
         if self.cursor is None or self.cursor == self._acked or not self.ready:
             return b""
         self._acked = self.cursor
@@ -203,13 +203,13 @@ class QueryDevice:
         return encode(less) + encode(more)
 
     def held(self) -> Held:
-        """What it has come to."""
+        """Returns its final state."""
         return Held(self._sets_digest(), len(self._texts), self._refused, self._asked, self._again)
 
     # -- frames --------------------------------------------------------------------------------------------------------
 
     def _on_control(self, frame: GatewayFrame) -> bytes:
-        """What is to be answered."""
+        """Returns the answer to a frame that is not a notification."""
         kind = frame.WhichOneof("frame")
         if kind == "welcome":
             if frame.welcome.HasField("epoch"):

@@ -56,7 +56,7 @@ def _hello(population: Population, block: int) -> bytes:
 
 
 class RedisDevice:
-    """Subscribes, then reads: what was published between is heard, what was before is read."""
+    """Subscribes, then reads: it hears what was published in between, and reads what was before."""
 
     __slots__ = ("_buffer", "_number", "_population", "closed", "ready")
 

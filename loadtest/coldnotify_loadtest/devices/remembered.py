@@ -1,10 +1,10 @@
-"""What the same bytes mean, remembered: the devices of a fan-out all receive the same. Pure."""
+"""Caches the meaning of equal bytes, because all devices of a fan-out receive the same. Pure."""
 
 from typing import Generic, TypeVar
 
 MEANING = TypeVar("MEANING")
 ENTRIES_MAX = 256
-"""Fan-outs are few at a time; what is older will not come again."""
+"""Few fan-outs are in flight at a time; older ones will not come again."""
 
 
 class Remembered(Generic[MEANING]):
@@ -15,7 +15,7 @@ class Remembered(Generic[MEANING]):
         self.get = self._known.get
 
     def put(self, data: bytes, meaning: MEANING) -> None:
-        """Remember; forgets all where there are too many."""
+        """Adds an entry; drops all if there are too many."""
         if len(self._known) >= ENTRIES_MAX:
             self._known.clear()
         self._known[data] = meaning

@@ -58,7 +58,7 @@ class _Backend:
         self._library.publish(*where, version=self.versions[name], payload=self.payload)
 
     def publish_half(self, told: _Told, per_s: float, over: threading.Event) -> None:
-        """Go on until half of the objects are told."""
+        """Publishes until half of the objects are told."""
         while not over.wait(1 / per_s) and len(told.newest) < len(self.versions) / 2:
             self.publish()
 
@@ -156,7 +156,7 @@ def run_stuck(bench: Bench) -> None:
 
 
 def _stuck(server: ColdNotify, population: Population, number: int) -> socket.socket:
-    """A client that says Hello and reads nothing, not even the answer."""
+    """Connects a client that sends Hello and reads nothing, not even the answer."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
     made.connect((HOST, server.port))

@@ -1,8 +1,7 @@
 """Clients come back to channels after a minute, an hour and a day, each wanting a share of them.
 
-The log is one of a day: of 10 million messages where this is not scaled down. Devices of a real service come back at
-once, while others are told an object: time, what was read of the log, CPU, and the object's latency before and
-meanwhile.
+The log holds one day: 10 million messages unless scaled down. Devices of a real service come back at once, while others
+are told an object: time, what was read of the log, CPU, and the object's latency before and meanwhile.
 """
 
 import time
@@ -44,12 +43,12 @@ def _wanted(bench: Bench, percent: float) -> int:
 
 
 def _lag(messages: int, minutes: int) -> int:
-    """How many messages of a day's log come in that time."""
+    """Returns how many messages of a day's log come in that time."""
     return max(1, round(messages * minutes / DAY_MIN))
 
 
 def _bounds(messages: int) -> ChannelBounds:
-    """What is kept in memory, as far scaled down as the log: else nearly all of it would be there."""
+    """Returns the limits on memory, scaled down as far as the log: else nearly all of it would be in memory."""
     full = ChannelBounds()
     return ChannelBounds(
         tail_bytes_max=max(full.tail_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
@@ -92,7 +91,7 @@ def _told(bench: Bench) -> None:
 
 
 def _clients(bench: Bench, wanted: int, minutes: int) -> int:
-    """So many that they have no more than `told_max` registrations, and are told no more messages; one at least."""
+    """Returns the number of clients whose registrations and messages stay below `told_max`; at least one."""
     told = round(_lag(bench["messages"], minutes) * wanted / bench["channels"])
     return int(max(1, min(bench["clients"], bench["told_max"] // max(wanted, told))))
 
@@ -177,7 +176,7 @@ def _come_back(
 
 
 def _told_seconds(parameters: Parameters) -> float:
-    """About. Clients who are spread over the log have a block read several times."""
+    """Estimates the time. Clients that are spread over the log have a block read several times."""
     shares = len(parameters["shares_percent"])
     of_row = [parameters["messages"] * minutes / DAY_MIN / 1_500 + 5 for minutes in parameters["behind_min"]]
     return float(shares * (sum(of_row) + 1) + parameters["messages"] / 20_000 + 2 * parameters["warm_up_s"] + 20)

@@ -1,4 +1,4 @@
-"""How fast messages of channels are sent and acknowledged: by Kafka, over HTTP, on a session, by an outbox."""
+"""The rate at which messages of channels are sent and acknowledged: by Kafka, over HTTP, on a session, by an outbox."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from coldnotify_loadtest.servers import HOST, ColdNotify
 
 DOMAIN, GROUP, CHANNEL = "animal.observer", "region-1", "sent"
 _ON_A_SESSION = 64
-"""As many a gateway lets wait for their answers."""
+"""As many as a gateway allows to wait for their answers."""
 _ACCEPTING_THREADS = 16
 
 
@@ -119,7 +119,7 @@ async def _by_session(bench: Bench, server: ColdNotify, payload_bytes: int) -> R
 
 
 async def _by_outbox(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row:
-    """Acknowledged is what is durable on this machine's disk; `published_per_s`: until Kafka has all of it, too."""
+    """Acknowledged messages are durable on this machine's disk; `published_per_s`: until Kafka has all of them, too."""
     payload, sent = os.urandom(payload_bytes), []
     begun_s = time.monotonic()
     with Publisher(server.kafka, outbox=_made(bench) / "outbox", outbox_max_records=1_000_000) as publisher:

@@ -1,4 +1,4 @@
-"""channels: every message, to many; to one who was away for long; and how fast messages are sent.
+"""channels: every message, to many; to a client that was away for long; and the rate of sending.
 
 The parts:
 
@@ -6,7 +6,7 @@ The parts:
              subscriber of one channel: MigratoryData's vertical table, smaller (theirs: 100,000 and 10 topics a step)
     behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels; while it
              is told them, and before, `beside` clients of the group are told an object `beside_per_s` times a second
-    burst    `burst` messages come at once, which nobody wants, while those clients are told that object
+    burst    `burst` messages without subscribers come at once, while those clients are told that object
     many     `many` messages to 1, 1,000 and 100,000 channels of one log: what following them takes
     partitions  the embedded broker without and with the topics of channels: start, memory
     sending  acknowledged messages a second by Kafka, by HTTP one by one and 1,000 a request, on a session, by an outbox
@@ -52,9 +52,9 @@ MANY = (1, 1_000, 100_000)
 
 
 def run(bench: Bench) -> None:
-    """Each part has a service of its own."""
+    """Each part has its own service."""
     if unknown := set(bench["parts"]) - set(PARTS):
-        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
+        raise ValueError(f"parts: unknown value {min(unknown)!r}, expected one of {', '.join(PARTS)}")
     parts: dict[str, Callable[[Bench, ColdNotify], None]] = {
         "live": _live, "behind": _behind, "burst": _burst, "many": _many, "sending": send_by_all_ways,
     }  # fmt: skip
@@ -103,7 +103,7 @@ def _live(bench: Bench, server: ColdNotify) -> None:
 
 
 def _send_for(server: ColdNotify, channels: int, seconds: float) -> None:
-    """One message a second to each channel, spread evenly, until all of them are told."""
+    """Sends one message a second to each channel, spread evenly, until all of them are told."""
     producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 0, "acks": "all"})
     begun_s = time.monotonic()
     for number in range(round(seconds * channels)):
@@ -163,7 +163,7 @@ def _behind(bench: Bench, server: ColdNotify) -> None:
 
 
 def _send_among_others(bench: Bench, server: ColdNotify, names: list[str]) -> int:
-    """How many messages of these channels were sent; the matcher has read all."""
+    """Returns how many messages of these channels were sent; the matcher has read all."""
     bench.progress.step(f"{bench['others']} messages of others")
     every = max(bench["others"] // bench["behind"], 1)
     producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})

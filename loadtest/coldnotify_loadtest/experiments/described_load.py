@@ -1,4 +1,6 @@
-"""What the parts of `queries` share: devices with queries, who describes objects, and what differences took."""
+"""The common part of the parts of `queries`: devices with queries, publishers of descriptions, latencies of
+differences.
+"""
 
 import time
 from collections import Counter
@@ -19,7 +21,7 @@ _SILENCE_S = 3.0
 """Without a difference for so long, none comes any more."""
 _LOOK_S = 0.05
 SERIES_S = 0.5
-"""Of a time series: what one point stands for."""
+"""The time of one point of a series."""
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def connected(server: ColdNotify, population: Described, devices: int, processes
 
 
 def describing(server: ColdNotify, population: Described) -> Publisher:
-    """Its plans say the next description of each object."""
+    """Returns a publisher whose plans send each object's next description."""
     return Publisher(replace(server.target(population), kind="coldnotify-descriptions"))
 
 
@@ -50,18 +52,18 @@ def publish_others(server: ColdNotify, population: Described) -> None:
 
 
 class Turns:
-    """How many descriptions each object has had, and so what is in the sets."""
+    """Counts the descriptions of each object, which determine the sets."""
 
     def __init__(self, population: Described, devices: int, numbers: int) -> None:
         self._population, self._devices, self._numbers = population, devices, numbers
         self._turns: Counter[int] = Counter()
 
     def add(self, sent: int) -> None:
-        """A plan has said so many."""
+        """Adds the descriptions that a plan has sent."""
         self._turns.update(number % self._numbers for number in range(sent))
 
     def wrong(self, swarm: Swarm, timeout_s: float) -> int:
-        """How many devices hold other sets than they should, once none does, or after `timeout_s`."""
+        """Returns how many devices hold wrong sets, once none does, or after `timeout_s`."""
         loads = self._population.loads(self._turns)
         due = {device: self._population.held(device, loads) for device in range(self._devices)}
         until_s = time.monotonic() + timeout_s
@@ -86,14 +88,16 @@ def differences(swarm: Swarm) -> list[tuple[int, int]]:
 
 
 def summary(told: Sequence[tuple[int, int]], stamps: Mapping[int, int]) -> Row:
-    """From the record's writing to the device, of those differences whose change is known."""
+    """Returns the latencies from the record's writing to the device, for differences whose change is known."""
     latencies = Latencies()
     latencies.add_ns(at_ns - stamps[offset] for offset, at_ns in told if offset in stamps)
     return {"told": len(told), **latencies.summary()}
 
 
 def series(told: Sequence[tuple[int, int]], stamps: Mapping[int, int], begun_ns: int) -> list[tuple[float, float, int]]:
-    """By SERIES_S in which differences came to devices: seconds since `begun_ns`, their p95 in ms, how many."""
+    """Returns a point for each SERIES_S in which differences came to devices: seconds since `begun_ns`, their p95 in
+    ms, their number.
+    """
     bins: dict[int, Latencies] = {}
     for offset, at_ns in told:
         if offset in stamps:

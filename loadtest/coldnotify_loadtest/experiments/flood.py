@@ -1,11 +1,11 @@
-"""flood: processes publish without any pause, to Kafka or by HTTP; what they are told, and what that does to others.
+"""flood: processes publish without any pause, to Kafka or by HTTP; measures their answers, and the effect on others.
 
 A device is registered for each process' objects. Its latency counts as the lag. Once the flood is over, probes follow
-each other, each as soon as the one before has arrived, until one arrives within LAG_S. What a probe finds told is
-newer than all that was acknowledged before: that is told by then, or outdone.
+each other, each as soon as the previous one has arrived, until one arrives within LAG_S. A probe is newer than
+everything acknowledged before: all that is told by then, or replaced.
 
 With flow control, publishers to Kafka use the limit of the publishers' library, and the HTTP service its own; without,
-a producer puts into its queue what fits, and the service takes what comes.
+a producer fills its queue, and the service accepts everything.
 """
 
 import shutil
@@ -28,15 +28,15 @@ from coldnotify_loadtest.tables import Shape
 WAYS = ("kafka", "http")
 LAG_S = 1.0
 _OBJECTS = 16
-"""Of each process."""
+"""Objects of each process."""
 _START_S = 12.0
 _LOOK_S = 0.5
 
 
 def run(bench: Bench) -> None:
-    """Each case has servers of its own. Raises ValueError for a way that there is not."""
+    """Each case has its own servers. Raises ValueError for an unknown way."""
     if unknown := set(bench["ways"]) - set(WAYS):
-        raise ValueError(f"ways: {min(unknown)!r} is none of {', '.join(WAYS)}")
+        raise ValueError(f"ways: unknown value {min(unknown)!r}, expected one of {', '.join(WAYS)}")
     for way in bench["ways"]:
         for flow in (True, False):
             for processes in bench["publishers"]:
@@ -99,7 +99,9 @@ def _sums(told: list[Asked], seconds: float) -> Row:
 
 
 def _until_back(swarm: Swarm, publisher: Publisher, devices: int, ended_s: float) -> tuple[float, float]:
-    """How far the first probe was behind, and after how many seconds one was published that arrived within LAG_S."""
+    """Returns how far the first probe was behind, and after how many seconds one was published that arrived within
+    LAG_S.
+    """
     first_lag_s: float | None = None
     while True:
         swarm.record()

@@ -1,4 +1,4 @@
-"""isolation: what a tenant within its agreement notices of one that asks for ten times its own; part by part.
+"""isolation: the effect on a tenant within its agreement of one that asks for ten times its own; part by part.
 
 pairs   tenant A publishes within its agreement, and a device of it measures; tenant B is silent, then asks for
         `times` its agreement, by HTTP, on a session, or by Kafka, as a user with a quota or as nobody; in A's
@@ -43,7 +43,7 @@ _MODES = {
 }
 _USER = "loud"
 _QUEUE_S = 1.0
-"""What waits in the producer of a user with a quota, in seconds of what was agreed."""
+"""Queue in the producer of a user with a quota, in seconds of what was agreed."""
 _LINGER_MS = 20
 _BURST_S = 2.0
 _KAFKA_BURST_S = 11.0
@@ -55,10 +55,10 @@ _START_S = 20.0
 
 
 def run(bench: Bench) -> None:
-    """Raises ValueError for a part or a way that there is not."""
+    """Raises ValueError for an unknown part or way."""
     for name, known in (("parts", PARTS), ("ways", WAYS)):
         if unknown := set(bench[name]) - set(known):
-            raise ValueError(f"{name}: {min(unknown)!r} is none of {', '.join(known)}")
+            raise ValueError(f"{name}: unknown value {min(unknown)!r}, expected one of {', '.join(known)}")
     if "pairs" in bench["parts"]:
         with ColdNotify(bench.new_directory(), as_up=True, usage=True, users={_USER: _USER}) as server:
             _pairs(bench, server)
@@ -187,7 +187,7 @@ def _b_row(bench: Bench, asked: Sequence[Asked], burst_s: float) -> Row:
 
 
 def _uneven(bench: Bench, server: ColdNotify) -> None:
-    """At first each node has a third of what is asked for; then all of it goes to the first one."""
+    """At first each node gets a third of the demand; then the first one gets all of it."""
     per_s, seconds = bench["uneven_per_s"], bench["seconds"]
     _agree(server, [Tenant(_MOVING, (_MOVING,), Agreement(in_per_s=per_s, burst_s=1.0))])
     population = Population(1, 16, 3, domain=_MOVING)
@@ -218,7 +218,7 @@ def _uneven(bench: Bench, server: ColdNotify) -> None:
 
 
 def whole_after_s(asked: Sequence[Asked], per_s: float, seconds: float) -> float | None:
-    """From when on, in the second behind it, nearly all of the rate was accepted; None: at no time."""
+    """Returns from when on, in the following second, nearly all of the rate was accepted; None: never."""
     for number in range(round((seconds - 1) / BIN_S) + 1):
         from_s = number * BIN_S
         if accepted_per_s(asked, from_s, from_s + 1) >= _WHOLE * per_s:

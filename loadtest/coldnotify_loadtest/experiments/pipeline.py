@@ -16,7 +16,7 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched(server: ColdNotify) -> Iterator[list[float]]:
-    """Meanwhile the matcher is asked for its interval of conflation: all that it said (s)."""
+    """Meanwhile asks the matcher for its interval of conflation; yields all its answers (s)."""
     seen: list[float] = []
     stop = threading.Event()
 

@@ -19,9 +19,9 @@ _ALARM = "alarm"
 _BACKLOG = "backlog"
 """The channel in which the backlog is, where it is in one."""
 _PAGE_S = 2.0
-"""As much is under way to a client as its link carries in this time."""
+"""As much is in transit to a client as its link carries in this time."""
 _ROUND_TRIP_S = 0.25
-"""Of the link, with an alarm of some hundred bytes, and of Kafka."""
+"""Round trip of the link, with an alarm of some hundred bytes, and of Kafka."""
 _PAUSE_S_MAX = 3.0
 """Between two alarms: at any moment of a page."""
 _SEED = 50_000
@@ -30,7 +30,7 @@ CASES = {
     "channels": "a channel among channels",
     "channel": "a channel among objects",
 }
-"""What alarms are, and what the backlog is. In a channel, a message that is none comes right before each alarm."""
+"""The kinds of alarms and of the backlog. In a channel, an ordinary message comes right before each alarm."""
 
 
 class _Told:
@@ -66,7 +66,7 @@ class _Told:
         self._changed.notify_all()
 
     def wait(self, number: int, timeout_s: float) -> float | None:
-        """When it came, on the monotonic clock; None: not in time."""
+        """Returns when it came, on the monotonic clock; None: not in time."""
         with self._changed:
             self._changed.wait_for(lambda: number in self.alarms, timeout_s)
             return self.alarms.get(number)
@@ -76,7 +76,7 @@ def run(bench: Bench) -> None:
     """A client sleeps while the backlog is published, then wakes behind the link; alarms are published meanwhile."""
     for case in bench["cases"]:
         if case not in CASES:
-            raise ValueError(f"cases: {case!r} is none of {', '.join(CASES)}")
+            raise ValueError(f"cases: unknown value {case!r}, expected one of {', '.join(CASES)}")
     for case in bench["cases"]:
         _run_case(bench, case)
 
@@ -105,7 +105,7 @@ def _run_case(bench: Bench, case: str) -> None:
             return made
 
         def alarm(number: int) -> int:
-            """Raises it: by which number it is told."""
+            """Raises an alarm; returns the number by which it is told."""
             if case == "objects":
                 return library.publish(domain, group, _ALARM, payload={"number": number}, priority="high").version
             library.send(domain, group, _ALARM, {"number": 2 * number})

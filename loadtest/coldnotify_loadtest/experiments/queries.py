@@ -34,7 +34,7 @@ _PARTS: dict[str, Callable[[Bench], None]] = {
 def run(bench: Bench) -> None:
     """Each part starts its own servers; where one fails, the others are run all the same. Raises ExceptionGroup."""
     if unknown := set(bench["parts"]) - set(_PARTS):
-        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(_PARTS)}")
+        raise ValueError(f"parts: unknown value {min(unknown)!r}, expected one of {', '.join(_PARTS)}")
     failed = {}
     for part in bench["parts"]:
         try:

@@ -1,4 +1,4 @@
-"""What changes of descriptions and of queries take, and what they do to who is not concerned."""
+"""The cost of changes of descriptions and of queries, and their effect on unaffected clients."""
 
 import threading
 import time
@@ -23,13 +23,13 @@ from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 _SETS_S = 30.0
-"""In which all sets must be right at the end."""
+"""All sets must be right within this time at the end."""
 _AT_ONCE = 10
 """Queries, or objects, in one Register."""
 _TICK_S = 0.01
 """Clients come and go evenly: at 1,000 queries a second there is one of them a tick."""
 _READERS = 5
-"""Of each object whose values are measured."""
+"""Readers of each object whose values are measured."""
 _OWNED = "coldnotify_matcher_partitions_owned"
 _STILL = 10
 """Objects that do not change."""

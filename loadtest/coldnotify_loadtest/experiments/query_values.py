@@ -67,7 +67,7 @@ def _in_turns(
 
 
 def _ends(stack: ExitStack, server: ColdNotify, population: Described, clients: int, plan: Plan) -> _Ends:
-    """Devices that are complete and have been told each object once, and who publishes."""
+    """Returns devices that are complete and have been told each object once, and the publisher."""
     with describing(server, population) as describer:
         describe_all(describer, plan.numbers)
     swarm = stack.enter_context(connected(server, population, clients))

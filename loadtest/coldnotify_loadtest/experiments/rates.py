@@ -11,7 +11,7 @@ _FIRST_S = 3.0
 
 
 def run(bench: Bench) -> None:
-    """Each repeat starts every server anew: drift of the machine hits all of them."""
+    """Each repeat restarts every server: drift of the machine affects all of them."""
     population = Population(fan_out=bench["clients"], registrations=1)
     for repeat in range(bench["repeats"]):
         for kind in bench.servers():

@@ -19,9 +19,9 @@ TOPICS = TopicNames()
 
 _LONG_LOG = "cold behind a long log"
 _VERSIONS = 100
-"""Of each object of the history."""
+"""Versions of each object of the history."""
 _COMPACTED_SHARE = 0.025
-"""Of the history's bytes, that may be left: one version in a hundred, in batches of its own."""
+"""The share of the history's bytes that may be left: one version in a hundred, in separate batches."""
 _COMPACTED_BYTES = 4_000_000
 """So much may be left in any case."""
 _HISTORY_PER_S = 60_000.0
@@ -71,7 +71,7 @@ def run_gateway(bench: Bench) -> None:
 
 
 def _back(swarm: Swarm, server: ColdNotify, name: str, killed_s: float) -> Row:
-    """From the start of the process until it is ready, half and all clients are complete again."""
+    """Measures from the start of the process until it is ready, and half and all clients are complete again."""
     child = server.children[name]
     process_s = child.wait_ready(READY_S)
     counts = swarm.wait(
@@ -187,7 +187,7 @@ def _bytes_of(server: ColdNotify, topic: str) -> int:
 
 
 def _places(population: Population) -> list[tuple[bytes, int]]:
-    """Of each group, how its objects' keys begin, and its partition."""
+    """Returns, for each group, the prefix of its objects' keys, and its partition."""
     partitions = co_partitions()
     groups = [population.group(block) for block in range(population.groups)]
     domain = population.domain

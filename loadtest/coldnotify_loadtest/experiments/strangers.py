@@ -1,4 +1,4 @@
-"""strangers: what a device notices of strangers in another domain and another partition, who ask for dear things.
+"""strangers: the effect on a device of expensive requests by strangers in another domain and partition.
 
 like          clients that register expressions which RE2 has to follow step by step, over many objects with long names
 changes       an object changes a long text that such expressions of one client look at
@@ -54,9 +54,9 @@ _PAYLOAD = b"x" * 100
 
 
 def run(bench: Bench) -> None:
-    """Raises ValueError for a part that there is not."""
+    """Raises ValueError for an unknown part."""
     if unknown := set(bench["parts"]) - set(PARTS):
-        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
+        raise ValueError(f"parts: unknown value {min(unknown)!r}, expected one of {', '.join(PARTS)}")
     with ColdNotify(bench.new_directory()) as server:
         server.warm_up(bench["warm_up_s"])
         strangers = _Strangers(bench, server)
@@ -162,7 +162,7 @@ class _Strangers:
         return "".join(self._random.choices("ab", k=chars))
 
     def _texts(self, count: int, condition: str = "NAME LIKE") -> list[str]:
-        """Of queries that nobody had before."""
+        """Returns texts of queries that nobody had before."""
         with self._lock:
             numbers = range(self._number, self._number + count)
             self._number += count
@@ -217,7 +217,7 @@ class _Strangers:
 
     @contextmanager
     def explanations(self) -> Iterator[Callable[[], bool]]:
-        """Of a client that is away."""
+        """Yields requests for explanations of a client that is away."""
         with self._visit("explained", self._texts(QUERIES_MAX, "text LIKE")) as device:
             device.send(encode(ClientFrame(bye=Bye())))
         name = "explained"
@@ -244,7 +244,7 @@ class _Strangers:
 
     @contextmanager
     def channels(self) -> Iterator[Callable[[], bool]]:
-        """Each asking is a wake of the same client, that knows nothing of what was sent."""
+        """Each request is a wake of the same client without any knowledge of what was sent."""
         names = [f"c-{number}" for number in range(self._bench["channels"])]
         wants, group = [("channels", names)], f"{_DOMAIN}/{self.group}"
         with returning_devices(HOST, self._server.port, group, wants, READY_S) as devices:

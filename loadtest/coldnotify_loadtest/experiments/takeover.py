@@ -7,7 +7,7 @@ The cases, each with two matchers and two gateways:
     leader       of three Kafka nodes the one that leads most of the objects' partitions
     coordinator  of three Kafka nodes the one that coordinates the matchers' group
 
-A process that is started again at once, and a warm standby, are in E3 and E4.
+Processes that are restarted at once, and a warm standby, are in E3 and E4.
 """
 
 import time
@@ -37,9 +37,9 @@ _FAILURES_MAX = 5
 
 
 def run(bench: Bench) -> None:
-    """Each repeat starts everything anew."""
+    """Each repeat restarts everything."""
     if unknown := set(bench["cases"]) - set(CASES):
-        raise ValueError(f"cases: {min(unknown)!r} is none of {', '.join(CASES)}")
+        raise ValueError(f"cases: unknown value {min(unknown)!r}, expected one of {', '.join(CASES)}")
     clients, groups = bench["clients"], bench["groups"]
     population = Population(-(-clients // groups), bench["registrations"], groups)
     settings = {"matcher-session-timeout-ms": bench["session_timeout_ms"]}
@@ -78,7 +78,7 @@ def _struck(server: ColdNotify, swarm: Swarm, publisher: Publisher, case: str, g
 
 
 def _weapon(server: ColdNotify, case: str) -> Callable[[], None]:
-    """What kills what the case is about, looked for beforehand."""
+    """Returns a function that kills the case's victim, which is determined beforehand."""
     if case in ("matcher", "gateway"):
         return server.children[f"{case}-1"].kill
     assert isinstance(server.broker, EmbeddedCluster)

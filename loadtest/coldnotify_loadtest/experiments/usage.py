@@ -31,9 +31,9 @@ _ROLE = "usage"
 
 
 def run(bench: Bench) -> None:
-    """Each case has a broker of its own. Raises AssertionError where counts differ."""
+    """Each case has its own broker. Raises AssertionError if counts differ."""
     if unknown := set(bench["cases"]) - set(CASES):
-        raise ValueError(f"cases: {min(unknown)!r} is none of {', '.join(CASES)}")
+        raise ValueError(f"cases: unknown value {min(unknown)!r}, expected one of {', '.join(CASES)}")
     for case in bench["cases"]:
         bench.progress.step(case)
         directory = bench.new_directory()
@@ -50,7 +50,7 @@ class _Workers:
         self._kafka, self._directory, self._made = kafka, directory, 0
         self.both = [self._new(), self._new()]
         self.ended = 0
-        """How often one ended that was not killed."""
+        """How often a process ended that was not killed."""
 
     def again(self, number: int) -> None:
         """This one is started, after its end."""
@@ -61,7 +61,7 @@ class _Workers:
         _wait(lambda: self._look() and sum(one.partitions for one in self.both) == PARTITIONS)
 
     def log_lines(self) -> int:
-        """Of all that were started."""
+        """Returns the number of log lines of all that were started."""
         return sum(len(path.read_text().splitlines()) for path in self._directory.glob("*.log"))
 
     def _look(self) -> bool:

@@ -18,7 +18,7 @@ from coldnotify_loadtest.tables import Shape
 
 _START_S = 12.0
 _FIRST_S = 2.0
-"""Of each rate, before it is measured."""
+"""Warm-up of each rate, before it is measured."""
 _DEVICES_A_LOOP = 18_000
 """A process may open 20,000 files."""
 _CROWD_S = 120.0
@@ -118,7 +118,7 @@ def _wakes(
     rates: Iterable[tuple[float, Path]],
     tls: Sequence[str | Path],
 ) -> None:
-    """A row for each rate, and what devices say at it."""
+    """Adds a row for each rate, with what devices report at it."""
     for rate, hellos in rates:
         bench.progress.step(f"{server.name}: {rate} wakes a second, {about['gateways']} gateways, TLS: {about['tls']}")
         wake_loop.wake(server, hellos, rate, _FIRST_S, tls)
@@ -143,7 +143,9 @@ def _wakes(
 
 
 def _register(bench: Bench, server: Server, population: Population) -> float:
-    """All devices register, are told a first version each, and go; in how many seconds they were complete at first."""
+    """All devices register, are told a first version each, and leave. Returns after how many seconds they were complete
+    at first.
+    """
     begun_ns = time.monotonic_ns()
     with bench.load(server, population, bench["devices"]) as (swarm, publisher):
         complete_s = (swarm.counts().last_ready_ns - begun_ns) / 1e9
@@ -171,7 +173,7 @@ def steps(parameters: Parameters) -> int:
 
 
 def _servers(parameters: Parameters) -> tuple[int, int]:
-    """How many are started, and how many of them serve TLS, too."""
+    """Returns how many are started, and how many of them also serve TLS."""
     ours = len(parameters["gateways"]) * len(parameters["registrations"])
     others = (len(chosen(parameters)) - 1) * len(parameters["registrations"])
     return ours + others, ours if parameters["tls"] else 0
