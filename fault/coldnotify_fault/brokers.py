@@ -109,6 +109,10 @@ class Brokers:
         self.proxies: dict[str, Proxy] = {
             name: network.proxy((_KAFKA_HOST, at), (_BROKER_HOST, at)) for name, at in ports.items()
         }
+        self.hit: set[str] = set()
+        """Those that a fault has taken away, wholly or in part."""
+        self.returning: set[str] = set()
+        """Those whose fault has ended, and that are not ready yet."""
         self.bootstrap = ",".join(f"{_KAFKA_HOST}:{at}" for at in ports.values())
 
     def stop(self) -> None:

@@ -17,11 +17,12 @@ from coldnotify_checker.queries import read_query
 from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
-from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 from coldnotify_testkit.proxy import Network
 from confluent_kafka import KafkaException
 
 from coldnotify_fault import usage_faults
+from coldnotify_fault.brokers import Brokers
 from coldnotify_fault.devices import Devices
 from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
 from coldnotify_fault.history import History
@@ -47,8 +48,6 @@ from coldnotify_fault.senders import Senders, topic_of
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
 from coldnotify_fault.wire import Wire
-
-TOPICS = TopicNames()
 
 _READY_S = 120.0
 """For a start on a machine that others keep busy."""
@@ -83,6 +82,8 @@ class Outcome:
     """Counts of the matchers, by the names in matcher_counts.COUNTED."""
     hostile: str = ""
     """The result of hostile batches, in words."""
+    prefix: str = DEFAULT_PREFIX
+    """The prefix of the installation's topics."""
 
     @property
     def clean(self) -> bool:
@@ -97,8 +98,10 @@ def run(schedule: Schedule, directory: Path, stop: threading.Event, *, calm_s: f
     """
     directory.mkdir(parents=True)
     with ExitStack() as stack:
-        stack.enter_context(_logged(directory / "publishers.log"))
-        campaign = _Campaign(schedule, directory, stack, stop)
+        stack.enter_context(logged(directory / "publishers.log"))
+        network = stack.enter_context(Network())
+        brokers = Brokers(directory / "kafka", schedule.brokers, network)
+        campaign = Campaign(schedule, directory, stack, stop, network, brokers)
         campaign.start()
         campaign.do_steps()
         campaign.heal_all()
@@ -106,7 +109,7 @@ def run(schedule: Schedule, directory: Path, stop: threading.Event, *, calm_s: f
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
+def logged(path: Path) -> Iterator[None]:
     """Writes publishers' log lines of this process, about a Kafka that is away, to a file."""
     logger = logging.getLogger("coldnotify")
     handler = logging.FileHandler(path)
@@ -119,9 +122,24 @@ def _logged(path: Path) -> Iterator[None]:
         handler.close()
 
 
-class _Campaign:
-    def __init__(self, schedule: Schedule, directory: Path, stack: ExitStack, stop: threading.Event) -> None:
+class Campaign:
+    """One installation under a schedule. Of several in one Kafka, the first owns the brokers and all their faults."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        directory: Path,
+        stack: ExitStack,
+        stop: threading.Event,
+        network: Network,
+        brokers: Brokers,
+        names: TopicNames | None = None,
+        *,
+        own_brokers: bool = True,
+    ) -> None:
+        """Nothing is started yet. `stack` ends everything. Raises OSError."""
         self._schedule = schedule
+        self._topics = names = names or TopicNames()
         self._directory = directory
         self._stop = stop
         self._history = History(directory / "run.jsonl")
@@ -135,19 +153,18 @@ class _Campaign:
 
             return Wire((*OBJECT_NAMES, *LAMPS), seen)
 
-        network = stack.enter_context(Network())
-        self._services = Services(directory, network, wire, schedule.brokers)
+        self._services = Services(directory, network, wire, brokers, names, own_brokers=own_brokers)
         stack.callback(self._services.stop)
         self._devices = Devices(directory, schedule, self._services.gateway_addresses, self._history)
         stack.callback(self._devices.stop)
-        self._backends = Backends(self._services.kafka, self._services.http_url, self._history)
+        self._backends = Backends(self._services.kafka, names, self._services.http_url, self._history)
         stack.callback(self._backends.close)
-        self._senders = Senders(self._services.kafka, self._services.http_url, self._history)
+        self._senders = Senders(self._services.kafka, names, self._services.http_url, self._history)
         stack.callback(self._senders.close)
         named = [f"{domain}/{group}/{name}" for domain in DOMAINS for group in GROUPS for name in OBJECT_NAMES]
         self._ledger = LedgerLooks(self._services.http_url, named, self._history, schedule.seed)
         stack.callback(self._ledger.stop)
-        self._retention = Retention(self._services.admin, self._history)
+        self._retention = Retention(self._services.admin, names, self._history)
         stack.callback(self._retention.close)
         self._counts = MatcherCounts(self._services.matcher_ports)
         stack.callback(self._counts.close)
@@ -160,8 +177,6 @@ class _Campaign:
         self._topics_missing = False
         sent = Counter(step.arguments["message"] for step in schedule.steps if step.what in ("send", "send_by_client"))
         self._repeated = {message for message, times in sent.items() if times > 1}
-        self._kafka_hit: set[str] = set()
-        """Brokers that a fault has taken away, wholly or in part."""
         self._logs_to_lose: list[str] = []
         """Topics of channels to recreate once Kafka is whole."""
         self._lost_logs: list[LostLog] = []
@@ -178,12 +193,12 @@ class _Campaign:
     def start(self) -> None:
         """Everything. Raises NotStarted."""
         services = self._services
-        for broker in services.brokers.parts.values():
+        for broker in services.brokers.parts.values() if services.own_brokers else ():
             broker.start()
         for name, broker in services.brokers.parts.items():
             self._wait(broker.ready, name)
         services.apply_topics()
-        agree(services.kafka, self._history)
+        agree(services.kafka, self._topics.prefix, self._history)
         for name in services.names():
             if name not in services.brokers.parts:
                 services.parts[name].start()
@@ -194,9 +209,10 @@ class _Campaign:
         self._on_end.callback(self._flood.stop)
         self._hostiles = Hostiles(
             services.kafka,
+            self._topics,
             self._schedule.seed,
             partitions=services.partitions(),
-            requests_topic_id=services.topic_id(TOPICS.requests) or "",
+            requests_topic_id=services.topic_id(self._topics.requests) or "",
             spared_domains=(*DOMAINS, FLOODS),
             spared_tenants=tuple(TENANTS),
         )
@@ -215,7 +231,10 @@ class _Campaign:
     def heal_all(self) -> None:
         """Ends all remaining faults; from then on there is calm."""
         services = self._services
-        for proxy in (*services.brokers.proxies.values(), *services.gateway_proxies.values()):
+        if services.own_brokers:
+            for proxy in services.brokers.proxies.values():
+                proxy.heal()
+        for proxy in services.gateway_proxies.values():
             proxy.heal()
         for name in services.names():
             services.parts[name].thaw()
@@ -227,7 +246,8 @@ class _Campaign:
             if name not in usage_faults.WORKERS:
                 self._wait(services.parts[name].ready, name)
             self._look_after()
-        self._kafka_hit.clear()
+        if services.own_brokers:
+            services.brokers.hit.clear()
         if self._hostiles is not None:
             self._wait(self._hostiles.idle, "who writes hostile records")
         self._wait(self._logs_are_whole, "the topics of channels")
@@ -250,7 +270,7 @@ class _Campaign:
             told.read_on()
             try:
                 events = self._read()
-                topics = merge(events, TOPICS)
+                topics = merge(events, self._topics)
                 missing = [*self._missing(topics, told), *self._lacking(topics, events, told)]
             except _KAFKA_ERRORS as error:
                 missing = [f"Kafka: {error}"]
@@ -266,11 +286,20 @@ class _Campaign:
             for event in self._read():
                 writer.write(event)
         files = [*self._devices.histories(), *(self._directory / f"{n}.jsonl" for n in ("run", "wire", "topics"))]
-        verdict = judge(read_histories(files))
+        verdict = judge(read_histories(files), topics_prefix=self._topics.prefix)
         plan = self._schedule
         hostile = "" if self._hostiles is None else self._hostiles.words
         return Outcome(
-            plan.seed, plan.brokers, dict(self._done), verdict, took_s, missing, self._trouble, counts, hostile
+            plan.seed,
+            plan.brokers,
+            dict(self._done),
+            verdict,
+            took_s,
+            missing,
+            self._trouble,
+            counts,
+            hostile,
+            self._topics.prefix,
         )
 
     # -- steps ---------------------------------------------------------------------------------------------------------
@@ -280,6 +309,7 @@ class _Campaign:
             self._fault(Fault(step.arguments["kind"]), step)
         elif step.what == "heal":
             self._heal(Fault(step.arguments["kind"]), step.target)
+            self._services.brokers.hit.discard(step.target)
         elif step.what == "publish":
             one = step.arguments
             key = (one["incarnation"] or 0, one["version"])
@@ -292,7 +322,7 @@ class _Campaign:
         elif step.what == "film":
             self._senders.send_film(step.target)
         elif step.what == "lose_log":
-            self._logs_to_lose.append(topic_of(step.target))
+            self._logs_to_lose.append(topic_of(self._topics, step.target))
         elif step.what == "trim":
             self._retention.trim(step.target, all_=step.arguments["all"])
         else:
@@ -319,7 +349,7 @@ class _Campaign:
         self._done[kind.value] += 1
         self._history.write("fault", kind=kind.value, target=target)
         if kind in TAKE_KAFKA:
-            self._kafka_hit.add(target)
+            self._services.brokers.hit.add(target)
         if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED, Fault.USAGE_KILLED):
             self._down.add(target)
             services.parts[target].kill()
@@ -347,11 +377,10 @@ class _Campaign:
                 self._hostiles.attack(step.arguments["batches"])
             self._history.write("healed", kind=kind.value, target=target)
         else:
-            self._recreate(kind, f"coldnotify.{target}")
+            self._recreate(kind, f"{self._topics.prefix}{target}")
 
     def _heal(self, kind: Fault, target: str) -> None:
         services = self._services
-        self._kafka_hit.discard(target)
         if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED, Fault.USAGE_KILLED):
             self._start_again(target, kind)
             return
@@ -373,21 +402,26 @@ class _Campaign:
             threading.Thread(target=part.stop, daemon=True).start()
         if kind in BROKER_FAULTS and services.brokers.count > 1:
             # Others may have gone on without it: it is whole again once it is in sync.
-            self._waiting[target] = kind.value
+            self._wait_for(target, kind)
             return
         self._history.write("healed", kind=kind.value, target=target)
 
     def _start_again(self, name: str, kind: Fault) -> None:
         self._services.parts[name].start()
         self._down.discard(name)
+        self._wait_for(name, kind)
+
+    def _wait_for(self, name: str, kind: Fault) -> None:
         self._waiting[name] = kind.value
+        if name in self._services.brokers.parts:
+            self._services.brokers.returning.add(name)
 
     def _recreate(self, kind: Fault, topic: str) -> None:
         self._topics_missing = not self._services.recreate_topic(topic)
         # Not before it is done: what is acknowledged until now may have been in the old one.
         self._history.write("topic_lost", topic=topic)
         self._history.write("healed", kind=kind.value, target=topic)
-        if topic == TOPICS.objects:
+        if topic == self._topics.objects:
             for name, (incarnation, version) in self._published.items():
                 one = {"object": name, **version_arguments(name, incarnation, version)}
                 self._backends.publish("library-1", one)
@@ -408,6 +442,7 @@ class _Campaign:
                 self._broker_look_s = time.monotonic() + _LOOK_FOR_BROKER_S
             if services.parts[name].ready():
                 del self._waiting[name]
+                services.brokers.returning.discard(name)
                 self._history.write("healed", kind=kind, target=name)
         for name in self._ended():
             self._history.write("ended", part=name)
@@ -433,7 +468,7 @@ class _Campaign:
         because its clients are owed all of it.
         """
         services = self._services
-        if self._kafka_hit or any(name in services.brokers.parts for name in self._waiting):
+        if services.brokers.hit or services.brokers.returning:
             return
         if self._logs_to_lose:
             topic = self._logs_to_lose[0]
@@ -450,7 +485,7 @@ class _Campaign:
                     self._logs_to_lose.append(lost.topic)
                 else:
                     self._history.write(
-                        "topic_lost", topic=lost.topic, begun=lost.begun, domains=domains_of(lost.topic)
+                        "topic_lost", topic=lost.topic, begun=lost.begun, domains=domains_of(self._topics, lost.topic)
                     )
 
     def _ended(self) -> list[str]:
@@ -492,10 +527,10 @@ class _Campaign:
             if topics.channels.get(client, set()) != names
         ]
         following = {key: one for key, one in told.following.items() if key[0] in channels}
-        return [*wrong, *lacking(events, following, self._repeated)]
+        return [*wrong, *lacking(self._topics, events, following, self._repeated)]
 
     def _read(self) -> list[Event]:
-        return list(topics_dump.read(self._services.kafka, _READ_S, topics=TOPICS))
+        return list(topics_dump.read(self._services.kafka, _READ_S, topics=self._topics))
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):

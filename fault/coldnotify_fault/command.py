@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from coldnotify_fault import campaign, report
+from coldnotify_schemas.topics import DEFAULT_PREFIX
+
+from coldnotify_fault import campaign, report, side_by_side
 from coldnotify_fault.schedule import BROKERS, DEVICES, RAW_DEVICES, Fault, Schedule, schedule
 
 _VIOLATIONS_SHOWN = 20
@@ -50,6 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=RAW_DEVICES,
         help=f"of {DEVICES} devices, so many have raw clients, which know docs/protocol.md alone ({RAW_DEVICES})",
     )
+    parser.add_argument(
+        "--installations",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="2: another one beside it in the same Kafka, under its own prefix and schedule (1)",
+    )
     parser.add_argument("--directory", type=Path, help="where logs and histories go (a temporary one)")
     parser.add_argument("--keep", action="store_true", help="keep them also when all is well")
     parser.add_argument("--report", type=Path, help="write the table into this .md file, and as JSON beside it")
@@ -62,24 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     clean = True
     try:
         for seed in chosen.seeds:
-            plan = schedule(
-                seed,
-                chosen.seconds,
-                brokers=chosen.brokers,
-                fault_every_s=chosen.fault_every,
-                publishes_per_s=chosen.publishes,
-                kinds=chosen.only,
-                raw_devices=chosen.raw_devices,
-            )
+            plans = [_plan(seed, chosen.only, chosen)]
+            if chosen.installations > 1:
+                plans.append(_plan(seed + side_by_side.SEED_BESIDE, side_by_side.kinds_beside(chosen.only), chosen))
             if chosen.list:
-                _show(plan)
+                for plan in plans:
+                    _show(plan)
                 continue
-            outcome = _run(plan, directory / f"seed-{seed}", keep=chosen.keep)
-            if outcome is None:
-                clean = False
-                continue
-            clean = clean and outcome.clean
-            rows.append(report.row_of(outcome))
+            outcomes = _run(plans, directory / f"seed-{seed}", keep=chosen.keep)
+            clean = clean and bool(outcomes) and all(outcome.clean for outcome in outcomes)
+            rows += [report.row_of(outcome) for outcome in outcomes]
             if chosen.report:
                 report.write(chosen.report, rows)
     except KeyboardInterrupt:
@@ -93,30 +94,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if clean else 1
 
 
-def _run(plan: Schedule, directory: Path, *, keep: bool) -> campaign.Outcome | None:
-    faults = sum(plan.faults().values())
+def _plan(seed: int, kinds: list[Fault], chosen: argparse.Namespace) -> Schedule:
+    return schedule(
+        seed,
+        chosen.seconds,
+        brokers=chosen.brokers,
+        fault_every_s=chosen.fault_every,
+        publishes_per_s=chosen.publishes,
+        kinds=kinds,
+        raw_devices=chosen.raw_devices,
+    )
+
+
+def _run(plans: list[Schedule], directory: Path, *, keep: bool) -> list[campaign.Outcome]:
+    """Runs one installation, or two; returns no outcome if that could not be done."""
+    plan = plans[0]
+    faults = sum(sum(one.faults().values()) for one in plans)
     print(f"seed {plan.seed}: {plan.seconds:g} s, {faults} faults ...", flush=True)
     try:
-        outcome = campaign.run(plan, directory, threading.Event())
+        stop = threading.Event()
+        if len(plans) == 1:
+            outcomes = [campaign.run(plan, directory, stop)]
+        else:
+            outcomes = side_by_side.run(plan, plans[1], directory, stop)
     except Exception:
         traceback.print_exc()
         print(f"seed {plan.seed}: could not be run; its files are in {directory}", flush=True)
-        return None
-    print(said(outcome), flush=True)
-    if outcome.clean and not keep:
+        return []
+    for outcome in outcomes:
+        print(said(outcome), flush=True)
+    if all(outcome.clean for outcome in outcomes) and not keep:
         campaign.remove(directory)
     else:
         print(f"  histories and logs are in {directory}", flush=True)
-    if not outcome.clean:
-        print("  its faults:\n" + "\n".join(f"    {line}" for line in faults_of(plan)), flush=True)
-    return outcome
+    for plan, outcome in zip(plans, outcomes, strict=True):
+        if not outcome.clean:
+            print("  its faults:\n" + "\n".join(f"    {line}" for line in faults_of(plan)), flush=True)
+    return outcomes
 
 
 def said(outcome: campaign.Outcome) -> str:
     """Describes a seed's result: what is wrong, or the figures."""
     counted = outcome.verdict.statistics
+    beside = "" if outcome.prefix == DEFAULT_PREFIX else f" under {outcome.prefix}"
     lines = [
-        f"seed {outcome.seed}: {'clean' if outcome.clean else 'NOT CLEAN'}; {counted.acknowledged} of "
+        f"seed {outcome.seed}{beside}: {'clean' if outcome.clean else 'NOT CLEAN'}; {counted.acknowledged} of "
         f"{counted.publishes} publishes acknowledged, told {counted.told}, {counted.wire_duplicates} duplicates on the "
         f"wire, longest catch-up {counted.catch_up_s_max:.1f} s",
         f"  of channels: {counted.sent} messages acknowledged, told {counted.messages}, missed "

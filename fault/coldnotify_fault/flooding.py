@@ -65,10 +65,10 @@ def answered(outcome: str | Refusal) -> dict[str, Any]:
     return {"outcome": outcome}
 
 
-def agree(kafka: str, history: History) -> None:
+def agree(kafka: str, topics_prefix: str, history: History) -> None:
     """Writes each tenant's agreement. Raises KafkaUnavailable."""
     for name, fields in TENANTS.items():
-        write_tenant(ServiceSettings(kafka=kafka), tenant_of(name, fields), _AGREE_S)
+        write_tenant(ServiceSettings(kafka=kafka, topics_prefix=topics_prefix), tenant_of(name, fields), _AGREE_S)
         history.write("agreement", tenant=name, **fields)
 
 

@@ -16,8 +16,6 @@ from coldnotify_testkit.hostile_records.generator import Generator
 from coldnotify_testkit.hostile_records.records import Known
 from coldnotify_testkit.hostile_writer import HostileWriter
 
-TOPICS = TopicNames()
-
 KIND = "hostile_records"
 TARGET = "topics"
 DOMAIN = "hostile.domain"
@@ -54,6 +52,7 @@ class Hostiles:
     def __init__(
         self,
         kafka: str,
+        names: TopicNames,
         seed: int,
         *,
         partitions: dict[str, int],
@@ -62,10 +61,11 @@ class Hostiles:
         spared_tenants: Collection[str],
     ) -> None:
         """`partitions`: of each topic. `spared_...`: the campaign's own, which an attack leaves alone."""
+        self._names = names
         self._generator = Generator(seed)
         self._known = Known(
-            partitions[TOPICS.objects],
-            partitions[TOPICS.notifications],
+            partitions[names.objects],
+            partitions[names.notifications],
             GROUPS,
             _CLIENTS,
             _OBJECTS,
@@ -74,8 +74,8 @@ class Hostiles:
             domain=DOMAIN,
             spared_domains=tuple(spared_domains),
             spared_tenants=tuple(spared_tenants),
-            spared_partitions=range(partitions[TOPICS.objects]),
-            usage_partitions=partitions[TOPICS.usage],
+            spared_partitions=range(partitions[names.objects]),
+            usage_partitions=partitions[names.usage],
         )
         self.writer = HostileWriter(kafka, answer_s=_ANSWER_S)
         self._wanted: queue.Queue[int | None] = queue.Queue()
@@ -114,5 +114,6 @@ class Hostiles:
                 if self._stop.is_set() or self.writer.unanswered.total() >= unanswered_max:
                     break
                 now_ms = time.time_ns() // 1_000_000
-                self.writer.write(self._generator.record(self._known._replace(now_ms=now_ms)))
+                drawn = self._generator.record(self._known._replace(now_ms=now_ms))
+                self.writer.write(drawn._replace(topic=self._names.renamed(drawn.topic)))
             self._wanted.task_done()

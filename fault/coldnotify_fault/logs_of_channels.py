@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from coldnotify_checker.histories import Event, Record
 from coldnotify_schemas.channels import ID_HEADER, TO_HEADER
+from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -29,15 +30,16 @@ class LostLog(NamedTuple):
     """The time, as `t` of a history."""
 
 
-def domains_of(topic: str) -> list[str]:
+def domains_of(names: TopicNames, topic: str) -> list[str]:
     """Returns the domains whose channels are in the topic."""
-    return [domain for domain in DOMAINS if topic_of(domain) == topic]
+    return [domain for domain in DOMAINS if topic_of(names, domain) == topic]
 
 
 class Retention:
     """Removes old messages on command, in a thread, because Kafka may be away. Those that cannot be removed stay."""
 
-    def __init__(self, admin: Callable[[], AdminClient], history: History) -> None:
+    def __init__(self, admin: Callable[[], AdminClient], names: TopicNames, history: History) -> None:
+        self._names = names
         self._admin = admin
         self._history = history
         self._wanted: queue.Queue[tuple[str, bool] | None] = queue.Queue()
@@ -61,7 +63,7 @@ class Retention:
         while (one := self._wanted.get()) is not None:
             group, all_ = one
             with suppress(KafkaException, TimeoutError):
-                self._trim(TopicPartition(topic_of(group), right_partition(group)), all_=all_)
+                self._trim(TopicPartition(topic_of(self._names, group), right_partition(group)), all_=all_)
             self._wanted.task_done()
 
     def _trim(self, place: TopicPartition, *, all_: bool) -> None:
@@ -78,7 +80,10 @@ class Retention:
 
 
 def lacking(
-    events: Iterable[Event], following: Mapping[tuple[str, str], Following], repeated: Collection[str] = ()
+    names: TopicNames,
+    events: Iterable[Event],
+    following: Mapping[tuple[str, str], Following],
+    repeated: Collection[str] = (),
 ) -> Iterator[str]:
     """Yields messages in the topics that clients were neither told nor told to be missing. It compares offsets alone:
     the checker judges each of them. `repeated`: ids of those that are sent more than once, because the first record may
@@ -90,7 +95,7 @@ def lacking(
         if not isinstance(event, Record) or event.key is None or event.key.count("/") < 2:
             continue
         channel = event.key
-        if event.topic != topic_of(channel) or event.partition != right_partition(channel):
+        if event.topic != topic_of(names, channel) or event.partition != right_partition(channel):
             continue
         # Without an id it is none of ours.
         id_ = event.headers.get(ID_HEADER)

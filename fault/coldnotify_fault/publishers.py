@@ -19,8 +19,6 @@ from coldnotify_fault.flooding import Refusal, answered, post
 from coldnotify_fault.history import History
 from coldnotify_fault.schedule import BACKENDS, DESCRIBER
 
-TOPICS = TopicNames()
-
 _JOIN_S = 15.0
 """Longer than a call takes at most."""
 _WORKERS = 3
@@ -35,10 +33,15 @@ _FOR_INCARNATIONS = "library-2"
 class Backends:
     """All back-ends. `publish` returns at once; the history records the result."""
 
-    def __init__(self, kafka: str, http_url: str, history: History) -> None:
+    def __init__(self, kafka: str, names: TopicNames, http_url: str, history: History) -> None:
+        self._objects = names.objects
         self._history = history
         self._http_url = http_url
-        self._library = {name: Publisher(kafka, timeout_s=TIMEOUT_S) for name in BACKENDS if name.startswith("library")}
+        self._library = {
+            name: Publisher(kafka, timeout_s=TIMEOUT_S, topics_prefix=names.prefix)
+            for name in BACKENDS
+            if name.startswith("library")
+        }
         self._raw = RawProducer(kafka, "raw-reports")
         self._places: dict[tuple[str, str], tuple[int, int]] = {}
         """The partition and offset of the last acknowledgement, by back-end and object."""
@@ -86,7 +89,7 @@ class Backends:
     def _partitions(self) -> int:
         while not self._raw.closed:
             with suppress(KafkaException, KeyError):
-                found = self._raw.producer.list_topics(TOPICS.objects, TIMEOUT_S).topics[TOPICS.objects].partitions
+                found = self._raw.producer.list_topics(self._objects, TIMEOUT_S).topics[self._objects].partitions
                 if found:
                     return len(found)
         return 1
@@ -135,7 +138,7 @@ class Backends:
         return self._produce(key=one["object"].encode(), value=_record(one))
 
     def _produce(self, **record: Any) -> str:
-        return "unknown" if self._raw.produce(TOPICS.objects, **record) is None else "acknowledged"
+        return "unknown" if self._raw.produce(self._objects, **record) is None else "acknowledged"
 
 
 def _record(one: dict[str, Any]) -> bytes:

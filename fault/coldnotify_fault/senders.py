@@ -24,7 +24,6 @@ _HTTP_TIMEOUT_S = 15.0
 """Longer than the service's own limit, because the service's answer tells more than a timeout here."""
 _WORKERS = 2
 """At once in one back-end: so that its messages overtake one another, too."""
-TOPICS = TopicNames()
 _RETENTIONS = parse_retentions(CHANNEL_RETENTIONS)
 
 
@@ -33,9 +32,9 @@ class _Answer(NamedTuple):
     offset: int | None = None
 
 
-def topic_of(channel: str) -> str:
+def topic_of(names: TopicNames, channel: str) -> str:
     """Returns the topic of a channel (domain/group/channel), or of all channels of a group."""
-    return _RETENTIONS.of(channel.partition("/")[0]).topic(TOPICS)
+    return _RETENTIONS.of(channel.partition("/")[0]).topic(names)
 
 
 def right_partition(channel: str) -> int:
@@ -47,10 +46,13 @@ def right_partition(channel: str) -> int:
 class Senders:
     """All senders. `send` returns at once; the history records the result."""
 
-    def __init__(self, kafka: str, http_url: str, history: History) -> None:
+    def __init__(self, kafka: str, names: TopicNames, http_url: str, history: History) -> None:
+        self._names = names
         self._history = history
         self._http_url = http_url
-        self._library = Publisher(kafka, timeout_s=TIMEOUT_S, channel_retentions=CHANNEL_RETENTIONS)
+        self._library = Publisher(
+            kafka, timeout_s=TIMEOUT_S, channel_retentions=CHANNEL_RETENTIONS, topics_prefix=names.prefix
+        )
         self._raw = RawProducer(kafka, "raw-sent")
         self._workers = Workers(SENDERS, _WORKERS, self._work, "sender-")
 
@@ -60,7 +62,7 @@ class Senders:
 
     def send_film(self, group: str) -> None:
         """Sends many messages to a channel that nobody subscribes to; it does not matter whether they arrive."""
-        partition, topic = right_partition(group), topic_of(group)
+        partition, topic = right_partition(group), topic_of(self._names, group)
         for _ in range(FILM_MESSAGES):
             try:
                 key = f"{group}/{FILM}".encode()
@@ -138,7 +140,7 @@ class Senders:
             high_priority=check_priority(one["priority"]),
         )
         offset = self._raw.produce(
-            topic_of(channel),
+            topic_of(self._names, channel),
             key=channel.encode(),
             value=json.dumps(one["payload"]).encode(),
             headers=message_headers(headers),

@@ -16,6 +16,7 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsError
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.proxy import Network, Proxy
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -93,11 +94,22 @@ class Service:
 class Services:
     """All of ColdNotify, each part by its name: the brokers', matcher-N, gateway-N, http, usage-N."""
 
-    def __init__(self, directory: Path, network: Network, wire: Callable[[], Wire], brokers: int) -> None:
-        """Nothing is started yet; the proxies listen. Raises OSError, BrokerError."""
-        self.brokers = Brokers(directory / "kafka", brokers, network)
+    def __init__(
+        self,
+        directory: Path,
+        network: Network,
+        wire: Callable[[], Wire],
+        brokers: Brokers,
+        names: TopicNames,
+        *,
+        own_brokers: bool,
+    ) -> None:
+        """Nothing is started yet; the proxies listen. `own_brokers`: they are among the parts. Raises OSError."""
+        self.brokers = brokers
+        self.own_brokers = own_brokers
+        self.topics = names
         self.kafka = self.brokers.bootstrap
-        self.parts: dict[str, Service | Broker] = dict(self.brokers.parts)
+        self.parts: dict[str, Service | Broker] = dict(self.brokers.parts) if own_brokers else {}
         self.gateway_proxies: dict[str, Proxy] = {}
         self.gateway_addresses: list[str] = []
         self.matcher_ports: dict[str, int] = {}
@@ -135,12 +147,12 @@ class Services:
 
     def apply_topics(self) -> None:
         """Make the topics that are missing. Raises TopicsError, KafkaException."""
-        specs = topics.load(partitions=PARTITIONS, replication_factor=self.brokers.count)
+        specs = topics.load(PARTITIONS, self.brokers.count, names=self.topics)
         topic_plan.apply(self.admin(), specs, _TOPICS_S)
 
     def partitions(self) -> dict[str, int]:
         """Returns the number of partitions of each topic."""
-        return {spec.name: spec.partitions for spec in topics.load(partitions=PARTITIONS)}
+        return {spec.name: spec.partitions for spec in topics.load(PARTITIONS, names=self.topics)}
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic with all that is in it. Raises KafkaException, TimeoutError."""
@@ -172,7 +184,8 @@ class Services:
         for part in reversed(self.parts.values()):
             with suppress(subprocess.TimeoutExpired):
                 part.kill()
-        self.brokers.stop()
+        if self.own_brokers:
+            self.brokers.stop()
 
     def admin(self) -> AdminClient:
         """Returns a new client each time: an old one asks the leaders that it saw last, and refreshes every five
@@ -182,5 +195,6 @@ class Services:
 
     def _add(self, directory: Path, name: str, port: int, flags: list[str]) -> None:
         command = name.partition("-")[0]
-        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self.kafka}", *flags]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self.kafka}"]
+        argv += [f"--topics-prefix={self.topics.prefix}", *flags]
         self.parts[name] = Service(name, argv, port, directory / f"{name}.log")

@@ -6,6 +6,7 @@ from coldnotify_fault.hostile_faults import DOMAIN, Hostiles
 from coldnotify_fault.schedule import DOMAINS, Fault, schedule
 from coldnotify_kafka import topics
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.generator import Generator
 from coldnotify_testkit.hostile_records.records import Known
 from coldnotify_testkit.hostile_writer import by_kind
@@ -38,6 +39,7 @@ def test_an_attack_spares_the_campaigns_own_domains() -> None:
 def test_an_attack_reaches_the_topics_and_the_end_does_not_wait_for_it(fresh_kafka: EmbeddedBroker) -> None:
     hostiles = Hostiles(
         fresh_kafka.bootstrap,
+        TopicNames(),
         1,
         partitions={spec.name: spec.partitions for spec in topics.load()},
         requests_topic_id="",
@@ -58,7 +60,13 @@ def test_an_attack_reaches_the_topics_and_the_end_does_not_wait_for_it(fresh_kaf
 def test_without_kafka_an_attack_ends_soon() -> None:
     partitions = {spec.name: spec.partitions for spec in topics.load()}
     hostiles = Hostiles(
-        "127.0.0.1:1", 1, partitions=partitions, requests_topic_id="", spared_domains=(), spared_tenants=()
+        "127.0.0.1:1",
+        TopicNames(),
+        1,
+        partitions=partitions,
+        requests_topic_id="",
+        spared_domains=(),
+        spared_tenants=(),
     )
     try:
         hostiles.attack(BATCHES)

@@ -16,17 +16,17 @@ CLIENT = f"{DOMAINS[0]}/{GROUPS[0]}/ou-1"
 
 
 def record(offset: int, message: str, **more: Any) -> Record:
-    place = {"topic": topic_of(CHANNEL), "partition": right_partition(CHANNEL), **more}
+    place = {"topic": topic_of(TOPICS, CHANNEL), "partition": right_partition(CHANNEL), **more}
     return Record(offset=offset, key=CHANNEL, headers={"id": message, **more.pop("headers", {})}, **place)
 
 
 def lacks(records: list[Record], position: int | None, since: str = "oldest", *attributes: str) -> list[str]:
     following = Following(since, list(attributes), position)
-    return list(lacking(records, {(CLIENT, CHANNEL): following}))
+    return list(lacking(TOPICS, records, {(CLIENT, CHANNEL): following}))
 
 
 def test_each_domain_has_its_topic() -> None:
-    assert [topic_of(f"{domain}/g/c") for domain in DOMAINS] == [TOPICS.channels_1h, TOPICS.channels_1d]
+    assert [topic_of(TOPICS, f"{domain}/g/c") for domain in DOMAINS] == [TOPICS.channels_1h, TOPICS.channels_1d]
 
 
 def test_a_message_after_the_last_told_one_is_lacking() -> None:
@@ -40,11 +40,11 @@ def test_a_message_after_the_last_told_one_is_lacking() -> None:
 def test_repeats_strays_and_messages_for_others_are_not_lacking() -> None:
     assert lacks([record(3, "m1"), record(5, "m1")], 3) == []
     following = {(CLIENT, CHANNEL): Following("oldest", [], 3)}
-    assert list(lacking([record(5, "m1")], following, {"m1"})) == [], "who knows what it repeats"
+    assert list(lacking(TOPICS, [record(5, "m1")], following, {"m1"})) == [], "who knows what it repeats"
     wrong = right_partition(CHANNEL) + 1
     assert lacks([record(3, "m1", partition=wrong), record(3, "m2", topic=TOPICS.channels_1d)], None) == []
     for_solar = Record(
-        topic=topic_of(CHANNEL), partition=right_partition(CHANNEL), offset=3, key=CHANNEL,
+        topic=topic_of(TOPICS, CHANNEL), partition=right_partition(CHANNEL), offset=3, key=CHANNEL,
         headers={"id": "m1", "to": "solar"},
     )  # fmt: skip
     assert lacks([for_solar], None, "oldest", "camera") == []
