@@ -1,4 +1,4 @@
-"""What the site has beside docs/: the documents that lie elsewhere in the tree, and the references of the APIs.
+"""Adds to the site what is not in docs/: documents from elsewhere in the tree, and the API references.
 
 A hook of mkdocs, named in mkdocs.yml. Documents keep their links, which lead through the tree. Here they lead through
 the site: a document or picture of the tree becomes a page or file of the site; what the site lacks is shown as a name.
@@ -31,7 +31,7 @@ PYTHON = {
     "Errors": ["coldnotify.errors"],
     "A service to test against": ["coldnotify.testing"],
 }
-"""What the Python reference shows: heading and modules."""
+"""Contents of the Python reference: the modules under each heading."""
 _LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
 
 

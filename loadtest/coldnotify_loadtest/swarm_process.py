@@ -41,7 +41,7 @@ class Share:
 
 @dataclass
 class Counts:
-    """What a process has seen; times are of the machine's monotonic clock."""
+    """Counts of what one process has seen. Times are of the machine's monotonic clock."""
 
     connected: int = 0
     ready: int = 0

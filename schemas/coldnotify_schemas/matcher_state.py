@@ -95,8 +95,8 @@ class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The texts that their client registered."""
     channels: list[RegisteredChannel] = []
     unsettled: list[UnsettledRecord] | None = None
-    """What the application has not taken. None: the client cannot report it, because its library is of release 0.1.0;
-    or a matcher of that release wrote the record.
+    """Registrations with something that the application has not accepted. None: the client cannot report it, because
+    its library is of release 0.1.0; or a matcher of that release wrote the record.
     """
 
 

@@ -66,7 +66,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     high_priority_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
     """The share of its publishes that may be of high priority."""
     over: Literal["refuse", "conflate"] = "conflate"
-    """What happens to deliveries above the agreement. `conflate`: newest versions wait and merge meanwhile, messages of
+    """How deliveries above the agreement are treated. `conflate`: newest versions wait and merge meanwhile, messages of
     channels wait. `refuse`: publishes are refused, too, as many as cause the excess.
     """
 

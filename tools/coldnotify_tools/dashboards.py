@@ -343,11 +343,11 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
 
 
 class Variable(NamedTuple):
-    """What may be chosen above the panels: the values of one label, or all of them."""
+    """A selector above the panels: it offers the values of one label, and all of them."""
 
     label: str
     series: str
-    """Whose values of the label are there to choose from."""
+    """The series whose values of the label are offered."""
 
 
 VARIABLES = {
@@ -394,7 +394,7 @@ def _chosen(query: str, label: str) -> str:
 
 
 def _description(panel: Panel) -> str:
-    """What its metrics mean, each by its name."""
+    """Returns the meaning of each metric of the panel, under its name."""
     metrics = dict.fromkeys(_name(found) for query in panel.queries.values() for found, _ in _METRIC.findall(query))
     lines = [f"`{name}`: {_known()[name][1]}" for name in metrics if name in _known()]
     return "\n\n".join(lines) or panel.title + ", as Prometheus says it."

@@ -1,4 +1,4 @@
-"""What deploys parts and watches them, made from their rows: Helm's values, containers, units, targets, alerts.
+"""Generates what deploys and watches parts from their rows: Helm values, containers, units, targets, alerts.
 
 python -m coldnotify_tools.deployed [ROOT]
 

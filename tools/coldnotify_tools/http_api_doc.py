@@ -95,7 +95,7 @@ def _operation(said: _Json, method: str, path: str, operation: _Json) -> str:
 
 
 def _kind(kind: str, schema: _Json) -> str:
-    """What an answer is, in few words."""
+    """Describes the content of an answer in a few words."""
     if kind == "application/json":
         return _type(schema)
     if kind == "text/event-stream":

@@ -89,7 +89,7 @@ def _back(swarm: Swarm, server: ColdNotify, name: str, killed_s: float) -> Row:
 
 
 def run_matcher(bench: Bench) -> None:
-    """What is published right after the kill must reach all; seconds from the start of the process."""
+    """Measures how soon a publish made right after the kill reaches all, in seconds from the start of the process."""
     population = _population(bench)
     for case, history, standby in (
         ("cold", 0, False),

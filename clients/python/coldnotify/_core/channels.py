@@ -260,7 +260,7 @@ class Channels:
         self._move()
 
     def caught_up(self, complete: int | None) -> None:
-        """What channels lacked has come, up to `complete`: the service sends live messages from here on."""
+        """Handles the end of catching up, complete up to `complete`: the service sends live messages from here on."""
         if complete is not None:
             self._cursor.completed(complete)
         for channel in channels_of(self._registrations.unanswered(Stage.CONFIRMED)):

@@ -38,7 +38,7 @@ from coldnotify.notification import Notification
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a client is doing, for inspection."""
+    """The state of a client, for inspection."""
 
     phase: str
     """stopped, refused, waiting (for the next try), connecting, opening, syncing, catching up, live, stopping"""

@@ -1,4 +1,4 @@
-"""What the application has not taken although the cursor may be past it, and the reports of that to the service.
+"""Tracks what the application has not accepted although the cursor may be past it, and reports that to the service.
 
 Unsettled is each pending registration, and each object whose callbacks have raised and are retried. The service marks a
 registration when it is requested. So a session reports only the differences: what is settled, and callbacks' errors;
@@ -126,7 +126,7 @@ class Objects(Protocol):
 
 
 class Unsettled:
-    """What is unsettled, and what the service knows of it. One for a client; `begin` for each session."""
+    """Holds what is unsettled, and what the service knows of it. One per client; `begin` is called for each session."""
 
     def __init__(
         self, journal: Journal, registrations: Registrations, objects: Objects, settings: Settings, *, known: bool

@@ -311,7 +311,7 @@ class JobPartition(ABC):
     @property
     @abstractmethod
     def at(self) -> At:
-        """What is being handled: this is set aside if handling it raises."""
+        """The input that is being handled. It is set aside if handling it raises."""
 
     @property
     @abstractmethod
