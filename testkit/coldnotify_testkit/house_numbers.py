@@ -1,4 +1,4 @@
-"""The house in numbers: what is counted of its code, and what `tests/house/test_house_numbers.py` lets only fall.
+"""The house in numbers: counts of its code that `tests/house/test_house_numbers.py` lets only fall.
 
 `python -m coldnotify_testkit.house_numbers` prints them, with the lines of each folder.
 """
@@ -10,13 +10,12 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from coldnotify_testkit import english
+
 ROOT = Path(__file__).parents[2]
-_CLAUSE = re.compile(r"(What|Who|Whose|Which|Whether|Where|How)\b")
-_IS_NONE = re.compile(r"\bis (no|none)\b")
 _QUERY = re.compile(r"quer(y|ies)", re.IGNORECASE)
 TWO_MEANINGS = "class names with two meanings"
 BOTH = "files that name queries and channels"
@@ -24,53 +23,54 @@ SET_FROM_OUTSIDE = "fields of another object that are set"
 CLAUSES = "docstrings that begin with a clause"
 OF_FIELDS = "docstrings of fields that begin with Of"
 IS_NONE = "errors that say is no, or is none"
+ODD_WORDS = "docstrings with anew, once more, be it, of which"
+CLAUSE_TESTS = "tests named by a clause, or by of"
 WORDS = "words of tracked Markdown"
+
+_ENGLISH = {
+    CLAUSES: english.clauses,
+    IS_NONE: english.is_none,
+    ODD_WORDS: english.odd_words,
+    OF_FIELDS: english.of_fields,
+}
 
 
 @cache
 def shipped() -> Mapping[Path, str]:
-    """The text of the modules that are no tests and are not generated, by their path below the root."""
+    """Returns the texts of all modules but tests and generated ones, by their paths below the root."""
     paths = [path for path in _tracked("*.py") if "tests" not in path.parts and not path.name.endswith("_pb2.py")]
     return {path: (ROOT / path).read_text(encoding="utf-8") for path in paths}
 
 
 def numbers() -> dict[str, int]:
-    """All that is counted, by name."""
+    """Returns all counts, by name."""
     counts: Counter[str] = Counter()
     classes: defaultdict[str, set[Path]] = defaultdict(set)
     for path, text in shipped().items():
         counts[BOTH] += "channel" in text.lower() and _QUERY.search(text) is not None
-        for node in ast.walk(ast.parse(text)):
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].add(path)
-            _count(node, counts)
+            if isinstance(node, ast.Attribute):
+                of_itself = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+                counts[SET_FROM_OUTSIDE] += isinstance(node.ctx, ast.Store) and not of_itself
+        for name, find in _ENGLISH.items():
+            counts[name] += sum(1 for _ in find(tree))
+    for path in _tracked("*/test_*.py"):
+        counts[CLAUSE_TESTS] += sum(1 for _ in english.clause_tests(ast.parse((ROOT / path).read_text("utf-8"))))
     counts[TWO_MEANINGS] = sum(len(where) > 1 for where in classes.values())
     counts[WORDS] = sum(len((ROOT / path).read_text(encoding="utf-8").split()) for path in _tracked("*.md"))
     return dict(sorted(counts.items()))
 
 
 def lines_by_folder() -> Mapping[str, int]:
-    """Of shipped code, by package."""
+    """Returns the lines of shipped code, by package."""
     lines: Counter[str] = Counter()
     for path, text in shipped().items():
         depth = 3 if path.parts[0] in ("services", "clients") else 2
         lines["/".join(path.parts[:depth])] += text.count("\n")
     return dict(sorted(lines.items()))
-
-
-def _count(node: ast.AST, counts: Counter[str]) -> None:
-    if isinstance(node, ast.Attribute):
-        of_itself = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        counts[SET_FROM_OUTSIDE] += isinstance(node.ctx, ast.Store) and not of_itself
-    elif isinstance(node, ast.Raise):
-        texts = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
-        counts[IS_NONE] += any(isinstance(text, str) and _IS_NONE.search(text) for text in texts)
-    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        counts[CLAUSES] += _CLAUSE.match(ast.get_docstring(node) or "") is not None
-        for before, one in pairwise(node.body):
-            is_field = isinstance(before, ast.Assign | ast.AnnAssign)
-            if is_field and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
-                counts[OF_FIELDS] += str(one.value.value).startswith("Of ")
 
 
 def _tracked(pattern: str) -> Iterator[Path]:
@@ -79,7 +79,7 @@ def _tracked(pattern: str) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Prints them."""
+    """Prints all numbers."""
     lines = {f"lines of {name}": number for name, number in lines_by_folder().items()}
     for name, number in {**numbers(), **lines}.items():
         print(f"{number:>8,}  {name}")
