@@ -56,6 +56,7 @@ def _container(row: PartRow, host: str) -> str:
           command: [{row.name}]
           environment:
             COLDNOTIFY_KAFKA: ${{KAFKA_BOOTSTRAP:-kafka-1:19092}}
+            COLDNOTIFY_TOPICS_PREFIX: ${{TOPICS_PREFIX:-coldnotify.}}
             {row.host_variable}: 0.0.0.0
             COLDNOTIFY_INSIDE_HOSTS: {host}
           ports: ["127.0.0.1:{port}:{row.port}"]

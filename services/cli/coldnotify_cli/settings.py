@@ -71,7 +71,7 @@ class AclsSettings(TopicsSettings):
     acls_principal: str = setting(
         "",
         "template of the principals; {role} is matcher, gateway, http, usage, publisher or operator; empty: "
-        "User:coldnotify-{role}, or under another --topics-prefix, such as acme., User:acme.{role}",
+        "User:coldnotify-{role}, or User:PREFIX{role}",
     )
 
 
@@ -163,17 +163,17 @@ class UpSettings(TopicsPrefixSettings):
 
     kafka: str = setting(
         "",
-        "bootstrap servers of a Kafka that is there, host:port[,host:port]: missing topics are created in it, and it "
-        "is neither started, configured nor stopped; empty: the embedded Kafka",
+        "bootstrap servers of a Kafka that is there, host:port[,host:port], used with --kafka-config, --replication; "
+        "empty: the embedded one",
     )
     kafka_config: str = setting(
         "",
-        "with --kafka, file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* "
-        "...; empty: none",
+        "file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* ...; "
+        "empty: none",
     )
     replication: int = setting(
         1,
-        "with --kafka, number of copies of each partition of the topics that are created; 3 in a cluster",
+        "number of copies of each partition; 3 in a cluster",
         minimum=1,
         maximum=32,
     )

@@ -24,9 +24,7 @@ class MatcherSettings(ChannelSettings, InsideSettings):
     matcher_id: str = setting(
         "matcher-1", "name of this matcher in its consumer group; each running matcher needs its own"
     )
-    matcher_group: str = setting(
-        "", "consumer group of all matchers; empty: coldnotify-matcher, or the topics' prefix and matcher"
-    )
+    matcher_group: str = setting("", "consumer group of all matchers; empty: coldnotify-matcher, or PREFIXmatcher")
     matcher_host: str = setting("127.0.0.1", "address of the matcher's HTTP port")
     matcher_port: int = setting(MATCHER_PORT, "the matcher's HTTP port; 0: any free port", minimum=0, maximum=65535)
     matcher_session_timeout_ms: int = setting(

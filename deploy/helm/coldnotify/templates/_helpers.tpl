@@ -80,6 +80,7 @@ securityContext:
   capabilities: {drop: [ALL]}
 env:
   - {name: COLDNOTIFY_KAFKA, value: {{ .root.Values.kafka.bootstrap | quote }}}
+  - {name: COLDNOTIFY_TOPICS_PREFIX, value: {{ .root.Values.kafka.topicsPrefix | default "coldnotify." | quote }}}
   - {name: COLDNOTIFY_LOG_FORMAT, value: json}
   {{- range $name, $value := merge (dict) (default (dict) (default (dict) .values).settings) (default (dict) .root.Values.settings) .environment }}
   - {name: {{ $name }}, value: {{ $value | quote }}}
