@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import describe_topic
+from coldnotify_common.kafka.kafka_clients import describe_topic
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import free_port
 from coldnotify_kafka.broker.freezing import freeze, thaw

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from coldnotify_common.certificates import public_key_hash
+from coldnotify_common.security.certificates import public_key_hash
 from coldnotify_kafka.broker import free_port
 from coldnotify_kafka.broker.process import end, spawn
 

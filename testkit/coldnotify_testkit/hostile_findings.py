@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coldnotify_common.kafka import READING_BOUNDS
-from coldnotify_common.message_headers import headers_of
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import READING_BOUNDS
+from coldnotify_common.kafka.message_headers import headers_of
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Message, TopicPartition

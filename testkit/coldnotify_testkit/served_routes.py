@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from coldnotify_common.admin import AdminServer, bound_port, listen
-from coldnotify_common.web import json_errors
+from coldnotify_common.http.admin import AdminServer, bound_port, listen
+from coldnotify_common.http.web import json_errors
 
 
 @asynccontextmanager

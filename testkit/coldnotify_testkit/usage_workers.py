@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.tenants import (
     CUMULATIVE,
     Counters,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.admin import bound_port, listen
+from coldnotify_common.http.admin import bound_port, listen
 from coldnotify_testkit import bounded_proxy
 from coldnotify_testkit.bounded_proxy import STREAM, in_front_of
 

@@ -9,9 +9,9 @@ from unittest.mock import MagicMock
 
 import pytest
 from aiohttp import web
-from coldnotify_common.about import about
-from coldnotify_common.admin import standard_routes
-from coldnotify_common.openapi import PATH, PORTS, document, route
+from coldnotify_common.http.about import about
+from coldnotify_common.http.admin import standard_routes
+from coldnotify_common.http.openapi import PATH, PORTS, document, route
 from coldnotify_gateway.listeners.web.web_site import WebSite
 from coldnotify_gateway.session_endpoints import routes as gateway_routes
 from coldnotify_gateway.settings import GatewaySettings

@@ -35,6 +35,7 @@ from coldnotify_cli import checkup, parts_in_kafka
 from coldnotify_cli.main import cli
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.stack import Stack
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_tools import deployed, settings_doc
 from coldnotify_tools.dashboards import text_of
 from coldnotify_tools.metrics_doc import all_metrics
@@ -50,8 +51,8 @@ print(json.dumps({
     "toy_help": CliRunner().invoke(cli, ["toy", "--help"]).output,
     "doctor": checkup._added(""),
     "settings": settings_doc.generate(),
-    "topics": [spec.name for spec in parts_in_kafka.topics(None, 1)],
-    "acls": [str(acl) for acl in parts_in_kafka.acls("User:{role}")],
+    "topics": [spec.name for spec in parts_in_kafka.topics(None, 1, TopicNames())],
+    "acls": [str(acl) for acl in parts_in_kafka.acls("User:{role}", TopicNames())],
     "metrics": [metric.name for metric in all_metrics()["toy"]],
     "panels": [panel["title"] for panel in json.loads(text_of("overview"))["panels"]],
 }))

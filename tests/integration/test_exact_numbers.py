@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import pytest
-from coldnotify_common.json_answers import EXACT_MAX
-from coldnotify_common.openapi import PORTS, document, may_be_long
+from coldnotify_common.http.json_answers import EXACT_MAX
+from coldnotify_common.http.openapi import PORTS, document, may_be_long
 from coldnotify_testkit.server_sent_events import events_of
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import wait_for

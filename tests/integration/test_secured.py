@@ -11,8 +11,8 @@ from urllib.request import Request
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify.publisher import Publisher
-from coldnotify_common.certificates import Authority
-from coldnotify_common.tokens import Grant, Token, make_key, sign
+from coldnotify_common.security.certificates import Authority
+from coldnotify_common.security.tokens import Grant, Token, make_key, sign
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Recorder, Up, running

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from coldnotify_common.json_answers import is_text
-from coldnotify_common.openapi import PORTS, document
+from coldnotify_common.http.json_answers import is_text
+from coldnotify_common.http.openapi import PORTS, document
 
 _Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from coldnotify_common.admin import CommonMetrics
+from coldnotify_common.http.admin import CommonMetrics
 from coldnotify_common.imported import imported
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_matcher.metrics import OTHER_EVENTS

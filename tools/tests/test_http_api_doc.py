@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from coldnotify_common.openapi import PORTS, document
+from coldnotify_common.http.openapi import PORTS, document
 from coldnotify_tools.http_api_doc import generate
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from coldnotify_common.certificates import public_key_hash
+from coldnotify_common.security.certificates import public_key_hash
 
 CLIENT = Path(__file__).parents[3] / "clients" / "browser"
 """The browser's client, in a checkout."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 
 from coldnotify_loadtest import wake_loop
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, chosen, identity

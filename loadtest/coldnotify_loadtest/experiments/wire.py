@@ -4,7 +4,7 @@ import time
 
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher as Library
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.stack import running
 from coldnotify_testkit.waiting import wait_for

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from coldnotify_common.errors import SettingError
-from coldnotify_common.inside_tls import InsideTls
-from coldnotify_common.kafka import KafkaUnavailable
-from coldnotify_common.kafka_options import read_options
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
+from coldnotify_common.kafka.kafka_options import read_options
+from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError

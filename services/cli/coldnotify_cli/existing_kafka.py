@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 from coldnotify_common.errors import ServiceError, SettingError
-from coldnotify_common.kafka_options import read_options
+from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError

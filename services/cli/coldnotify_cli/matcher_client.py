@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import click
-from coldnotify_common.inside_tls import InsideTls
+from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_cli.settings import LookSettings

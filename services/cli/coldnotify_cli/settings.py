@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from coldnotify_common.channel_settings import ChannelSettings
-from coldnotify_common.inside_tls import AskInsideSettings
+from coldnotify_common.security.inside_tls import AskInsideSettings
 from coldnotify_common.settings import Settings, TopicsPrefixSettings, setting
+from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT, USAGE_PORT
 from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
 

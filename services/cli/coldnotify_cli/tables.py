@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
-from coldnotify_common.json_answers import is_text
+from coldnotify_common.http.json_answers import is_text
 from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.printing import echo

@@ -7,9 +7,9 @@ from typing import Any
 
 from coldnotify_checker.histories import Record, Topic, now_us
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import READING_BOUNDS, TopicMissing, describe_topic
-from coldnotify_common.message_headers import headers_of
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import READING_BOUNDS, TopicMissing, describe_topic
+from coldnotify_common.kafka.message_headers import headers_of
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition

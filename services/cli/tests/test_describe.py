@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli.described import parse_value, show_value
-from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.list_pages import page, page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.http.list_pages import page, page_request
+from coldnotify_common.http.web import error_response
 from coldnotify_testkit.command import coldnotify
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -17,7 +17,7 @@ from aiohttp import web
 from coldnotify_cli import checkup, open_transactions
 from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
 from coldnotify_cli.settings import DoctorSettings
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.room import Room

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.list_pages import page, page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.http.list_pages import page, page_request
+from coldnotify_common.http.web import error_response
 from coldnotify_testkit.command import coldnotify
 
 CLIENTS = [f"c{number:04}" for number in range(1500)]

@@ -15,10 +15,10 @@ from coldnotify_cli.commands.object import _incarnation_of_removed
 from coldnotify_cli.commands.state import command_state
 from coldnotify_cli.matcher_client import Matchers, NotKnown
 from coldnotify_cli.settings import DoctorSettings, LookSettings
-from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.clocks import KAFKA
-from coldnotify_common.list_pages import page, page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.http.list_pages import page, page_request
+from coldnotify_common.http.web import error_response
 
 NAMES = [f"o{i:05}" for i in range(2500)]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from aiohttp import web
-from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.web import error_response
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.http.web import error_response
 from coldnotify_testkit.command import coldnotify
 
 Asked = list[tuple[str, str, str]]

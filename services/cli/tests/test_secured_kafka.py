@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify import Connection, Notify, State
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_schemas.topics import TopicNames

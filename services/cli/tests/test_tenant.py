@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.web import error_response
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.http.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.tools import console_tool
 from coldnotify_schemas.topics import TopicNames

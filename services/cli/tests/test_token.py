@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_cli.tls_parts import TlsParts
-from coldnotify_common.authentication import Authenticator, AuthSettings
+from coldnotify_common.security.authentication import Authenticator, AuthSettings
 from coldnotify_testkit.command import coldnotify
 
 

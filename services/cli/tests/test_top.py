@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli.top_view import duration, plain
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_testkit.command import COMMAND, coldnotify
 
 NOW_MS = 1_700_000_000_000

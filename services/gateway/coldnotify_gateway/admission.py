@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import cast
 
 import structlog
-from coldnotify_common.authentication import Authenticator, NotAuthenticated
-from coldnotify_common.identity import Identity
 from coldnotify_common.paced import Paced
+from coldnotify_common.security.authentication import Authenticator, NotAuthenticated
+from coldnotify_common.security.identity import Identity
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 

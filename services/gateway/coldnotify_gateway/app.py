@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
-from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.inside import Inside
-from coldnotify_common.listening import first_rush, listening
+from coldnotify_common.http.listening import first_rush, listening
 from coldnotify_common.log import configure
+from coldnotify_common.security.authentication import Authenticator
+from coldnotify_common.security.inside import Inside
+from coldnotify_common.security.tls import ServerTls
 from coldnotify_common.settings import Settings
 from coldnotify_common.stop import stop_event
-from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
@@ -29,7 +29,7 @@ from coldnotify_gateway.service import Service
 from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
 
 if TYPE_CHECKING:
-    from coldnotify_common.admin import AdminServer
+    from coldnotify_common.http.admin import AdminServer
 
 log = structlog.get_logger()
 
@@ -125,7 +125,7 @@ async def _serve_http(
     """Serves the HTTP port, once there is time for it. `listener` listens on `host`."""
     for wait_s in first_rush(current.readiness, _HTTP_AFTER_S):
         await asyncio.sleep(wait_s)
-    from coldnotify_common.admin import AdminServer
+    from coldnotify_common.http.admin import AdminServer
     from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 

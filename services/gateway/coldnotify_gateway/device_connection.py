@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from coldnotify_common.identity import Identity
+from coldnotify_common.security.identity import Identity
 
 from coldnotify_gateway.core import Frame, Urgent
 

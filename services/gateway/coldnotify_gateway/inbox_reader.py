@@ -7,8 +7,8 @@ from contextlib import suppress
 from enum import Enum, auto
 
 import structlog
-from coldnotify_common.kafka import consumer_config
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import consumer_config
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.internal_pb2 import Inbox
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 import structlog
-from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.paced import Paced
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 

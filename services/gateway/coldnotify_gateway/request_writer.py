@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import structlog
-from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.paced import Paced
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.records import rejected_headers

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVarTuple
 
 import structlog
-from coldnotify_common.authentication import Authenticator
 from coldnotify_common.memory import Ebb
-from coldnotify_common.tls import ServerTls
+from coldnotify_common.security.authentication import Authenticator
+from coldnotify_common.security.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission

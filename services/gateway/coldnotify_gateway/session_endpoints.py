@@ -3,9 +3,9 @@
 from typing import cast
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import page, page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import page, page_request
+from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_name
 
 from coldnotify_gateway.core import Dialect, Gateway, Identified

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.address_settings import AddressSettings
 from coldnotify_common.addresses import Network
-from coldnotify_common.channel_settings import ChannelSettings
-from coldnotify_common.inside import InsideSettings
+from coldnotify_common.security.address_settings import AddressSettings
+from coldnotify_common.security.inside import InsideSettings
+from coldnotify_common.security.shares import share_of
+from coldnotify_common.security.tls import SecureSettings
 from coldnotify_common.settings import networks_of, setting
-from coldnotify_common.shares import share_of
-from coldnotify_common.tls import SecureSettings
+from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
 from coldnotify_schemas.protocol import (
     ANSWER_S,

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import cast
 
 import structlog
-from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.paced import Paced
+from coldnotify_common.security.identity import ANYBODY, Identity
 from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import TopicLooks
+from coldnotify_common.kafka.kafka_clients import TopicLooks
 
 from coldnotify_gateway.settings import GatewaySettings
 

@@ -9,10 +9,10 @@ from unittest.mock import Mock
 
 import jwt
 import pytest
-from coldnotify_common import revocation
-from coldnotify_common.authentication import Authenticator, AuthSettings
-from coldnotify_common.identity import Identity
-from coldnotify_common.tokens import Grant, make_key, sign
+from coldnotify_common.security import revocation
+from coldnotify_common.security.authentication import Authenticator, AuthSettings
+from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.tokens import Grant, make_key, sign
 from coldnotify_gateway.admission import Admission
 from coldnotify_gateway.core import Violation
 from coldnotify_schemas.close_codes import CloseCode

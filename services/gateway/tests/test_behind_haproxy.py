@@ -11,7 +11,7 @@ from pathlib import Path
 from select import select
 
 import pytest
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.device_frames import hello

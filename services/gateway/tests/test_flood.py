@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.wire_pb2 import ClientFrame, Publish

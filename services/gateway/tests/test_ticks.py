@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.authentication import Authenticator
 from coldnotify_common.memory import Ebb
-from coldnotify_common.tls import ServerTls
+from coldnotify_common.security.authentication import Authenticator
+from coldnotify_common.security.tls import ServerTls
 from coldnotify_gateway.service import Service
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_testkit.waiting import until

@@ -8,28 +8,28 @@ import structlog
 import uvloop
 from aiohttp import web
 from coldnotify.publisher import Publisher
-from coldnotify_common import openapi
 from coldnotify_common.addresses import Among
-from coldnotify_common.admin import standard_routes
-from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.event_streams import come_back
-from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
-from coldnotify_common.kafka_options import read_options
-from coldnotify_common.kafka_stats import STATISTICS
-from coldnotify_common.listening import listening
+from coldnotify_common.http import openapi
+from coldnotify_common.http.admin import standard_routes
+from coldnotify_common.http.event_streams import come_back
+from coldnotify_common.http.listening import listening
+from coldnotify_common.http.web import json_errors
+from coldnotify_common.http.web_auth import PROBES, authorized
+from coldnotify_common.http.web_origins import ANY_HOST, asked_by_name, names_of, own_pages
+from coldnotify_common.http.web_port import WebPort
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicLooks
+from coldnotify_common.kafka.kafka_options import read_options
+from coldnotify_common.kafka.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.memory import Ebb
-from coldnotify_common.shares import Shares, share_of
+from coldnotify_common.security.authentication import Authenticator
+from coldnotify_common.security.shares import Shares, share_of
+from coldnotify_common.security.tls import ServerTls
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
-from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
-from coldnotify_common.web import json_errors
-from coldnotify_common.web_auth import PROBES, authorized
-from coldnotify_common.web_pages import ANY_HOST, asked_by_name, names_of, own_pages
-from coldnotify_common.web_port import WebPort
 from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.protocol import HELLO_S
 from prometheus_client import REGISTRY, CollectorRegistry

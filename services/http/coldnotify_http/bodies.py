@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems, TooManyItems, counted, unknown_field
-from coldnotify_common.web import BadRequest
+from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, JsonItems, TooManyItems, counted, unknown_field
+from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_prioritized_record

@@ -2,9 +2,9 @@
 
 import structlog
 from aiohttp import web
-from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_auth import IDENTITY
-from coldnotify_common.web_shares import who_asks
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_name
 
 from coldnotify_http.ledger_endpoints import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses

@@ -4,9 +4,9 @@ A change is not written here, because only the matcher knows the description int
 """
 
 from aiohttp import web
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.tenancy.gate import Refused
-from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.descriptions import parse_description, parse_patch
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Published, PublishError, Sent
-from coldnotify_common.shared import Shared, Who
+from coldnotify_common.security.shared import Shared, Who
 from coldnotify_common.tenancy.gate import Admitted, Refused
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 

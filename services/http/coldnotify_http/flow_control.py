@@ -9,7 +9,7 @@ from aiohttp import web
 from coldnotify.flow.beginnings import HTTP
 from coldnotify.flow.flow_limit import FlowLimit
 from coldnotify.publisher import Published, PublishError, Sent
-from coldnotify_common.web import error_response
+from coldnotify_common.http.web import error_response
 
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.settings import HttpSettings

@@ -20,15 +20,15 @@ from aiohttp import (
     WSMsgType,
     web,
 )
-from coldnotify_common import event_streams
 from coldnotify_common.errors import SettingError
+from coldnotify_common.http import event_streams
+from coldnotify_common.http.web import NotNow, error_response
+from coldnotify_common.http.web_bodies import BodyReader
+from coldnotify_common.http.web_port import has_no_end
+from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.paced import Paced
-from coldnotify_common.shared import Full, Shared
-from coldnotify_common.shares import share_of
-from coldnotify_common.web import NotNow, error_response
-from coldnotify_common.web_bodies import BodyReader
-from coldnotify_common.web_port import has_no_end
-from coldnotify_common.web_shares import who_asks
+from coldnotify_common.security.shared import Full, Shared
+from coldnotify_common.security.shares import share_of
 from coldnotify_schemas.protocol import HELLO_S
 from multidict import CIMultiDict
 

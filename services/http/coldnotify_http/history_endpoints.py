@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.fair_turns import Turns
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.kafka import KafkaUnavailable
-from coldnotify_common.query_numbers import whole_number
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.query_numbers import whole_number
+from coldnotify_common.http.web import error_response
+from coldnotify_common.http.web_shares import who_asks
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
+from coldnotify_common.security.fair_turns import Turns
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_common.web import error_response
-from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import (
     MOVED_HEADER,

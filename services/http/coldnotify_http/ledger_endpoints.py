@@ -3,13 +3,13 @@
 import asyncio
 
 from aiohttp import web
-from coldnotify_common.fair_turns import Turns
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import page_request
-from coldnotify_common.shared import Who
-from coldnotify_common.web import Handler, error_response
-from coldnotify_common.web_auth import IDENTITY
-from coldnotify_common.web_shares import who_asks
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import page_request
+from coldnotify_common.http.web import Handler, error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_shares import who_asks
+from coldnotify_common.security.fair_turns import Turns
+from coldnotify_common.security.shared import Who
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify_http.explaining import AtGateway, Row, explain

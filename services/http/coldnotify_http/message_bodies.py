@@ -8,8 +8,8 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 from coldnotify.publisher import MessageRecord, make_message
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
-from coldnotify_common.web import BadRequest
+from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
+from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.channels import check_message
 from coldnotify_schemas.interests import channel_text
 from coldnotify_schemas.names import InvalidName

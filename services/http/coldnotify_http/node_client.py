@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, TCPConnector
-from coldnotify_common.fair_turns import Turns
-from coldnotify_common.inside_tls import InsideTls
+from coldnotify_common.security.fair_turns import Turns
+from coldnotify_common.security.inside_tls import InsideTls
+from coldnotify_common.security.shared import Who
 from coldnotify_common.settings import SettingError
-from coldnotify_common.shared import Who
 from coldnotify_schemas.host_port import parse_host_port
 from yarl import URL
 

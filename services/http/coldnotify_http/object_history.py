@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config
-from coldnotify_common.message_headers import headers_of
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing, consumer_config
+from coldnotify_common.kafka.message_headers import headers_of
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_schemas.partitioner import partition_of
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 from coldnotify.publisher import OFFSET_NOT_KNOWN, Newest, Outcome, Published
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.query_numbers import seconds
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.query_numbers import seconds
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import PublicRecord

@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.event_streams import event_stream
-from coldnotify_common.identity import Identity
-from coldnotify_common.json_answers import encoded, json_answer
-from coldnotify_common.shared import Full, Shared
-from coldnotify_common.web import error_response
-from coldnotify_common.web_auth import IDENTITY
-from coldnotify_common.web_port import has_no_end
+from coldnotify_common.http.event_streams import event_stream
+from coldnotify_common.http.json_answers import encoded, json_answer
+from coldnotify_common.http.web import error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_port import has_no_end
+from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.shared import Full, Shared
 
 from coldnotify_http.metric_samples import Figures, growth, largest, quantile, read
 from coldnotify_http.node_client import Answer, NodeClient, good, path

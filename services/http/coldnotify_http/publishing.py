@@ -6,11 +6,11 @@ from typing import Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Outcome, Published, PublishError
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.query_numbers import whole_number
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.query_numbers import whole_number
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.tracing import Attributes, Tracer
-from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault

@@ -3,8 +3,8 @@
 from math import ceil
 
 from aiohttp import web
+from coldnotify_common.http.web import error_response
 from coldnotify_common.tenancy.gate import Refused
-from coldnotify_common.web import error_response
 
 TOO_MANY_REQUESTS = 429
 _DIGITS = 3

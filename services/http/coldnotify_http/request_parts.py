@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from aiohttp import web
+from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.slices import Slices
-from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER, is_traceparent
 

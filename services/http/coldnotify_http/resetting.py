@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import structlog
 from aiohttp import web
-from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_auth import IDENTITY
-from coldnotify_common.web_shares import who_asks
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.records import InvalidRecord, name_the_field, parse_public_record
 

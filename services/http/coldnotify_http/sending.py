@@ -7,9 +7,9 @@ from typing import Protocol
 
 from aiohttp import web
 from coldnotify.publisher import PublishError, Sent
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_shares import who_asks
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName
 
 from coldnotify_http.entrance import Entered, Entrance

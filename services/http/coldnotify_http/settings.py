@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from coldnotify.flow.controllers import DEFAULT as FLOW_DEFAULT
 from coldnotify.flow.controllers import NAMES as FLOW_NAMES
-from coldnotify_common.address_settings import AddressSettings
 from coldnotify_common.addresses import Network
-from coldnotify_common.channel_settings import ChannelSettings
-from coldnotify_common.inside_tls import AskInsideSettings
+from coldnotify_common.security.address_settings import AddressSettings
+from coldnotify_common.security.inside_tls import AskInsideSettings
+from coldnotify_common.security.tls import SecureSettings
 from coldnotify_common.settings import networks_of, setting
-from coldnotify_common.tls import SecureSettings
+from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
 from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX, WEB_PORT
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from coldnotify_common.identity import Identity
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.kafka import KafkaUnavailable
-from coldnotify_common.list_pages import page, page_request
-from coldnotify_common.query_numbers import whole_number
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import page, page_request
+from coldnotify_common.http.query_numbers import whole_number
+from coldnotify_common.http.web import BadRequest, Handler, error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_shares import who_asks
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
+from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.shared import Full, Shared
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_common.shared import Full, Shared
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenant_store import read_history, remove_tenant, write_tenant
-from coldnotify_common.web import BadRequest, Handler, error_response
-from coldnotify_common.web_auth import IDENTITY
-from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.tenants import (
     DEFAULT_TENANT,
     TENANT_BYTES_MAX,

@@ -3,8 +3,8 @@ from contextlib import suppress
 
 import msgspec
 import pytest
-from coldnotify_common.json_items import JsonItems
-from coldnotify_common.web import BadRequest
+from coldnotify_common.http.json_items import JsonItems
+from coldnotify_common.http.web import BadRequest
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_one
 from coldnotify_http.bodies import parse_many as each_of_many
 from coldnotify_http.message_bodies import channel_of_path

@@ -1,7 +1,7 @@
 """The console's files as they are served; what the page does is tested in a real browser, across services."""
 
 from aiohttp import ClientSession, web
-from coldnotify_common.admin import bound_port, listen
+from coldnotify_common.http.admin import bound_port, listen
 from coldnotify_http import console
 
 _BYTES_MAX = 150_000

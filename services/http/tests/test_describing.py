@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.identity import Identity
-from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.security.identity import Identity
 from coldnotify_http import ledger_endpoints
 from coldnotify_http.describing import Describing
 from coldnotify_http.metrics import Metrics

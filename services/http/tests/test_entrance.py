@@ -2,7 +2,7 @@
 
 from aiohttp import web
 from coldnotify.publisher import Published
-from coldnotify_common.shared import Who
+from coldnotify_common.security.shared import Who
 from coldnotify_http.entrance import BEYOND_MAX, Entered, Entrance
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.settings import HttpSettings

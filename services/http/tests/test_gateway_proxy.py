@@ -8,9 +8,9 @@ import pytest
 from aiohttp import ClientPayloadError, ClientSession, ClientTimeout, WSMsgType, web
 from aiohttp.test_utils import TestServer
 from coldnotify_common.errors import SettingError
-from coldnotify_common.event_streams import come_back
-from coldnotify_common.web import json_errors
-from coldnotify_common.web_bodies import SMALL_BYTES
+from coldnotify_common.http.event_streams import come_back
+from coldnotify_common.http.web import json_errors
+from coldnotify_common.http.web_bodies import SMALL_BYTES
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port

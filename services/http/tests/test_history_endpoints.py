@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_http.history_endpoints import READINGS_MAX, HistoryEndpoints
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.object_history import Found, History

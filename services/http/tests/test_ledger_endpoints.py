@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.identity import Identity
+from coldnotify_common.http.web import error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.security.identity import Identity
 from coldnotify_common.settings import SettingError
-from coldnotify_common.web import error_response
-from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import ledger_endpoints
 from coldnotify_http.node_client import NodeClient, addresses, path
 from coldnotify_http.settings import HttpSettings

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from coldnotify.publisher import Outcome, Published
+from coldnotify_common.http.web import json_errors
 from coldnotify_common.tenancy.gate import Refused
-from coldnotify_common.web import json_errors
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects

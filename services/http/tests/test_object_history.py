@@ -1,7 +1,7 @@
 """An object's latest records on a real Kafka: found from behind, within bounds; what was not looked at is said."""
 
 import pytest
-from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_http.object_history import RECORDS, Bounds, read_history
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import EmbeddedBroker, free_port

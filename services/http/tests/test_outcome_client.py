@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 from coldnotify.publisher import Newest, Outcome, Published
-from coldnotify_common.admin import bound_port, listen
-from coldnotify_common.web import json_errors
+from coldnotify_common.http.admin import bound_port, listen
+from coldnotify_common.http.web import json_errors
 from coldnotify_http.outcome_client import Outcomes
 from coldnotify_http.settings import HttpSettings
 from coldnotify_schemas.records import PublicRecord

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.admin import AdminServer, bound_port, listen
-from coldnotify_common.identity import ANYBODY, Identity
-from coldnotify_common.web import Handler, json_errors
-from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.http.admin import AdminServer, bound_port, listen
+from coldnotify_common.http.web import Handler, json_errors
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.security.identity import ANYBODY, Identity
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.overview_endpoints import Overview
 from coldnotify_http.settings import HttpSettings

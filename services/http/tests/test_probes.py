@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, TCPConnector
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_http.app import HttpService
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry

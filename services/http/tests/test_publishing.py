@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from coldnotify.publisher import Newest, Outcome, Published, PublishError, PublishTimeout
-from coldnotify_common.web import json_errors
+from coldnotify_common.http.web import json_errors
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.publishing import Publishing

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from coldnotify.publisher import PublishError, Sent
-from coldnotify_common.web import json_errors
+from coldnotify_common.http.web import json_errors
 from coldnotify_http.entrance import Entrance
 from coldnotify_http.message_bodies import NamedMessage
 from coldnotify_http.metrics import Metrics

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
-from coldnotify_common.certificates import Authority
 from coldnotify_common.errors import SettingError
 from coldnotify_common.memory import Ebb
+from coldnotify_common.security.certificates import Authority
 from coldnotify_http.app import HttpService
 from coldnotify_http.open_files import SILENT_MAX
 from coldnotify_http.settings import HttpSettings

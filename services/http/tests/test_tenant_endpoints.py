@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
-from coldnotify_common.identity import Identity
+from coldnotify_common.http.web import Handler, json_errors
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.security.identity import Identity
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenancy import Tenancy
-from coldnotify_common.web import Handler, json_errors
-from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import tenant_endpoints
 from coldnotify_http.request_parts import Bodies
 from coldnotify_http.settings import HttpSettings

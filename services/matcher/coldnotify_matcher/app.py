@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 import structlog
-from coldnotify_common.inside import Inside
 from coldnotify_common.log import configure
+from coldnotify_common.security.inside import Inside
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tracing import tracer_of

@@ -7,7 +7,7 @@ import asyncio
 from typing import NamedTuple
 
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_streams.log_ends import log_ends
 from confluent_kafka import KafkaError, KafkaException, Message, Producer

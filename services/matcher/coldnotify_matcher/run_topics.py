@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from coldnotify_common.kafka import TopicForbidden, TopicMissing, describe_topics
+from coldnotify_common.kafka.kafka_clients import TopicForbidden, TopicMissing, describe_topics
 from coldnotify_schemas.channels import Retention, Retentions
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.topics import TopicNames

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.channel_settings import ChannelSettings
-from coldnotify_common.inside import InsideSettings
+from coldnotify_common.security.inside import InsideSettings
 from coldnotify_common.settings import SettingInfo, describe, setting
+from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import MATCHER_PORT
 from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
 

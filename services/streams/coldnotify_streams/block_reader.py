@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.unreadable_offsets import BEYOND
 from coldnotify_common.paced import Paced
-from coldnotify_common.record_consumer import Gap, RecordConsumer
-from coldnotify_common.unreadable_offsets import BEYOND
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_streams.core.actions import ReadBlock

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.inside import Inside
-from coldnotify_common.listening import ListenError, first_rush, listening
+from coldnotify_common.http.listening import ListenError, first_rush, listening
+from coldnotify_common.security.inside import Inside
 from coldnotify_common.stop import StopFlag, stop_flag
 from confluent_kafka import KafkaException
 
@@ -24,7 +24,7 @@ from coldnotify_streams.worker import Worker
 
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
-    from coldnotify_common.admin import AdminThread
+    from coldnotify_common.http.admin import AdminThread
 
 log = structlog.get_logger()
 
@@ -149,7 +149,7 @@ class _HttpPort(threading.Thread, Generic[W]):
             self._stopping.set()
 
     def _serve(self) -> None:
-        from coldnotify_common.admin import AdminServer, AdminThread
+        from coldnotify_common.http.admin import AdminServer, AdminThread
 
         server = AdminServer(
             self._host,

@@ -9,7 +9,7 @@ transaction is open. The log's own end is further on.
 
 from collections.abc import Iterable
 
-from coldnotify_common.kafka import KafkaUnavailable, ask_twice, consumer_config
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, ask_twice, consumer_config
 from coldnotify_common.settings import ServiceSettings
 from confluent_kafka import OFFSET_END, Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import structlog
-from coldnotify_common.kafka import connect
-from coldnotify_common.message_headers import Headers, headers_of
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import connect
+from coldnotify_common.kafka.message_headers import Headers, headers_of
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,

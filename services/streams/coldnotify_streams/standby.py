@@ -6,7 +6,7 @@ delays them.
 
 import queue
 
-from coldnotify_common.kafka import consumer_config
+from coldnotify_common.kafka.kafka_clients import consumer_config
 from coldnotify_common.settings import ServiceSettings
 from confluent_kafka import OFFSET_BEGINNING
 

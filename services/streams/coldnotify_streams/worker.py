@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import admin_config, consumer_config
+from coldnotify_common.kafka.kafka_clients import admin_config, consumer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
 from confluent_kafka import TopicPartition

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
 from confluent_kafka import KafkaError, KafkaException, Message, Producer

@@ -3,7 +3,7 @@
 import socket
 import urllib.request
 
-from coldnotify_common.inside import Inside, InsideSettings
+from coldnotify_common.security.inside import Inside, InsideSettings
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_streams.errors import Failure

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames

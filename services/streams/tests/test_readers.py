@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from coldnotify_common.kafka import KafkaUnavailable, consumer_config
-from coldnotify_common.record_consumer import RecordConsumer
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, consumer_config
+from coldnotify_common.kafka.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_matcher.record_headers import HeadersReader, Said
 from coldnotify_matcher.run_topics import topics_of

@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
-from coldnotify_common.admin import AdminServer
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.inside import Inside
-from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
+from coldnotify_common.http.admin import AdminServer
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicLooks
 from coldnotify_common.log import configure
 from coldnotify_common.paced import PacedRecords
+from coldnotify_common.security.inside import Inside
 from coldnotify_common.stop import stop_event
 
 from coldnotify_usage.agreements import Agreements

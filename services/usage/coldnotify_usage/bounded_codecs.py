@@ -6,7 +6,7 @@ from struct import unpack_from
 import cramjam
 
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
-"""The same limit as in all other consumers: see coldnotify_common.kafka."""
+"""The same limit as in all other consumers: see coldnotify_common.kafka.kafka_clients."""
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_BYTES = 16
 """Length of the header of framed snappy, as Java writes it: blocks with their lengths follow."""

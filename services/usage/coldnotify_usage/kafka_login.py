@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass
 
 from coldnotify_common.errors import SettingError
-from coldnotify_common.kafka_options import read_options
+from coldnotify_common.kafka.kafka_options import read_options
 
 _SETTING = "COLDNOTIFY_KAFKA_CONFIG / --kafka-config"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -2,8 +2,8 @@
 
 import time
 
-from coldnotify_common.kafka import consumer_config
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import consumer_config
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from confluent_kafka import KafkaException, TopicPartition
 

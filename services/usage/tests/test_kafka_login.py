@@ -4,8 +4,8 @@ import ssl
 from pathlib import Path
 
 import pytest
-from coldnotify_common.certificates import Authority
 from coldnotify_common.errors import SettingError
+from coldnotify_common.security.certificates import Authority
 from coldnotify_usage.kafka_login import login_of
 
 

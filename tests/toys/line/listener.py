@@ -2,8 +2,8 @@
 
 import asyncio
 
-from coldnotify_common.listening import ListenError
-from coldnotify_common.tls import ServerTls
+from coldnotify_common.http.listening import ListenError
+from coldnotify_common.security.tls import ServerTls
 from coldnotify_gateway.listeners.port import BACKLOG, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell

@@ -4,11 +4,11 @@ from contextlib import closing
 
 import structlog
 from coldnotify.publisher import Publisher, PublishError
-from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.inside import Inside
-from coldnotify_common.kafka_options import read_options
-from coldnotify_common.listening import ListenError
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.http.listening import ListenError
+from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.log import configure
+from coldnotify_common.security.inside import Inside
 from coldnotify_common.stop import stop_flag
 
 from .metrics import PUBLISHED
@@ -21,6 +21,8 @@ def run(settings: ToySettings) -> int:
     """Publish until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the port cannot be opened."""
     configure(settings.log_format, settings.log_level, "toy")
     published = 0
+    options = read_options(settings.kafka_config)
+    publisher = Publisher(settings.kafka, kafka_config=options, topics_prefix=settings.topics_prefix)
     admin = AdminThread(
         AdminServer(
             settings.toy_host,
@@ -33,7 +35,7 @@ def run(settings: ToySettings) -> int:
     )
     with (
         stop_flag() as stop,
-        closing(Publisher(settings.kafka, kafka_config=read_options(settings.kafka_config))) as to,
+        closing(publisher) as to,
     ):
         try:
             admin.start()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.inside import InsideSettings
+from coldnotify_common.security.inside import InsideSettings
 from coldnotify_common.settings import setting
 
 

@@ -47,8 +47,8 @@ def command_certs(
     Existing files stay as they are. DIR is for development: `coldnotify up --tls DIR` and `coldnotify token` use it.
     Whoever has DIR/ca.key or DIR/token.key can act as any client.
     """
-    from coldnotify_common.certificates import Authority
-    from coldnotify_common.tokens import make_key
+    from coldnotify_common.security.certificates import Authority
+    from coldnotify_common.security.tokens import make_key
 
     names = [_client(client) for client in clients]
     authority = Authority(directory, days)

@@ -5,7 +5,7 @@ import time
 
 import click
 from coldnotify_common.clocks import APART_MS_MAX
-from coldnotify_common.kafka_options import read_options
+from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 from coldnotify_schemas.visible import visible
 

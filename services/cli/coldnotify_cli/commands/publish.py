@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 import click
-from coldnotify_common.kafka_options import read_options
+from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 from coldnotify_schemas.priority import HIGH
 

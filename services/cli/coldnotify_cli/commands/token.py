@@ -32,7 +32,7 @@ def command_token(
 
     Services accept it with --auth token or any, and --auth-token-key token.pem. Prints its id and expiry on stderr.
     """
-    from coldnotify_common.tokens import Grant, sign
+    from coldnotify_common.security.tokens import Grant, sign
 
     names = None if client is None else tuple(client.split("/"))
     if names is not None and len(names) != 3:

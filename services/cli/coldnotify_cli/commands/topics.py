@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from coldnotify_common.kafka_options import read_options
+from coldnotify_common.kafka.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.printing import echo

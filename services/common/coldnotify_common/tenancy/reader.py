@@ -15,9 +15,9 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import TopicLooks, TopicMissing, connect, consumer_config
+from coldnotify_common.kafka.kafka_clients import TopicLooks, TopicMissing, connect, consumer_config
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_common.paced import Paced
-from coldnotify_common.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 
 log = structlog.get_logger()

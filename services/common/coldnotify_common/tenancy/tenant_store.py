@@ -17,8 +17,8 @@ from coldnotify_schemas.tenants import (
 )
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config, producer_config
-from coldnotify_common.record_consumer import Gap, RecordConsumer
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing, consumer_config, producer_config
+from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.table import TableFull, TenantTable
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from coldnotify_common.kafka import producer_config
+from coldnotify_common.kafka.kafka_clients import producer_config
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from coldnotify_common.record_consumer import RecordConsumer
+from coldnotify_common.kafka.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy import reader
 from coldnotify_common.tenancy.gate import Admitted, Refused

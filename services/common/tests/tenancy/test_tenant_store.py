@@ -1,7 +1,7 @@
 """Agreements and history in a real Kafka: what is written is read, damaged records beside them are told."""
 
 import pytest
-from coldnotify_common.kafka import KafkaUnavailable, TopicMissing
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenant_store import read_history, read_tenants, remove_tenant, write_tenant
 from coldnotify_kafka.broker import EmbeddedBroker

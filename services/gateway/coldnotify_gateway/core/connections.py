@@ -1,8 +1,8 @@
 """Who is connected: unidentified, identified, counted by address; how a connection ends."""
 
 from coldnotify_common.addresses import subscriber
-from coldnotify_common.places import Places
-from coldnotify_common.shares import Shares
+from coldnotify_common.security.places import Places
+from coldnotify_common.security.shares import Shares
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.wire_pb2 import Hello

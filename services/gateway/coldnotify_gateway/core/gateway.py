@@ -5,7 +5,7 @@ Handlers return outputs, which the shell does in order. `now_s` is any steady cl
 
 from collections.abc import Callable
 
-from coldnotify_common.shares import Shares
+from coldnotify_common.security.shares import Shares
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, ack_complete

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from coldnotify_common.tls import ServerTls
+from coldnotify_common.security.tls import ServerTls
 
 from coldnotify_gateway.shell import Shell
 

@@ -3,7 +3,7 @@
 import socket
 from contextlib import ExitStack, closing
 
-from coldnotify_common.listening import ListenError, listen_error
+from coldnotify_common.http.listening import ListenError, listen_error
 
 from coldnotify_gateway.settings import GatewaySettings
 

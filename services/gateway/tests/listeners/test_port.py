@@ -5,7 +5,7 @@ import socket
 from contextlib import ExitStack, closing
 
 import pytest
-from coldnotify_common.listening import ListenError
+from coldnotify_common.http.listening import ListenError
 from coldnotify_gateway.listeners.port import CROWD_SOCKETS, Port
 from coldnotify_gateway.listeners.tcp.listener import TcpListener
 from coldnotify_gateway.settings import GatewaySettings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import page_request
+from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_object
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.kafka import KafkaUnavailable
-from coldnotify_common.shared import Full, Shared
-from coldnotify_common.shares import SHARE_PERCENT, share_of
-from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
+from coldnotify_common.security.shared import Full, Shared
+from coldnotify_common.security.shares import SHARE_PERCENT, share_of
 from coldnotify_schemas.descriptions import (
     Description,
     description_key,

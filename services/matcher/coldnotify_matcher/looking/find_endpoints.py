@@ -14,9 +14,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import PageRequest, page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import PageRequest, page_request
+from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description
 
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery

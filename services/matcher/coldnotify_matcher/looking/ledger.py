@@ -20,10 +20,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import page, page_request
-from coldnotify_common.query_numbers import whole_number
-from coldnotify_common.web import error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import page, page_request
+from coldnotify_common.http.query_numbers import whole_number
+from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.records import VERSION_MAX

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
-from coldnotify_common.web import BadRequest
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
+from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_streams.core.job import Phase

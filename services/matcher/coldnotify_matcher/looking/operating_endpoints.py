@@ -11,10 +11,10 @@ from typing import Protocol
 
 import msgspec
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.shared import Full, Shared
-from coldnotify_common.shares import SHARE_PERCENT, share_of
-from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.security.shared import Full, Shared
+from coldnotify_common.security.shares import SHARE_PERCENT, share_of
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.names import check_name

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.query_numbers import seconds, whole_number
-from coldnotify_common.web import BadRequest
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.query_numbers import seconds, whole_number
+from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import VERSION_MAX

@@ -15,10 +15,10 @@ from heapq import nlargest, nsmallest
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import PageRequest, page_request
-from coldnotify_common.query_numbers import whole_number
-from coldnotify_common.web import BadRequest
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import PageRequest, page_request
+from coldnotify_common.http.query_numbers import whole_number
+from coldnotify_common.http.web import BadRequest
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client

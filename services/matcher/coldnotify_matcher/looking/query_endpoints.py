@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import page_request
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import page_request
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery

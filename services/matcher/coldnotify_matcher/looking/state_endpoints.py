@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
-from coldnotify_common.json_answers import json_answer
-from coldnotify_common.list_pages import Page, PageRequest, page_request
-from coldnotify_common.web import error_response
+from coldnotify_common.http.json_answers import json_answer
+from coldnotify_common.http.list_pages import Page, PageRequest, page_request
+from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of

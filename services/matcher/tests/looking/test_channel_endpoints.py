@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import channel_endpoints, state_endpoints
 from coldnotify_matcher.looking.channel_standing import behind
 from coldnotify_schemas import wire_pb2

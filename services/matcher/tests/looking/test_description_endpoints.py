@@ -11,8 +11,8 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.http.admin import AdminServer, AdminThread
+from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.looking.description_endpoints import Descriptions, routes
 from coldnotify_schemas.partitioner import partition_of

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 from aiohttp import web
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints
 from coldnotify_matcher.looking.evaluating import in_turn
 from coldnotify_matcher.looking.find_endpoints import Found

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine.interests.by_query import deciding, query
 from coldnotify_matcher.looking import evaluating, ledger, overview, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes

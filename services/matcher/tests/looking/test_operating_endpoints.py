@@ -9,7 +9,7 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.asked_writes import NotWritten
 from coldnotify_matcher.looking.operating_endpoints import Operating
 from coldnotify_schemas import internal_pb2

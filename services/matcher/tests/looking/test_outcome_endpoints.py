@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import ledger
 from coldnotify_matcher.looking.outcome_endpoints import Outcomes, routes
 from coldnotify_schemas.partitioner import partition_of

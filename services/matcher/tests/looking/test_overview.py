@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import overview, state_endpoints
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
 

@@ -5,7 +5,7 @@ from threading import RLock
 from types import SimpleNamespace
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import query_endpoints, state_endpoints
 from coldnotify_schemas import wire_pb2
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench

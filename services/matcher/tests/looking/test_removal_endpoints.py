@@ -8,8 +8,8 @@ from typing import Any
 from urllib.request import Request
 
 import pytest
-from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.clocks import KAFKA, Clocks
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.removal_brake import FEW
 from coldnotify_matcher.looking.removal_endpoints import routes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
 from coldnotify_matcher.matcher_partition import Partition

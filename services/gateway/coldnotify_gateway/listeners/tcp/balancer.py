@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 from coldnotify_common.paced import Paced
-from coldnotify_common.proxy_protocol import ProxyError, ProxyHeader
+from coldnotify_common.security.proxy_protocol import ProxyError, ProxyHeader
 
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection

@@ -3,7 +3,7 @@
 import asyncio
 
 from coldnotify_common.addresses import Among
-from coldnotify_common.tls import ServerTls
+from coldnotify_common.security.tls import ServerTls
 
 from coldnotify_gateway.listeners.port import BACKLOG, CROWD_SOCKETS, Port
 from coldnotify_gateway.listeners.tcp.balancer import Balanced

@@ -9,10 +9,10 @@ import asyncio
 import secrets
 
 from aiohttp import web
-from coldnotify_common.event_streams import HEARTBEAT, HEARTBEAT_S, event_stream, retry, unavailable
+from coldnotify_common.http.event_streams import HEARTBEAT, HEARTBEAT_S, event_stream, retry, unavailable
+from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Device, Found
 from coldnotify_common.played.agent_channels import parse_mark
-from coldnotify_common.web import BadRequest
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX

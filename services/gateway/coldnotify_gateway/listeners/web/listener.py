@@ -4,7 +4,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from coldnotify_common.tls import ServerTls
+from coldnotify_common.security.tls import ServerTls
 
 from coldnotify_gateway.listeners.port import Port
 from coldnotify_gateway.shell import Shell

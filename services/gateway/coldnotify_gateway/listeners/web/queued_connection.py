@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.authentication import bearer
-from coldnotify_common.web_port import address_of
+from coldnotify_common.http.web_port import address_of
+from coldnotify_common.security.authentication import bearer
 
 from coldnotify_gateway.core import Frame, Urgent, Waiting
 from coldnotify_gateway.device_connection import ConnectionEvents, Proof

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 
 import structlog
 from aiohttp import web
+from coldnotify_common.http.query_numbers import seconds
+from coldnotify_common.http.web import BadRequest, error_response
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.paced import Paced
 from coldnotify_common.played.agent import Agent, Device
-from coldnotify_common.query_numbers import seconds
 from coldnotify_common.slices import Slices
-from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_auth import IDENTITY
-from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_length, parse_gateway_frame
 from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX, SYNC_WAIT_S_MAX

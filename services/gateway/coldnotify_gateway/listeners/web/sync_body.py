@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from coldnotify_common.json_answers import with_texts
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
+from coldnotify_common.http.json_answers import with_texts
+from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, JsonItems
+from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Device, Found
 from coldnotify_common.played.agent_channels import ChannelsMark, parse_mark
-from coldnotify_common.web import BadRequest
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
 from coldnotify_schemas.names import check_name, check_object

@@ -5,14 +5,14 @@ from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
-from coldnotify_common import openapi
-from coldnotify_common.about import about
 from coldnotify_common.addresses import Among
-from coldnotify_common.event_streams import come_back
+from coldnotify_common.http import openapi
+from coldnotify_common.http.about import about
+from coldnotify_common.http.event_streams import come_back
+from coldnotify_common.http.web import Handler, error_response, json_errors
+from coldnotify_common.http.web_origins import foreign, is_known, names_of
+from coldnotify_common.http.web_port import WebPort
 from coldnotify_common.paced import Paced
-from coldnotify_common.web import Handler, error_response, json_errors
-from coldnotify_common.web_pages import foreign, is_known, names_of
-from coldnotify_common.web_port import WebPort
 
 from coldnotify_gateway.listeners.port import LINGER_S, Port
 from coldnotify_gateway.listeners.web import websocket

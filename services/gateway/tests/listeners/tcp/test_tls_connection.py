@@ -9,7 +9,7 @@ from typing import Any
 import jwt
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame

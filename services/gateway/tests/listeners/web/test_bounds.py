@@ -9,7 +9,7 @@ import ssl
 from contextlib import asynccontextmanager, closing
 
 import pytest
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_gateway.core import Gateway, Send, joined
 from coldnotify_gateway.listeners.port import Port
 from coldnotify_gateway.listeners.web.web_site import WebSite

@@ -9,7 +9,7 @@ import urllib.request
 import jwt
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
-from coldnotify_common.certificates import Authority
+from coldnotify_common.security.certificates import Authority
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka

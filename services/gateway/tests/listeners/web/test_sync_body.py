@@ -4,8 +4,8 @@ import json
 
 import msgspec
 import pytest
+from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, Device
-from coldnotify_common.web import BadRequest
 from coldnotify_gateway.listeners.web.sync_body import cursor_of, show, show_end, show_line
 from coldnotify_gateway.listeners.web.sync_body import parse as steps_of
 from coldnotify_schemas.frames import encode

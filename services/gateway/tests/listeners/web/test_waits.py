@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.test_utils import TestServer
-from coldnotify_common.event_streams import come_back
-from coldnotify_common.identity import ANYBODY
-from coldnotify_common.web import json_errors
+from coldnotify_common.http.event_streams import come_back
+from coldnotify_common.http.web import json_errors
+from coldnotify_common.security.identity import ANYBODY
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import event_stream

@@ -1,0 +1,329 @@
+"""A port's HTTP API as OpenAPI 3.1, at /v1/openapi.json: made of the descriptions in `api/`, for the routes it has.
+
+The descriptions are YAML in a short form, since nobody reads the long one. Paths are as OpenAPI has them; in them
+
+- a parameter that is a text is one of `parameters`; those of the path are added by themselves;
+- an answer that is a text is one of `responses`, or a schema that is answered as JSON; one with `events` is a stream
+  of server-sent events, of which each one's data is JSON of that schema;
+- `open` says that nobody is asked who they are: other operations may answer 401, 403 and 421, too.
+
+A field of an answer that may be above 2^53, as `version` may, has a text beside it where it is: `version_text`.
+
+A schema's `fields` are `name: TYPE - words`, where `name?` may be absent. A TYPE is one of `_TYPES`, a schema's name,
+or words in brackets, `(one|another)`; behind it `[]` is a list, `[9]` one of at most nine, `{}` a map from texts to
+these, `?` says that it may be null. A schema that is `closed` has no other fields.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from aiohttp import web
+from coldnotify_schemas.names import OBJECT_BYTES_MAX
+from coldnotify_schemas.protocol import MESSAGE_ID_BYTES_MAX, NAME_LENGTH_MAX, QUERY_BYTES_MAX, SYNC_WAIT_S_MAX
+from coldnotify_schemas.records import VERSION_MAX
+
+from coldnotify_common.http.json_answers import EXACT_MAX, text_of
+
+PATH = "/v1/openapi.json"
+_SERVICE = ("probes", "about")
+PORTS: Mapping[str, tuple[str, ...]] = {
+    "http": (*_SERVICE, "publishing", "group", "looking", "devices", "http"),
+    "devices": ("about", "devices"),
+    "matcher": (*_SERVICE, "group", "looking", "matcher"),
+    "gateway": (*_SERVICE, "gateway"),
+    "service": _SERVICE,
+}
+"""The files of `api/` that describe each kind of port. An operation of a later one takes the place of an earlier one's.
+
+http: the HTTP service's. devices: a gateway's, for WebSocket and HTTP. The others are for looking in."""
+
+_Json = dict[str, Any]
+
+_METHODS = ("get", "put", "post", "delete", "options", "patch")
+_NUMBER_MAX = 10**12
+_TYPES: Mapping[str, _Json] = {
+    "any": {},
+    "text": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "number": {"type": "number"},
+    "int": {"type": "integer", "format": "int64", "maximum": EXACT_MAX},
+    "long": {"type": "integer", "format": "int64"},
+    "ms": {"type": "integer", "format": "int64"},
+    "whole": {"type": "integer", "minimum": 0, "maximum": VERSION_MAX},
+    "name": {"type": "string", "pattern": rf"^[A-Za-z0-9._-]{{1,{NAME_LENGTH_MAX}}}$"},
+    "object": {"type": "string", "minLength": 1, "maxLength": OBJECT_BYTES_MAX},
+    "query": {"type": "string", "minLength": 1, "maxLength": QUERY_BYTES_MAX},
+    "id": {"type": "string", "maxLength": MESSAGE_ID_BYTES_MAX},
+    "base64": {"type": "string", "format": "byte"},
+    "since": {"type": ["string", "integer"]},
+    "wait": {"type": "number", "minimum": 0, "maximum": SYNC_WAIT_S_MAX},
+    "rate": {"type": "number", "exclusiveMinimum": 0, "maximum": _NUMBER_MAX},
+    "burst": {"type": "number", "minimum": 0.1, "maximum": 600, "default": 2.0},
+    "share": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.1},
+    "most": {"type": "integer", "minimum": 1, "maximum": _NUMBER_MAX},
+}
+"""The words for simple types. `ms`: Unix time. What is no `int` may be above 2^53: an answer has a text of it then."""
+_FIELD = re.compile(r"(?P<type>\w+|\([^)]*\))(?P<more>(?:\[\d*\]|\{\}|\?)*) - (?P<words>.*)", re.DOTALL)
+_MORE = re.compile(r"\[\d*\]|\{\}|\?")
+_REF = "#/components/"
+_TEXT: _Json = {"type": "string", "pattern": "^-?[0-9]{16,19}$"}
+_RETRY_AFTER = {"description": "Seconds after which to come back.", "schema": {"type": "integer", "minimum": 1}}
+_SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A signed token, where the service takes them."},
+    "certificate": {"type": "mutualTLS", "description": "A client certificate, where the service takes them."},
+}
+_FOR_KNOWN = ("NotAuthenticated", "NotAllowed", "OtherHost")
+_WORDS = (
+    "What this port answers. Wherever a GET is, a HEAD is, too. Every answer has `X-Request-Id`: the request's own, or "
+    "a new one. Which of the securities are taken, if any, is the operator's choice. Answers may get more fields. A "
+    "whole number of an answer that is above 2^53, as a version may be, has a text of it beside it: `version_text`."
+)
+
+
+def route(what: str, kind: str, routes: Iterable[web.AbstractRouteDef]) -> web.RouteDef:
+    """GET /v1/openapi.json for a port of this kind, one of PORTS, that has these routes, this one, and /.
+
+    `what`: the port, as / says it.
+    """
+    asked = {(one.method, one.path) for one in routes if isinstance(one, web.RouteDef)} | {("GET", PATH), ("GET", "/")}
+
+    async def openapi(_request: web.Request) -> web.Response:
+        return web.json_response(document(what, kind, frozenset(asked)))  # noqa: TID251  it is a schema
+
+    return web.get(PATH, openapi)
+
+
+@cache
+def document(what: str, kind: str, asked: frozenset[tuple[str, str]] | None = None) -> _Json:
+    """The OpenAPI document of a port of this kind; with `asked`, of only these methods and paths (as routes)."""
+    said = _read(("common", *PORTS[kind]))
+    wanted = None if asked is None else {(method.lower(), _template(path)) for method, path in asked}
+    paths: _Json = {}
+    for path, operations in said["paths"].items():
+        found = {
+            method: _operation(method, path, operation, said["responses"])
+            for method, operation in operations.items()
+            if wanted is None or (method, path) in wanted
+        }
+        if found:
+            paths[path] = found
+    components: _Json = {
+        "parameters": {name: _parameter(name, one) for name, one in said["parameters"].items()},
+        "responses": {name: _answer(one) for name, one in said["responses"].items()},
+        "schemas": {name: _schema(one) for name, one in said["schemas"].items()},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"ColdNotify: {what}",
+            "version": version("coldnotify-server"),
+            "description": _WORDS,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{}, *({name: []} for name in _SECURITY)],
+        "tags": [{"name": name} for name in dict.fromkeys(t for o in _operations(paths) for t in o["tags"])],
+        "paths": paths,
+        "components": {**_used(paths, components), "securitySchemes": _SECURITY},
+    }
+
+
+def _operations(paths: _Json) -> list[_Json]:
+    return [operation for operations in paths.values() for operation in operations.values()]
+
+
+def _read(pieces: Iterable[str]) -> _Json:
+    """All of them as one. Raises ValueError where two of them say different things of one name."""
+    from coldnotify_kafka.yaml_text import read_yaml  # when somebody asks: a service is to be ready soon
+
+    whole: _Json = {"paths": {}, "parameters": {}, "responses": {}, "schemas": {}}
+    for piece in pieces:
+        said = read_yaml(files("coldnotify_common").joinpath("api", f"{piece}.yaml").read_text(encoding="utf-8"))
+        for path, operations in said.pop("paths", {}).items():
+            if unknown := operations.keys() - set(_METHODS):
+                raise ValueError(f"{piece}.yaml: {path}: {unknown} is no method")
+            whole["paths"].setdefault(path, {}).update(operations)
+        for kind, named in said.items():
+            if twice := whole[kind].keys() & named.keys():
+                raise ValueError(f"{piece}.yaml: {kind}: {twice} is there already")
+            whole[kind].update(named)
+    return whole
+
+
+def _template(path: str) -> str:
+    """A route's path as OpenAPI has it."""
+    return re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
+
+
+def _operation(method: str, path: str, said: _Json, known: Collection[str]) -> _Json:
+    """An operation, in full. `known`: names of answers."""
+    parameters = [*re.findall(r"\{(\w+)\}", path), *said.get("parameters", [])]
+    answers = dict(said["responses"])
+    if not said.get("open"):
+        answers |= {str(status): name for status, name in zip((401, 403, 421), _FOR_KNOWN, strict=True)}
+    made: _Json = {
+        "operationId": _operation_id(method, path),
+        "tags": said["tags"],
+        "summary": said["summary"],
+        **({"description": said["description"]} if "description" in said else {}),
+        "parameters": [
+            {"$ref": f"{_REF}parameters/{one}"} if isinstance(one, str) else _parameter(one["name"], one)
+            for one in parameters
+        ],
+        "responses": {
+            str(status): {"$ref": f"{_REF}responses/{one}"}
+            if isinstance(one, str) and one in known
+            else _answer({"is": "Done.", "schema": one} if isinstance(one, str) else one)
+            for status, one in sorted(answers.items(), key=lambda item: int(item[0]))
+        },
+    }
+    if said.get("open"):
+        made["security"] = []
+    if body := said.get("body"):
+        content = {"application/json": {"schema": {"$ref": f"{_REF}schemas/{body['schema']}"}}}
+        made["requestBody"] = {"required": not body.get("optional", False), "content": content}
+    return made
+
+
+def _operation_id(method: str, path: str) -> str:
+    parts = re.sub(r"\w+/\{(\w+)\}", r"\1", path.removeprefix("/v1").strip("/"))
+    return "_".join([method, *re.findall(r"\w+", parts.removeprefix("domain/group/"))])
+
+
+def _parameter(name: str, said: _Json) -> _Json:
+    if "schema" in said:
+        schema, words = said["schema"], said["is"]
+    else:
+        schema = _field(said["is"])
+        words = schema.pop("description")
+    required = said["in"] == "path" or said.get("required", False)
+    return {"name": name, "in": said["in"], "required": required, "description": words, "schema": schema}
+
+
+def _answer(said: _Json) -> _Json:
+    made: _Json = {"description": said["is"]}
+    if after := said.get("retry_after"):
+        made["headers"] = {"Retry-After": {**_RETRY_AFTER, "required": after is True}}
+    content: _Json = {}
+    if "schema" in said:
+        content["application/json"] = {"schema": {"$ref": f"{_REF}schemas/{said['schema']}"}}
+    if "text" in said:
+        content[said["text"]] = {"schema": {"type": "string"}}
+    if "events" in said:
+        content["text/event-stream"] = {"schema": _event(said["events"])}
+    return {**made, "content": content} if content else made
+
+
+def _event(schema: str) -> _Json:
+    """One event of a stream, as those tools have it that know streams: OpenAPI 3.1 itself does not say how."""
+    data = {"contentMediaType": "application/json", "contentSchema": {"$ref": f"{_REF}schemas/{schema}"}}
+    fields: _Json = {"data": {"type": "string", **data}, "event": {"type": "string"}, "id": {"type": "string"}}
+    fields |= {"retry": {"type": "integer", "maximum": EXACT_MAX}}
+    return {"type": "object", "properties": fields, "required": ["data"]}
+
+
+def _schema(said: _Json) -> _Json:
+    """A schema, in full."""
+    made: _Json = {"description": said["is"]}
+    if "schema" in said:
+        return {**made, **said["schema"]}
+    if "one_of" in said:
+        return made | {"anyOf": [_typed(one) for one in said["one_of"]]}
+    if "map" in said:
+        made |= {"type": "object", "additionalProperties": {"$ref": f"{_REF}schemas/{said['map']}"}}
+        return made | {"propertyNames": {"pattern": said["keys"]}, "maxProperties": said["most"]}
+    fields = said["fields"]
+    properties = {name.removesuffix("?"): _field(words) for name, words in fields.items()}
+    made |= {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in fields if not name.endswith("?")],
+    }
+    if said.get("closed"):
+        made["additionalProperties"] = False
+    else:
+        made["properties"] = properties | {
+            text_of(name): _TEXT | {"description": f"`{name}` as a text, where it is above 2^53."}
+            for name, schema in properties.items()
+            if may_be_long(schema)
+        }
+    if names := said.get("one_field_of"):
+        made["oneOf"] = [{"required": [name]} for name in names]
+    return made
+
+
+def may_be_long(schema: _Json) -> bool:
+    """Whether a field holds whole numbers that may be above 2^53."""
+    kinds = schema.get("type", ())
+    return (
+        "integer" in ([kinds] if isinstance(kinds, str) else kinds) and schema.get("maximum", VERSION_MAX) > EXACT_MAX
+    )
+
+
+def _field(text: str) -> _Json:
+    """`TYPE - words` as a schema with its description. Raises ValueError."""
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not TYPE - words")
+    words = match["words"] + (" Unix time in ms." if match["type"] == "ms" else "")
+    return {**_typed(match["type"] + match["more"]), "description": words}
+
+
+def _typed(text: str) -> _Json:
+    begin, *_ = _MORE.split(text, maxsplit=1)
+    made: _Json
+    if begin.startswith("("):
+        made = {"type": "string", "enum": begin[1:-1].split("|")}
+    elif begin in _TYPES:
+        made = dict(_TYPES[begin])
+    elif begin[:1].isupper():
+        made = {"$ref": f"{_REF}schemas/{begin}"}
+    else:
+        raise ValueError(f"{text!r}: {begin!r} is no type")
+    for more in _MORE.findall(text):
+        if more == "?":
+            made = _or_null(made)
+        elif more == "{}":
+            made = {"type": "object", "additionalProperties": made}
+        else:
+            most = more[1:-1]
+            made = {"type": "array", "items": made, **({"maxItems": int(most)} if most else {})}
+    return made
+
+
+def _or_null(schema: _Json) -> _Json:
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    if "enum" in schema:
+        schema = schema | {"enum": [*schema["enum"], None]}
+    return schema | {"type": [schema["type"], "null"]}
+
+
+def _used(paths: _Json, components: _Json) -> _Json:
+    """Those components that the paths refer to, directly or through others. Raises ValueError where one is missing."""
+    found: _Json = {kind: {} for kind in components}
+    open_ = list(_references(paths))
+    while open_:
+        kind, name = open_.pop().removeprefix(_REF).split("/")
+        if name in found[kind]:
+            continue
+        if name not in components[kind]:
+            raise ValueError(f"{kind}: there is no {name}")
+        found[kind][name] = components[kind][name]
+        open_ += _references(found[kind][name])
+    return {kind: dict(sorted(named.items())) for kind, named in found.items()}
+
+
+def _references(schema: Any) -> Iterable[str]:
+    if isinstance(schema, dict):
+        for name, value in schema.items():
+            if name == "$ref":
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)

@@ -1,0 +1,112 @@
+"""Bodies of requests that strangers send: bounded one by one in bytes and time, and all together in bytes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from coldnotify_common.http.web import Handler, NotNow
+from coldnotify_common.http.web_port import WEB_PORT
+from coldnotify_common.http.web_shares import who_asks
+from coldnotify_common.security.shared import Full, Shared, Who
+
+SMALL_BYTES = 32 * 1024
+"""As long as a Hello may be. So much of each body is not counted: the number of connections bounds it, and whoever
+holds up long bodies must not keep others from their short ones."""
+TOGETHER_BYTES_MAX = 64 * 1024 * 1024
+"""Of all that is beyond that: sixteen of the longest bodies, hundreds of usual sets."""
+_OF_ONE_PERCENT = 50
+"""Of that, for each of those who send them."""
+_MARGIN_S = 1.0
+"""The answer that says what was too slow comes before the connection is cut off."""
+_WITH_A_BODY = ("POST", "PUT", "PATCH")
+
+
+class BodyReader:
+    """Reads them."""
+
+    def __init__(
+        self, *, bytes_max: int, small_s: float, s: float, together_bytes_max: int = TOGETHER_BYTES_MAX
+    ) -> None:
+        """`small_s`: for a body that says beforehand that it is small; `s`: for others."""
+        self._bytes_max = bytes_max
+        self._small_s = small_s
+        self._s = s
+        # Whoever sends one body must be able to send the longest.
+        of_one = max(together_bytes_max * _OF_ONE_PERCENT // 100, min(bytes_max, together_bytes_max))
+        self._together = Shared(together_bytes_max, of_one)
+        self._long = asyncio.Lock()
+
+    @property
+    def under_way_bytes(self) -> int:
+        """What is held at the moment, without the first bytes of each."""
+        return self._together.taken
+
+    @asynccontextmanager
+    async def read(
+        self, request: web.Request, bytes_max: int | None = None, *, outcome: str = ""
+    ) -> AsyncIterator[bytes]:
+        """The whole body, which counts to the end of the block. Raises what is answered with 408, 413, 503.
+
+        `bytes_max`: where this request's may have fewer than others. `outcome`: said where there are too many.
+        """
+        most = self._bytes_max if bytes_max is None else min(bytes_max, self._bytes_max)
+        length = request.content_length
+        if length is not None and length > most:
+            raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=length)
+        within_s = self._small_s if length is not None and length <= SMALL_BYTES else self._s
+        port = request.app.get(WEB_PORT)
+        if port is not None and request.can_read_body:
+            port.waits_for_body(request, within_s + _MARGIN_S)
+        who = who_asks(request)
+        pieces: list[bytes] = []
+        size = counted = 0
+        try:
+            try:
+                async with asyncio.timeout(within_s):
+                    async for data in request.content.iter_any():
+                        size += len(data)
+                        if size > most:
+                            raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=size)
+                        more = max(0, size - SMALL_BYTES) - counted
+                        full = self._together.take(who, more)
+                        if full is not None:
+                            raise self._refused(full, who, outcome)
+                        counted += more
+                        pieces.append(data)
+                        if counted:
+                            # Of all long bodies one piece at a time, and everybody else has a turn between two.
+                            async with self._long:
+                                await asyncio.sleep(0)
+            except TimeoutError:
+                words = f"the body did not arrive within {within_s:g} s; nothing was done"
+                raise web.HTTPRequestTimeout(text=words) from None
+            if port is not None:
+                port.has_body(request)
+            body = b"".join(pieces)
+            pieces.clear()
+            yield body
+        finally:
+            self._together.give_back(who, counted)
+
+    def _refused(self, full: Full, who: Who, outcome: str) -> NotNow:
+        words = f"{self._together.taken} bytes of bodies are under way, no more are taken"
+        if full is Full.OF_ONE:
+            words = f"{self._together.of(who)} bytes of your bodies are under way, no more are taken"
+        return NotNow(words, {"outcome": outcome} if outcome else None)
+
+
+def bodies_read_by(reader: BodyReader) -> Middleware:
+    """A middleware: what handlers `read()` has been read before them. Goes behind what asks who it is."""
+
+    @web.middleware
+    async def read(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method not in _WITH_A_BODY or request.match_info.http_exception is not None:
+            return await handler(request)
+        async with reader.read(request) as body:
+            request._read_bytes = body  # where aiohttp keeps what it has read itself
+            return await handler(request)
+
+    return read

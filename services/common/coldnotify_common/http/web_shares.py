@@ -1,0 +1,29 @@
+"""Who asks an HTTP port, as shares of bounded things count it, and the answer where such a share is used up."""
+
+from aiohttp import web
+
+from coldnotify_common.http.web import NotNow
+from coldnotify_common.http.web_auth import IDENTITY
+from coldnotify_common.http.web_port import WEB_PORT, WebPort
+from coldnotify_common.security.identity import Identity
+from coldnotify_common.security.shared import Full, Who
+
+
+def who_asks(request: web.Request, *, by_domain: bool = True) -> Who:
+    """The identity; where nobody is asked for one, the domain that is asked about (`by_domain`), or else the address.
+
+    None: many are behind that address, and cannot be told from each other.
+    """
+    identity: Identity | None = request.get(IDENTITY)
+    if identity is not None and identity.who is not None:
+        return identity.who
+    domain = request.match_info.get("domain")
+    if domain is not None and by_domain:
+        return domain
+    port: WebPort | None = request.app.get(WEB_PORT)
+    return None if port is None else port.one_behind(request)
+
+
+def not_now(full: Full, what: str) -> NotNow:
+    """What is raised where there is no more of it, for who asks or for anybody. `what`: as in "12 requests"."""
+    return NotNow(f"{'you' if full is Full.OF_ONE else 'all together'} have {what} under way already")

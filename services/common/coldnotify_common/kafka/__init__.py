@@ -1,0 +1,1 @@
+"""Kafka: configurations of clients, a consumer that no record stops, statistics."""

@@ -1,0 +1,212 @@
+"""How our services talk to Kafka: client configurations, and questions about topics."""
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka.kafka_options import read_options
+from coldnotify_common.kafka.kafka_stats import STATISTICS
+from coldnotify_common.settings import ServiceSettings
+
+T = TypeVar("T")
+_logger = logging.getLogger("kafka")
+_ERROR_LOG_INTERVAL_S = 10
+"""librdkafka says the same error again at each try to connect; once in a while is enough."""
+_ADMIN_IN_VAIN_S_MAX = 15.0
+READING_BOUNDS = {
+    "fetch.max.bytes": 8 * 1024 * 1024,
+    # Also what a batch of zstd may unpack to: a few hundred bytes could be 100 MB, in each process that reads them.
+    "receive.message.max.bytes": 16 * 1024 * 1024,
+}
+"""Of one answer of Kafka's. No batch of a topic of ours has more than 2 MiB, packed, nor 16 MiB, unpacked."""
+
+
+class KafkaUnavailable(ServiceError):
+    """Kafka, or what is asked of it, is not there; the message names the bootstrap servers or the topic."""
+
+
+class TopicMissing(KafkaUnavailable):
+    """A topic does not exist."""
+
+
+class TopicForbidden(KafkaUnavailable):
+    """Kafka does not say whether a topic exists: whoever asks has no rights on it."""
+
+
+def _error_logger() -> Callable[[KafkaError], None]:
+    last_s: dict[int, float] = {}
+
+    def on_error(error: KafkaError) -> None:
+        now_s = time.monotonic()
+        if now_s - last_s.get(error.code(), float("-inf")) >= _ERROR_LOG_INTERVAL_S:
+            last_s[error.code()] = now_s
+            _logger.log(logging.ERROR if error.fatal() else logging.WARNING, "Kafka: %s", error.str())
+
+    return on_error
+
+
+def _common_config(settings: ServiceSettings) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": settings.kafka,
+        "logger": _logger,
+        # librdkafka says each failed try to connect at level 3, many a second; error_cb says the same once in a while.
+        "log_level": 2,
+        "log.connection.close": False,
+        "error_cb": _error_logger(),
+        # A broker that restarts should be found again within a second, not after the default of up to ten.
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "socket.keepalive.enable": True,
+        # A connection that swallows what is sent is given up after this long, not after the default of a minute.
+        "socket.timeout.ms": 15_000,
+        **read_options(settings.kafka_config),
+    }
+
+
+def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "", **extra: object) -> dict[str, Any]:
+    """For a Consumer: offsets are committed by hand; where an offset does not exist it is an error, never a jump.
+
+    `name`: what it is for; its statistics are among the metrics under this name. Whoever gives one polls.
+    `extra`: further options, with _ for the dots (session_timeout_ms=6000).
+    """
+    return {
+        **READING_BOUNDS,
+        **_common_config(settings),
+        "group.id": group_id,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": False,
+        # Per consumer, of fetched records that wait: the default of 64 MiB is more than a small service may take.
+        "queued.max.messages.kbytes": 16 * 1024,
+        **(STATISTICS.options(name, settings.topics.group(name)) if name else {}),
+        **_dotted(extra),
+    }
+
+
+def producer_config(settings: ServiceSettings, *, name: str = "", **extra: object) -> dict[str, Any]:
+    """For a Producer: idempotent and acks=all, sends at once (linger 0), holds at most 32 MiB.
+
+    `name`: as a consumer's.
+    `extra`: further options, with _ for the dots (linger_ms=5, message_timeout_ms=5000).
+    """
+    return {
+        **_common_config(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 0,
+        "queue.buffering.max.kbytes": 32 * 1024,
+        "message.timeout.ms": 30_000,
+        **(STATISTICS.options(name, settings.topics.group(name)) if name else {}),
+        **_dotted(extra),
+    }
+
+
+def connect(client: Producer | Consumer, timeout_s: float = 1.0) -> None:
+    """Have a client know Kafka before it is needed; waits for the answer, at most so long.
+
+    One that is used before it is connected looks again only half a second, or a second, later: an idempotent producer
+    for its id, a consumer for the leaders of partitions assigned to it. The question must be for all topics: after one
+    for a single topic it may be as slow.
+    """
+    with suppress(KafkaException):  # what is wrong is told where the client is used
+        client.list_topics(timeout=timeout_s)
+
+
+def admin_config(settings: ServiceSettings) -> dict[str, Any]:
+    """For an AdminClient."""
+    return _common_config(settings)
+
+
+def _dotted(options: dict[str, object]) -> dict[str, object]:
+    """Callbacks are the client's own options and keep their underscores: error_cb, on_commit, on_delivery."""
+    return {
+        name if name.endswith("_cb") or name.startswith("on_") else name.replace("_", "."): value
+        for name, value in options.items()
+    }
+
+
+def ask_twice(admin: AdminClient, ask: Callable[[float], T], timeout_s: float) -> T:
+    """`ask` with a third of the time, and, should that fail, with the rest after a look at who leads what now.
+
+    An AdminClient goes to the nodes that were controller and leaders when it last looked, and looks anew only every
+    five minutes: when one of three nodes dies, every question to it would time out till then. Raises what `ask` raises.
+    """
+    first_s = timeout_s / 3
+    try:
+        return ask(first_s)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+    except TimeoutError:
+        pass
+    with suppress(KafkaException):
+        admin.list_topics(timeout=first_s)
+    return ask(first_s)
+
+
+def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:
+    """Kafka's description of a topic (never creates it). Raises TopicMissing, KafkaUnavailable."""
+    return describe_topics(admin, [topic], timeout_s)[topic]
+
+
+def describe_topics(admin: AdminClient, topics: Collection[str], timeout_s: float = 10) -> dict[str, Any]:
+    """The same for several topics, in one question."""
+    asked = ", ".join(topics)
+
+    def ask(limit_s: float) -> dict[str, Any]:
+        nonlocal asked
+        # librdkafka keeps the limit itself; the longer one is for the day it does not.
+        answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=limit_s)
+        found = {}
+        for asked, answer in answers.items():
+            found[asked] = answer.result(limit_s + 5)
+        return found
+
+    try:
+        return ask_twice(admin, ask, timeout_s)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise TopicMissing(f"topic {asked} does not exist: run `coldnotify topics apply`") from None
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicForbidden(f"topic {asked} does not exist, or there are no rights on it") from None
+        raise KafkaUnavailable(f"Kafka does not say what topic {asked} is like: {error.args[0].str()}") from None
+    except TimeoutError:
+        raise KafkaUnavailable(f"Kafka does not say within {timeout_s} s what topic {asked} is like") from None
+
+
+class TopicLooks:
+    """Describes topics again and again, with an AdminClient of its own. Not for use by several threads at once.
+
+    The client is made anew when it has been of no use for a while. It should find a Kafka that has come back by
+    itself; one was seen that did not for minutes, while other processes did.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._config = admin_config(settings)
+        self._admin = AdminClient(self._config)
+        self._in_vain_since_s: float | None = None
+
+    def describe(self, topic: str, timeout_s: float) -> Any:
+        """As describe_topic, and raises the same."""
+        try:
+            found = describe_topic(self._admin, topic, timeout_s)
+        except TopicMissing:
+            self._in_vain_since_s = None
+            raise
+        except KafkaUnavailable:
+            now_s = time.monotonic()
+            if self._in_vain_since_s is None:
+                self._in_vain_since_s = now_s
+            elif now_s - self._in_vain_since_s > _ADMIN_IN_VAIN_S_MAX:
+                self._admin = AdminClient(self._config)
+                self._in_vain_since_s = None
+            raise
+        self._in_vain_since_s = None
+        return found

@@ -1,0 +1,253 @@
+"""Who connects: a verified client certificate or a signed token in, an Identity out; and the settings of that."""
+
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from coldnotify_common.errors import SettingError
+from coldnotify_common.security.identity import ANYBODY, Identity, InvalidRule, Rule, identity_of, parse_rules
+from coldnotify_common.security.revocation import BadList, Revoked, jti, serial
+from coldnotify_common.settings import ServiceSettings, describe, setting
+
+log = structlog.get_logger()
+
+CERTIFICATE_SOURCES = ("cn", "san-dns", "san-uri")
+SECRET_BYTES_MIN = 32
+"""RFC 7518 asks of a key for HS256 that it be no shorter than the hash."""
+_TOKEN_CHARS_MAX = 8192
+"""More than any header or Hello may carry; nothing longer is worth decoding."""
+_EXPIRES_AT_S_MAX = 253_402_300_799
+"""The end of the year 9999, the last one that clocks and calendars of all kinds can say. What is beyond it is no time:
+mostly one in milliseconds, and a number that no clock can be compared with would end in an error of our own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevokedSettings(ServiceSettings):
+    """What counts no longer."""
+
+    auth_revoked: str = setting(
+        "",
+        "file of revoked certificates and tokens, one 'serial HEX' or 'jti TEXT' per line; read again when it changes",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthSettings(RevokedSettings):
+    """Who may connect, and as whom."""
+
+    auth: str = setting(
+        "none",
+        "what proves an identity: a client certificate, a token, or either; none: no proof is required, for "
+        "development only",
+        choices=("none", "certificate", "token", "any"),
+    )
+    auth_certificate_rule: str = setting(
+        "san-uri:coldnotify://{domain}/{group}/{client} san-uri:coldnotify-publisher://{publish}",
+        "rules that read an identity from a certificate: cn, san-dns or san-uri, a colon, a template",
+    )
+    auth_token_rule: str = setting(
+        "sub:{domain}/{group}/{client} publish:{publish}",
+        "rules that read an identity from a token: a claim (text, or a list of texts), a colon, a template",
+    )
+    auth_token_key: str = setting(
+        "", "file with the key that checks tokens: the secret (HS256), or a public key in PEM (RS256, ES256)"
+    )
+    auth_token_algorithm: str = setting("ES256", "algorithm that signs tokens", choices=("HS256", "RS256", "ES256"))
+    auth_token_audience: str = setting("", "required `aud` of a token; empty: any")
+    auth_token_leeway_s: float = setting(
+        30,
+        "seconds by which the clock of the token issuer may differ from this service's clock",
+        minimum=0,
+        maximum=3600,
+    )
+
+
+class NotAuthenticated(Exception):
+    """Nothing, or nothing that holds, says who this is. The message may be told to them; no secret is in it."""
+
+    def __init__(self, words: str, *, expired: bool = False) -> None:
+        super().__init__(words)
+        self.expired = expired
+        """It did hold once: with a newer one they may come back."""
+
+
+class Authenticator:
+    """Decides who somebody is. Safe to be used from several threads."""
+
+    def __init__(self, settings: AuthSettings) -> None:
+        """Reads the key. Raises SettingError."""
+        self._settings = settings
+        self.mode = settings.auth
+        self._certificate_rules = self._rules("auth_certificate_rule", CERTIFICATE_SOURCES)
+        self._token_rules = self._rules("auth_token_rule", ())
+        self._key = self._read_key() if self.takes_tokens else b""
+        try:
+            self._revoked = Revoked(settings.auth_revoked)
+        except BadList as error:
+            raise _error("auth_revoked", str(error)) from None
+
+    @property
+    def takes_certificates(self) -> bool:
+        """Whether a client certificate proves anything here."""
+        return self.mode in ("certificate", "any")
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether a token does."""
+        return self.mode in ("token", "any")
+
+    @property
+    def revokes(self) -> bool:
+        """Whether what held once may be revoked."""
+        return self._revoked.on
+
+    def revoked(self) -> frozenset[str]:
+        """What is, now: another object than before only where it is something else."""
+        return self._revoked.now()
+
+    def holds(self, identity: Identity) -> bool:
+        """Whether what was identified once is good still: neither expired nor revoked."""
+        return time.time() < identity.expires_at_s and self._revoked.now().isdisjoint(identity.proofs)
+
+    def announce(self, port: str, *, tls: bool) -> None:
+        """Says in the log what is not secure about this port."""
+        if self.mode == "none":
+            log.warning(
+                "development mode: whoever reaches this port may be any client and publish anything (--auth none)",
+                port=port,
+            )
+        elif not tls:
+            log.warning("tokens travel in the clear: there is no TLS on this port (--tls-certificate)", port=port)
+
+    def identify(self, *, certificate: Mapping[str, Any] | None = None, token: str | None = None) -> Identity:
+        """Who this is. Raises NotAuthenticated.
+
+        `certificate`: what ssl's getpeercert() says of one that has been verified; `token`: as it came. Where both are
+        there and both are taken, the token counts; but none for whose certificate has been revoked.
+        """
+        if self.mode == "none":
+            return ANYBODY
+        proofs = (serial(certificate["serialNumber"]),) if certificate and "serialNumber" in certificate else ()
+        if any(map(self._revoked.bars, proofs)):
+            raise NotAuthenticated("the client certificate has been revoked")
+        if token and self.takes_tokens:
+            return self._of_token(token, proofs)
+        if certificate and self.takes_certificates:
+            return self._of_certificate(certificate, proofs)
+        wanted = {"certificate": "a client certificate", "token": "a token", "any": "a client certificate or a token"}
+        raise NotAuthenticated(f"{wanted[self.mode]} is needed")
+
+    def _of_certificate(self, certificate: Mapping[str, Any], proofs: tuple[str, ...]) -> Identity:
+        names = certificate_names(certificate)
+        # TLS has checked this at the handshake; a session that is resumed is not checked again.
+        expires_at_s = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
+        if expires_at_s <= time.time():
+            raise NotAuthenticated("the client certificate has expired", expired=True)
+        name = next((values[0] for values in names.values() if values), "a certificate without a name")
+        return identity_of(name, names, self._certificate_rules, expires_at_s, proofs)
+
+    def _of_token(self, token: str, proofs: tuple[str, ...]) -> Identity:
+        import jwt  # a tenth of a service's start, for those that take tokens
+
+        settings = self._settings
+        token = token.strip()  # of a file, say, that ends with its line
+        if len(token) > _TOKEN_CHARS_MAX:
+            raise NotAuthenticated(f"the token is longer than {_TOKEN_CHARS_MAX} characters")
+        try:
+            claims = jwt.decode(
+                token,
+                self._key,
+                algorithms=[settings.auth_token_algorithm],
+                audience=settings.auth_token_audience or None,
+                leeway=settings.auth_token_leeway_s,
+                options={"require": ["exp"], "verify_aud": bool(settings.auth_token_audience)},
+            )
+        except jwt.ExpiredSignatureError:
+            raise NotAuthenticated("the token has expired", expired=True) from None
+        except jwt.ImmatureSignatureError:
+            raise NotAuthenticated("the token does not hold yet", expired=True) from None
+        except jwt.MissingRequiredClaimError as error:
+            raise NotAuthenticated(f"the token does not say {error.claim}") from None
+        except jwt.InvalidAudienceError:
+            raise NotAuthenticated("the token is for another audience") from None
+        # The library converts times without a look at what they are: infinity, a list, more digits than Python takes.
+        except (jwt.InvalidTokenError, ValueError, TypeError, ArithmeticError, RecursionError):
+            raise NotAuthenticated("the token is not one that is signed for this service") from None
+        expires_at_s = _expires_at_s(claims["exp"]) + settings.auth_token_leeway_s
+        if isinstance(claims.get("jti"), str):
+            proofs = *proofs, jti(claims["jti"])
+        if any(map(self._revoked.bars, proofs)):
+            raise NotAuthenticated("the token has been revoked")
+        values = {claim: _texts(value) for claim, value in claims.items()}
+        name = next(iter(values.get("sub", ())), "a token without a subject")
+        return identity_of(name, values, self._token_rules, expires_at_s, proofs)
+
+    def _rules(self, name: str, sources: tuple[str, ...]) -> tuple[Rule, ...]:
+        try:
+            return parse_rules(getattr(self._settings, name), sources)
+        except InvalidRule as error:
+            raise _error(name, str(error)) from None
+
+    def _read_key(self) -> bytes:
+        import jwt
+
+        settings = self._settings
+        if not settings.auth_token_key:
+            raise _error("auth_token_key", f"is needed for --auth {self.mode}")
+        try:
+            key = Path(settings.auth_token_key).read_bytes().strip()
+        except OSError as error:
+            raise _error("auth_token_key", f"{settings.auth_token_key} cannot be read: {error.strerror}") from None
+        pem = key.startswith(b"-----BEGIN")
+        if settings.auth_token_algorithm == "HS256":
+            if pem:
+                raise _error("auth_token_key", "holds a PEM, which is public: HS256 wants a secret")
+            if len(key) < SECRET_BYTES_MIN:
+                raise _error("auth_token_key", f"holds {len(key)} bytes, a secret has at least {SECRET_BYTES_MIN}")
+            return key
+        if b"PRIVATE KEY" in key:
+            raise _error("auth_token_key", "holds a private key: it stays with whoever signs; the public one is wanted")
+        try:
+            jwt.get_algorithm_by_name(settings.auth_token_algorithm).prepare_key(key)
+        except (jwt.InvalidKeyError, ValueError, TypeError):
+            raise _error("auth_token_key", f"holds no public key for {settings.auth_token_algorithm} in PEM") from None
+        return key
+
+
+def certificate_names(certificate: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The texts that rules read, by source, of what getpeercert() says."""
+    alternatives = certificate.get("subjectAltName", ())
+    return {
+        "san-uri": [value for kind, value in alternatives if kind == "URI"],
+        "san-dns": [value for kind, value in alternatives if kind == "DNS"],
+        "cn": [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"],
+    }
+
+
+def bearer(header: str | None) -> str | None:
+    """The token of an Authorization header, if it has one."""
+    kind, _, token = (header or "").strip().partition(" ")
+    return token.strip() or None if kind.lower() == "bearer" else None
+
+
+def _expires_at_s(value: object) -> float:
+    """A token's `exp`: a number of seconds (RFC 7519). Raises NotAuthenticated."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _EXPIRES_AT_S_MAX:  # nor NaN
+        raise NotAuthenticated("the token's `exp` is no time in seconds up to the year 9999")
+    return float(value)
+
+
+def _texts(value: object) -> list[str]:
+    """Those of a claim. No name holds what cannot be printed; JSON has halves of characters, and no answer can."""
+    values = value if isinstance(value, list) else [value]
+    return [text for text in values if isinstance(text, str) and text.isprintable()]
+
+
+def _error(name: str, words: str) -> SettingError:
+    info = next(info for info in describe(AuthSettings) if info.name == name)
+    return info.error(words)

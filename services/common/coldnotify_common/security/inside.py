@@ -1,0 +1,76 @@
+"""Who may ask the ports for looking in what services ask each other, and operators ask them; TLS is in `inside_tls`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from coldnotify_common.security.authentication import CERTIFICATE_SOURCES, Authenticator, AuthSettings, RevokedSettings
+from coldnotify_common.security.identity import Identity, InvalidRule, parse_rules
+from coldnotify_common.security.inside_tls import AskInsideSettings, InsideTls
+from coldnotify_common.settings import describe, setting
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsideSettings(RevokedSettings, AskInsideSettings):
+    """What a port for looking in needs."""
+
+    inside_rule: str = setting(
+        "san-uri:coldnotify-service://{service} san-uri:coldnotify-publisher://{publish}",
+        "rules that read from a certificate whether its owner has access: any {service} has, and any {publish} "
+        "for all domains",
+    )
+    inside_hosts: str = setting(
+        "",
+        "host names that requests to the HTTP port may use, separated by spaces, besides addresses, localhost and "
+        "the name it listens on; a web page whose own host name resolves to this machine is refused; *: all",
+    )
+
+
+INSIDE_HOSTS_SETTING = "COLDNOTIFY_INSIDE_HOSTS / --inside-hosts"
+
+
+class Inside(InsideTls):
+    """A port for looking in: its TLS, who may look, by which names."""
+
+    def __init__(self, settings: InsideSettings) -> None:
+        """Reads the files. Raises SettingError."""
+        super().__init__(settings)
+        try:
+            parse_rules(settings.inside_rule, CERTIFICATE_SOURCES)
+        except InvalidRule as error:
+            info = next(info for info in describe(InsideSettings) if info.name == "inside_rule")
+            raise info.error(str(error)) from None
+        self.hosts = settings.inside_hosts
+        self._authenticator = Authenticator(
+            AuthSettings(
+                auth="certificate" if self.on else "none",
+                auth_certificate_rule=settings.inside_rule,
+                auth_revoked=settings.auth_revoked if self.on else "",
+            )
+        )
+
+    def identify(self, certificate: Mapping[str, Any] | None) -> Identity:
+        """Who shows this certificate, as ssl's getpeercert() says it. Raises NotAuthenticated."""
+        return self._authenticator.identify(certificate=certificate)
+
+    def announce(self, port: str, host: str) -> None:
+        """Says in the log what is not secure about the port."""
+        if not self.on and not _is_loopback(host):
+            log.warning(
+                "whoever reaches this port reads who is registered for what, in the clear (--inside-certificate)",
+                port=port,
+                host=host,
+            )
+
+
+def may_look(identity: Identity) -> bool:
+    """Whether it is a service or an operator."""
+    return identity.is_service or identity.is_operator
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,136 @@
+"""TLS on a service's port: its settings, and the ssl context made of them, which can be renewed while it serves."""
+
+import signal
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from coldnotify_common.errors import SettingError
+from coldnotify_common.security.authentication import AuthSettings
+from coldnotify_common.settings import describe, setting
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureSettings(AuthSettings):
+    """What TLS needs on the ports that clients and publishers connect to."""
+
+    tls_certificate: str = setting(
+        "", "PEM file of this service's certificate and its intermediate certificates; turns TLS on"
+    )
+    tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
+    tls_client_ca: str = setting(
+        "", "PEM file of the authorities that sign client certificates; empty: no client certificate is requested"
+    )
+    tls_client_certificate: str = setting(
+        "auto",
+        "whether a TCP connection without a client certificate is refused; auto: it is, unless --auth accepts tokens",
+        choices=("auto", "required", "optional"),
+    )
+
+
+class ServerTls:
+    """The TLS of a process's ports; None of its contexts where there are no certificates."""
+
+    def __init__(self, settings: SecureSettings) -> None:
+        """Reads the files. Raises SettingError."""
+        self._settings = settings
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+        if not settings.tls_certificate:
+            for name in ("tls_key", "tls_client_ca"):
+                if getattr(settings, name):
+                    raise _error(name, "is of no use without --tls-certificate")
+        if settings.auth in ("certificate", "any") and not settings.tls_client_ca:
+            raise _error("tls_client_ca", f"is needed for --auth {settings.auth}")
+        if settings.tls_client_certificate == "required" and not settings.tls_client_ca:
+            raise _error("tls_client_certificate", "cannot be required without --tls-client-ca")
+        if settings.tls_certificate:
+            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+    @property
+    def on(self) -> bool:
+        """Whether there is TLS."""
+        return bool(self._settings.tls_certificate)
+
+    def context(self, *, required: bool) -> ssl.SSLContext | None:
+        """For a port, the same at each call; None: no TLS.
+
+        `required`: where the settings want a client certificate, one is insisted on.
+        HTTP ports do not insist: probes of /healthz have no certificate, and who needs one is answered with 401.
+        """
+        if not self.on or required in self._contexts:
+            return self._contexts.get(required)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # A client may not make us do the work of a handshake again and again.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        # Sessions are kept here, in OpenSSL's cache of 20,480, and a ticket only names one: a ticket that holds the
+        # session holds the client's certificate, too, and would make a resumed wake twice as long.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 1  # a client that comes once at a time needs no second one
+        self._load(context)
+        if self._settings.tls_client_ca:
+            context.verify_mode = ssl.CERT_REQUIRED if required and self._insists else ssl.CERT_OPTIONAL
+        self._contexts[required] = context
+        return context
+
+    def reload(self) -> None:
+        """Reads the files again: connections from now on get what is in them. What cannot be used changes nothing.
+
+        Authorities are added; one that was taken out of its file is trusted until the process is started again.
+        """
+        try:
+            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+            for context in self._contexts.values():
+                self._load(context)
+        except SettingError as error:
+            log.error("certificates not reloaded", error=str(error))
+        else:
+            log.info("certificates reloaded", certificate=self._settings.tls_certificate)
+
+    @contextmanager
+    def reloaded_by_signal(self) -> Iterator[None]:
+        """SIGHUP reloads while the block runs. In the main thread's running event loop only."""
+        import asyncio
+
+        if not self.on:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+
+    @property
+    def _insists(self) -> bool:
+        choice = self._settings.tls_client_certificate
+        return choice == "required" or (choice == "auto" and self._settings.auth in ("none", "certificate"))
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        settings = self._settings
+        try:
+            context.load_cert_chain(Path(settings.tls_certificate), settings.tls_key or None, password=_no_password)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise _error("tls_certificate", f"{settings.tls_certificate} and its key cannot be used: {error}") from None
+        if settings.tls_client_ca:
+            try:
+                context.load_verify_locations(Path(settings.tls_client_ca))
+            except (OSError, ssl.SSLError) as error:
+                raise _error("tls_client_ca", f"{settings.tls_client_ca} cannot be used: {error}") from None
+
+
+def _no_password() -> str:
+    """Without it, OpenSSL would ask on the terminal, and wait."""
+    raise ValueError("the key is encrypted; a service has nobody to ask for its password")
+
+
+def _error(name: str, words: str) -> SettingError:
+    info = next(info for info in describe(SecureSettings) if info.name == name)
+    return info.error(words)

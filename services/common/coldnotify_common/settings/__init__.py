@@ -1,0 +1,33 @@
+"""Settings: how they are declared and read, and those that several services have."""
+
+from coldnotify_common.settings.declaring import (
+    PREFIX,
+    ServiceSettings,
+    SettingError,
+    SettingInfo,
+    Settings,
+    TopicsPrefixSettings,
+    describe,
+    load,
+    markdown_table,
+    networks_of,
+    setting,
+    settings_options,
+    unknown_variables,
+)
+
+__all__ = [
+    "PREFIX",
+    "ServiceSettings",
+    "SettingError",
+    "SettingInfo",
+    "Settings",
+    "TopicsPrefixSettings",
+    "describe",
+    "load",
+    "markdown_table",
+    "networks_of",
+    "setting",
+    "settings_options",
+    "unknown_variables",
+]
