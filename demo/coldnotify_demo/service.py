@@ -38,6 +38,7 @@ class Service:
         self._process = spawn(
             [
                 *(sys.executable, "-m", "coldnotify_cli.main", "up", "--data", str(self._directory / "service")),
+                "--kafka=",  # its own, whatever the environment names
                 *("--kafka-port=0", "--gateway-port=0", "--http-port=0", "--matcher-port=0", "--gateway-http-port=0"),
                 *("--ready-file", str(self._ready_file)),
             ],

@@ -45,7 +45,7 @@ class Up:
         """Its data directory."""
         self._flags = flags
         # Its usual port may be an outgoing connection's own when it is to be listened on. 0.1.0 has no such flag.
-        settings = {"usage_port": str(free_port(_HOST)), **settings}
+        settings = {"usage_port": str(free_port(_HOST)), "kafka": "", **settings}
         self._environ = {**os.environ, **{f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}}
         self._ready_file = directory / "ready.json"
         # Chosen by this process, they are reserved between two starts, too. There may be three nodes of Kafka.
