@@ -1,1 +1,3 @@
-"""What tests share: waiting, child processes, proxies, raw sockets as devices, whole stacks, doubles. Not shipped."""
+"""Helpers that tests share: waiting, child processes, proxies, raw sockets as devices, whole stacks, doubles. Not
+shipped.
+"""

@@ -1,6 +1,7 @@
-"""Schemathesis against one port: what it asks comes from the port's own OpenAPI document, and so does what it expects.
+"""Runs Schemathesis against one port. The port's own OpenAPI document determines both the requests and the expected
+answers.
 
-What it draws is changed by `api_attack_hooks`, which its own process loads.
+`api_attack_hooks`, which the Schemathesis process loads, changes the drawn requests.
 """
 
 import json
@@ -14,11 +15,11 @@ from urllib.request import urlopen
 
 DOMAIN, GROUP = "attacked", "group-1"
 KNOWN = {"object": "lamps%2F1", "client": "unit-1", "channel": "tasks", "tenant": "attacked"}
-"""What a test makes there before, as it stands in a path."""
+"""Resources that a test creates at the service beforehand, as they are written in a path."""
 _EXAMPLES = 20
-"""Drawn for each operation, always the same; what is at the bounds of its schemas comes on top."""
+"""Examples drawn for each operation, always the same ones. Examples at the bounds of its schemas are added."""
 _REQUEST_S = 60
-"""Long: a slow machine is no error."""
+"""Long, because a slow machine is not an error."""
 _RUN_S = 1200
 _CHECKS = (
     "not_a_server_error",
@@ -28,8 +29,9 @@ _CHECKS = (
     "response_schema_conformance",
     "negative_data_rejection",
 )
-"""Not those of methods that are not described: a POST to `.../lacking` publishes an object of such a name, as its "/"
-may stand as it is (docs/protocol.md)."""
+"""Excludes checks of methods that are not described: a POST to `.../lacking` publishes an object of that name, because
+its "/" may be written as it is (docs/protocol.md).
+"""
 _CONFIG = """
 [checks.not_a_server_error]
 # 503 is documented where it is: status_code_conformance looks at that.
@@ -38,10 +40,10 @@ expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
 
 def attack(url: str, directory: Path, *, without: Sequence[str] = (), only: Sequence[str] = ()) -> str:
-    """What Schemathesis found at the port with this URL; nothing: "". `without`: paths that are left out.
+    """Returns what Schemathesis found at the port with this URL; "" if it found nothing.
 
-    `only`: all other paths are left out, where it is not empty.
-    Its answers may not have fields that the document does not have, though clients are told to expect some.
+    `without`: paths to leave out. `only`: if it is not empty, all other paths are left out. Answers may not have fields
+    that the document lacks, although clients are told to expect some.
     """
     document = directory / "openapi.json"
     with urlopen(f"{url}/v1/openapi.json", timeout=_REQUEST_S) as answer:

@@ -1,6 +1,6 @@
-"""What Schemathesis loads (SCHEMATHESIS_HOOKS): names that it draws are replaced by names that the test has made.
+"""Hooks that Schemathesis loads (SCHEMATHESIS_HOOKS): they replace drawn names by names that the test has created.
 
-So it meets more than 404, and writes to one domain.
+So requests get more than 404, and write to one domain only.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 
 def _is_wait(value: Any) -> bool:
-    """Whether a service would take this for a time to wait."""
+    """Returns true if a service would accept the value as a waiting time."""
     try:
         return not isinstance(value, bool) and 0 <= float(value) <= _WAIT_S_MAX
     except (TypeError, ValueError):

@@ -19,7 +19,7 @@ MISSING = {
     name: None if program else f"there is no {name} here (make tools)"
     for name, program in (("nginx", NGINX), ("haproxy", HAPROXY))
 }
-"""By the program's name, why a test of it is to be skipped; None: it can run."""
+"""The reason to skip a test, by the program's name; None: the program can run."""
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "proxies.md"
 _NGINX_OF_TEST = "daemon off; error_log stderr; pid {directory}/nginx.pid;"
 _NGINX_OF_ROOT = " user root;"
@@ -35,9 +35,9 @@ def documented(name: str) -> str:
 
 @contextmanager
 def balancer(name: str, configuration: str, ports: Mapping[int, int], directory: Path) -> Iterator[dict[int, int]]:
-    """A running nginx or haproxy. `ports`: of the servers behind it, by what the configuration calls them.
+    """Runs nginx or haproxy. `ports` maps the servers' ports in the configuration to their real ones.
 
-    Yields the ports that it listens on, by what the configuration calls them.
+    Yields the ports that it listens on, by their ports in the configuration.
     """
     text = configuration
     for was, now in ports.items():

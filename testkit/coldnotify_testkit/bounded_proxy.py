@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 STREAM = "text/event-stream"
 FIRST_EVENT_S = 100.0
-"""The longest wait for an answer, and for its next bytes: a machine that others keep busy is no error."""
+"""The longest wait for an answer, and for its next bytes. Long, because a busy machine is not an error."""
 FIRST_EVENT_BYTES_MAX = 1024 * 1024
 """A first event that is longer has no end."""
 _OF_ONE_HOP = ("connection", "transfer-encoding", "keep-alive")
@@ -25,7 +25,7 @@ class BoundedProxy(NamedTuple):
 
     url: str
     answers: Counter[tuple[str, int]]
-    """How many there were, by path and status."""
+    """The number of answers, by path and status."""
 
 
 @contextmanager
@@ -89,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, *_arguments: object) -> None:
-        """Nothing: what is asked here is drawn."""
+        """Logs nothing, because requests are drawn at random."""
 
 
 def first_event(answer: HTTPResponse) -> bytes:

@@ -34,7 +34,9 @@ if sys.platform == "linux":
         sys.exit("chromedriver has ended")
 os.execv({chromium!r}, [{chromium!r}, *sys.argv[1:]])
 """
-"""What chromedriver starts as Chromium, which it ends when it is asked to end, and not when it is killed."""
+"""The script that chromedriver starts instead of Chromium: Chromium ends if chromedriver is asked to end, but not if
+chromedriver is killed.
+"""
 
 
 class Browser:
@@ -48,7 +50,7 @@ class Browser:
         _call("POST", f"{self._session_url}/url", {"url": url})
 
     def start_over(self) -> None:
-        """As a new window: nothing of the pages before is there, neither their storage nor their size and log."""
+        """Replaces all windows by a new one, without the storage, size and log of the pages before."""
         before = _call("GET", f"{self._session_url}/window/handles")
         new = self.new_tab()
         for one in before:
@@ -74,11 +76,13 @@ class Browser:
         self._devtools("Page.bringToFront", {})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What a function with this body returns in the page."""
+        """Returns the result of a function with this body, run in the page."""
         return _call("POST", f"{self._session_url}/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait_for(self, condition: str, what: str) -> Any:
-        """The first true value of a JavaScript expression. Raises AssertionError, which says what never came."""
+        """Waits for a JavaScript expression to be true, and returns its value. Raises AssertionError that names `what`
+        if it times out.
+        """
         try:
             return wait_for(lambda: self.run(f"return {condition}"), what, _TIMEOUT_S)
         except AssertionError as error:
@@ -89,7 +93,7 @@ class Browser:
         return str(self.run("return document.body.innerText"))
 
     def log(self) -> list[str]:
-        """What the page wrote to the console since the last time: errors, mostly."""
+        """Returns what the page has written to the console since the last call: errors, mostly."""
         entries = _call("POST", f"{self._session_url}/se/log", {"type": "browser"})
         return [str(entry["message"]) for entry in entries]
 
@@ -101,7 +105,7 @@ class Browser:
         self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def be_online(self, online: bool) -> None:
-        """What the browser takes the machine for: the page is told when that changes."""
+        """Sets whether the browser believes that the machine is online. The page is notified of the change."""
         link = {"offline": not online, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
         self._devtools("Network.emulateNetworkConditions", link)
 
@@ -110,7 +114,7 @@ class Browser:
         self._devtools("Page.setWebLifecycleState", {"state": "frozen" if frozen else "active"})
 
     def screenshot(self, path: Path, *, whole_page: bool = True) -> None:
-        """As PNG."""
+        """Saves a screenshot as PNG."""
         options = {"format": "png", "captureBeyondViewport": whole_page}
         path.write_bytes(base64.b64decode(self._devtools("Page.captureScreenshot", options)["data"]))
 

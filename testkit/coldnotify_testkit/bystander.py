@@ -1,6 +1,8 @@
-"""For tests: one who has nothing to do with an attack, is published to five times a second, and notes what it is told.
+"""For tests: a client that has nothing to do with an attack. It is published to five times a second, and notes what it
+receives.
 
-It is in a domain of its own, which should be in a partition of its own: what it feels, it feels for others' sake.
+It is in a domain of its own, which should be in a partition of its own. So if it is disturbed, the attack has affected
+somebody else.
 """
 
 import threading
@@ -19,28 +21,28 @@ _EVERY_S = 0.2
 _KEEPALIVE_S = 5
 _BACKOFF_S_MAX = 5.0
 _PUBLISH_S = 20.0
-"""Behind it a publish has failed, and the next one is tried."""
+"""After this time a publish counts as failed, and the next one is tried."""
 
 
 @dataclass(slots=True)
 class Phase:
-    """What a part of the time has brought."""
+    """The results of one phase of the attack."""
 
     name: str
     acknowledged: int = 0
     failed: int = 0
     """Publishes that Kafka did not take in time."""
     took_s: list[float] = field(default_factory=list)
-    """Of each that was told, from the call of publish to the callback."""
+    """Seconds from the call of publish to the callback, for each publish that arrived."""
 
     @property
     def untold(self) -> int:
-        """Acknowledged, and not told yet."""
+        """The number of publishes that were acknowledged and have not arrived."""
         return self.acknowledged - len(self.took_s)
 
     @property
     def words(self) -> str:
-        """In a line."""
+        """Returns the results as one line."""
         said = f"{self.name}: {self.acknowledged} acknowledged, {len(self.took_s)} told, {self.failed} failed"
         if not self.took_s:
             return said
@@ -71,9 +73,11 @@ class Bystander:
         self._lock = threading.Lock()
         self.phases: list[Phase] = []
         self._sent: dict[tuple[str, int], tuple[Phase, float]] = {}
-        """What is acknowledged and not told yet, by what and number: its phase, when it was published."""
+        """Publishes that were acknowledged and have not arrived, by kind and number: the phase, and when it was
+        published.
+        """
         self._told: dict[tuple[str, int], float] = {}
-        """What was told before its acknowledgement came."""
+        """When publishes arrived whose acknowledgement has not come yet."""
         self._told_to = 0
         """The newest version."""
         self._number = 0
@@ -90,7 +94,7 @@ class Bystander:
         self._thread.start()
 
     def phase(self, name: str) -> Phase:
-        """What is published from now on is of this one."""
+        """Begins a phase: what is published from now on belongs to it."""
         with self._lock:
             self.phases.append(Phase(name))
             self._paused.clear()
@@ -101,7 +105,7 @@ class Bystander:
         self._paused.set()
 
     def wait_told(self, limit_s: float) -> bool:
-        """Whether all that was acknowledged before this call is told within `limit_s`."""
+        """Returns true if everything acknowledged before this call arrives within `limit_s`."""
         with self._lock:
             owed = set(self._sent)
         try:
@@ -151,7 +155,7 @@ class Bystander:
                 phase.took_s.append(told_s - began_s)
 
     def _on_version(self, notification: Notification) -> None:
-        """A version tells those before it, too: who was away is told the newest only."""
+        """Marks this version and those before it as arrived: a client that was away receives the newest one only."""
         newest = notification.version or 0
         self._take([("version", number) for number in range(self._told_to + 1, newest + 1)])
         self._told_to = max(self._told_to, newest)

@@ -1,7 +1,7 @@
-"""`keeping_byte_code` is an environment in which Python keeps what it compiles, whatever ours says of it.
+"""`keeping_byte_code` returns an environment in which Python keeps its byte code, whatever our own environment demands.
 
 An installed ColdNotify has its byte code. From a checkout whose user has Python keep none, each start of a matcher
-compiles a hundred modules, 0.2 to 0.3 s, and each worker of the tests 280.
+compiles a hundred modules, which takes 0.2 to 0.3 s, and each worker of the tests compiles 280.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""For tests: an engine that follows a log of channels in memory, with its stored state, and what gateways are told."""
+"""For tests: an engine that follows a log of channels in memory, with its stored state, and the items that it sends to
+gateways.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -37,7 +39,7 @@ class Logged:
 
 
 class ChannelsBench:
-    """An engine over a log of channels that survives it. Time stands still unless a test moves it."""
+    """An engine over a log of channels that outlives it. Time stands still unless a test advances it."""
 
     retention = Retention.DAY
 
@@ -55,13 +57,13 @@ class ChannelsBench:
         self.epoch = LOG_EPOCH
         self.committed: int | None = None
         self.stored: dict[str, dict[str, bytes]] = defaultdict(dict)
-        """What compaction would leave: by topic and key."""
+        """The records that compaction would keep, by topic and key."""
         self.moved: list[Write] = []
         self.rejected: list[Write] = []
         self.told: dict[int, list[internal_pb2.Item]] = defaultdict(list)
         self.requests: list[internal_pb2.Request] = []
         self.handled = 0
-        """Of the requests."""
+        """The number of requests that are handled."""
         self.requests_committed = 0
         self.blocks_read: list[int] = []
         self.generation = 0
@@ -71,7 +73,7 @@ class ChannelsBench:
     # --- the matcher's life
 
     def take_over(self) -> None:
-        """Another matcher loads what is stored, and follows the log from the commit on."""
+        """Replaces the engine by a new one, which loads the stored state and follows the log from the commit."""
         self.generation += 1
         engine = self.engine = Engine(PARTITION, PARTITIONS, EPOCH, registrations_max=self.registrations_max)
         engine.rules = self.rules
@@ -129,7 +131,7 @@ class ChannelsBench:
         self.engine.on_block(Block(self.retention, start, next_, self.log_start, found, unreadable), self.now_ms)
 
     def step(self, *, writes_lost: slice | None = None, told_lost: bool = False) -> Step:
-        """What the engine wants done is done; some writes may be lost, and with them what is told."""
+        """Carries out the engine's next step. Some writes may be lost, and the items for gateways with them."""
         while self.engine.unfinished:
             self.engine.flush(self.now_ms, self.next_turn())
         step = self.engine.take_step(self.now_ms)
@@ -150,7 +152,7 @@ class ChannelsBench:
         return step
 
     def settle(self) -> None:
-        """All is read, handled, told and stored."""
+        """Reads, handles, delivers and stores everything."""
         while True:
             self.read()
             self.handle()
@@ -199,7 +201,7 @@ class ChannelsBench:
         return offset
 
     def remove_below(self, log_start: int) -> None:
-        """Retention removes what is below."""
+        """Removes what is below `log_start`, as retention does."""
         self.log_start = max(self.log_start, min(log_start, self.end))
         self.log = [one for one in self.log if one.offset >= self.log_start]
 
@@ -275,13 +277,13 @@ class ChannelsBench:
         self.request(session, client, gateway, catch_up_channels=catch_up)
 
     def take(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:
-        """What a gateway was told since the last time."""
+        """Returns the items that a gateway received since the last call."""
         items, self.told[gateway] = self.told[gateway], []
         return items
 
 
 def channel(name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0) -> wire_pb2.Channel:
-    """What a frame says of a channel."""
+    """Returns a channel as it is in a frame."""
     return wire_pb2.Channel(name=name, attributes=attributes, since=since, at=at)
 
 
@@ -291,12 +293,12 @@ def text(name: str, *attributes: str) -> str:
 
 
 def hash_of(name: str, *attributes: str) -> int:
-    """What names it."""
+    """Returns the hash that identifies the channel."""
     return channel_hash(channel_text(name, attributes))
 
 
 def channel_pages(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.ChannelPage]:
-    """The ChannelPages among the items, without those that only have a live session ask anew."""
+    """Returns the ChannelPages among the items, without those that only make a live session ask again."""
     return [item.channel_page for item in items if item.WhichOneof("item") == "channel_page" and item.channel_page.page]
 
 

@@ -1,8 +1,8 @@
-"""For tests: an engine with a log of channels, and subscribers behind gateways, at random by a seed.
+"""For tests: an engine with a log of channels, and subscribers behind gateways, driven at random by a seed.
 
-Subscribers and gateways keep to docs/protocol.md and docs/internal-protocol.md, as simply as can be. `ChannelsMachine`
-judges from outside of the engine (P8): whenever a subscriber comes to know that it is as far as some offset of the log,
-all that was for it up to there has been told, once and in order, or was said to be missed, for a reason that is one.
+Subscribers and gateways follow docs/protocol.md and docs/internal-protocol.md in the simplest way. `ChannelsMachine`
+judges from outside of the engine (P8): whenever a subscriber learns that it is complete up to some offset of the log,
+everything for it up to there was delivered once and in order, or reported as missed for a valid reason.
 """
 
 from collections import Counter
@@ -44,7 +44,9 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def rule(weight: int = 4, **choices: Sequence[object]) -> Callable[[F], F]:
-    """Something that may happen, and what it may be like; the larger the weight, the more often."""
+    """Marks an event that may happen, with the choices for its arguments. The larger the weight, the more often it
+    happens.
+    """
 
     def mark(function: F) -> F:
         setattr(function, _WEIGHT, (weight, choices))
@@ -57,7 +59,7 @@ class ChannelsMachine:
     """The rules at random."""
 
     counted: ClassVar[Counter[str]] = Counter()
-    """Of all runs: what came to pass."""
+    """Counts of events over all runs."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -78,7 +80,7 @@ class ChannelsMachine:
         self.devices = {name: Device(name) for name in CLIENTS}
         self.sessions: dict[tuple[int, int], Session] = {}
         self.said_positions: dict[tuple[str, int, int], int] = {}
-        """By client, hash and epoch: what the service has said."""
+        """The positions that the service has reported, by client, hash and epoch."""
         self.asked_twice: set[tuple[str, int]] = set()
         """Client, hash: registered, given up, and registered again, which may be in one step."""
         self.next_session = 1
@@ -210,7 +212,7 @@ class ChannelsMachine:
 
     @rule(4, writes_lost=[None, None, slice(-1, None), slice(-3, None), slice(0, -1)], unheard=(False, True))
     def crash(self, writes_lost: slice | None, unheard: bool) -> None:
-        """Another matcher takes over, after a step of which some writes and all that it said are lost."""
+        """Replaces the matcher. Some writes of its last step are lost, and possibly everything that it sent."""
         if unheard:
             self.bench.step(writes_lost=writes_lost, told_lost=True)
         self.bench.take_over()
@@ -218,7 +220,7 @@ class ChannelsMachine:
 
     @rule(1)
     def another_log(self) -> None:
-        """The topic is deleted and made anew: what was in it is lost."""
+        """Deletes and recreates the topic: its messages are lost."""
         for gateway in GATEWAYS:
             self.deliver(gateway, 10_000)
         bench = self.bench
@@ -262,7 +264,7 @@ class ChannelsMachine:
 
     @rule(1, client=CLIENTS, name=CHANNELS)
     def lose_operation(self, client: str, name: str) -> None:
-        """Its state is an older one: what it does not want any more the service does not hear of."""
+        """Sets a device back to an older state: the service does not learn of the unregistration."""
         device = self.devices[client]
         self.hang_up(device, leaves=True)
         for hash_ in [hash_ for hash_, one in device.channels.items() if one.name == name]:
@@ -504,7 +506,7 @@ class ChannelsMachine:
                 subscribed.position = subscribed.known = position
 
     def check_positions(self, session: Session, positions: Iterable[wire_pb2.ChannelPosition]) -> None:
-        """What was said once, to whomever, is said again."""
+        """Asserts that a position that was reported once is reported again, to whichever session."""
         name, now = session.device.name, session.device.channels
         for one in positions:
             subscribed = now.get(one.channel)
@@ -619,7 +621,7 @@ class ChannelsMachine:
         device.cursor = complete
 
     def know(self, device: Device, one: Subscribed, upto: int) -> None:
-        """It is told that it has all of the channel up to there: that must be so."""
+        """Asserts that the device really has everything of the channel up to `upto`, as it has been told."""
         known = self.known(device, one)
         for sent in self.sent:
             if known < sent.offset <= upto and one.wants(sent) and sent.original is None:

@@ -11,7 +11,7 @@ NOWHERE = -1
 
 
 class Sent(NamedTuple):
-    """What the log took."""
+    """A message as the log contains it."""
 
     offset: int
     channel: str
@@ -30,15 +30,15 @@ class Subscribed:
     since: wire_pb2.Since
     at: int
     position: int | None = None
-    """Where it begins, as the service says; None: it has not."""
+    """Where the channel begins, as reported by the service; None: not reported yet."""
     known: int = NOWHERE
-    """All up to here has been told or missed; where the channel is not pending, the device's cursor counts, too."""
+    """Everything up to here was delivered or missed. If the channel is not pending, the device's cursor counts, too."""
     pending: bool = True
     parked: bool = False
     lost: bool = False
-    """The log is another one: what it is told next is that."""
+    """The log is another one: the next thing that the subscriber receives is that loss."""
     said: bool = False
-    """In this session."""
+    """True if the service has reported it in this session."""
     told: list[int] = field(default_factory=list)
 
     @property
@@ -61,7 +61,7 @@ class Subscribed:
 
 @dataclass
 class Device:
-    """What a subscriber keeps."""
+    """The state that a subscriber keeps."""
 
     name: str
     channels: dict[int, Subscribed] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Session:
     live: bool = False
     """Its channels are."""
     behind: bool = False
-    """Its client has said that channels are behind its cursor, and it has not been caught up since."""
+    """The client has reported that channels are behind its cursor, and has not caught up since."""
     due: bool = False
     """A page is to come."""
     page: int = 1

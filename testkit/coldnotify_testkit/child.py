@@ -40,12 +40,12 @@ class Child:
 
     @property
     def output(self) -> str:
-        """What it wrote so far, to standard output and error."""
+        """Returns what the process has written so far to standard output and standard error."""
         return self.output_file.read_text(errors="replace")
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True if the process has not ended."""
         return self.process.poll() is None
 
     def wait_for(self, condition: Callable[[], object], what: str = "the condition", timeout_s: float = WAIT_S) -> None:
@@ -61,7 +61,7 @@ class Child:
             raise AssertionError(f"{error}\n{self.output}") from None
 
     def keep(self) -> bool:
-        """Starts it anew if it has ended with exit code 1, as `coldnotify up` does; whether it had."""
+        """Restarts the process if it has ended with exit code 1, as `coldnotify up` does. Returns true if it has."""
         if self.process.poll() != 1:
             return False
         self.process = self._started()
@@ -72,7 +72,7 @@ class Child:
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """SIGKILL, also to one that stands still, and its end."""
+        """Kills the process with SIGKILL, even if it is stopped, and waits until it has ended."""
         self.process.kill()
         self.process.wait(WAIT_S)
 
@@ -118,16 +118,16 @@ class ServiceProcess(Child, ABC):
     @property
     @abstractmethod
     def http_port(self) -> int:
-        """Where it can be looked into: whoever starts it knows the port, or finds it in the log."""
+        """The port of its HTTP endpoints. The subclass knows it, or reads it from the log."""
 
     @property
     def url(self) -> str:
-        """Of its HTTP port."""
+        """The URL of its HTTP port."""
         return f"http://127.0.0.1:{self.http_port}"
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The log's lines; what is no JSON is an event without fields."""
+        """Returns the lines of its log. A line that is not JSON becomes an event without fields."""
         return [_event(line) for line in self.output.splitlines()]
 
     def event(self, name: str, count: int = 1) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class ServiceProcess(Child, ABC):
         return answer.status, answer.text
 
     def json(self, path: str) -> Any:
-        """What GET says, with status 200."""
+        """Returns the JSON of a GET that is answered with status 200."""
         status, body = self.get(path)
         assert status == 200, body
         return json.loads(body)
@@ -162,11 +162,13 @@ class ServiceProcess(Child, ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether /readyz says so."""
+        """True if /readyz answers 200."""
         return self.get("/readyz")[0] == 200
 
     def wait_ready(self) -> Self:
-        """Returns once /readyz says so. Raises AssertionError if it ends before, or not in time."""
+        """Waits until /readyz answers 200. Raises AssertionError if the process ends before, or if
+        it takes too long.
+        """
         self.wait_for(lambda: self.ready, "ready")
         return self
 

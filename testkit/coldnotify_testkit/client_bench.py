@@ -1,4 +1,4 @@
-"""A client core with a disk that is never late, and a gateway that says what a test says: `ClientBench`."""
+"""`ClientBench`: a client core with a disk that is never late, and a gateway that sends what a test tells it to."""
 
 from random import Random
 from typing import Any
@@ -21,7 +21,7 @@ LAMPS, ROOM = Query("lamps"), Query("room")
 
 
 class ClientBench:
-    """Time goes on with each connection, or when a test says so in `now`."""
+    """A client core on a bench. Time advances with each connection, or when a test sets `now`."""
 
     def __init__(self, document: Document | None = None) -> None:
         self.now = 1000.0
@@ -30,7 +30,7 @@ class ClientBench:
         self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
 
     def save(self) -> Document | None:
-        """What is due is durable; the newest document of it."""
+        """Saves what is due, and returns the newest document; None if nothing was due."""
         saved = None
         self.client.tick(self.now)
         while (save := self.client.save_due(self.now)) is not None:
@@ -39,7 +39,7 @@ class ClientBench:
         return saved
 
     def connect(self) -> wire.Hello:
-        """The connection stands; what the client says first."""
+        """Connects the client, and returns its Hello."""
         self.save()
         self.now += 400.0
         assert self.client.connect_due(self.now) is not None
@@ -49,7 +49,7 @@ class ClientBench:
         return frame.hello
 
     def out(self) -> list[wire.ClientFrame]:
-        """What the client has to say now."""
+        """Returns the frames that the client sends now."""
         self.save()
         frames = []
         while data := self.client.data_to_send(self.now):
@@ -57,13 +57,13 @@ class ClientBench:
         return frames
 
     def say(self, **frame: Any) -> None:
-        """The gateway says this."""
+        """Sends a frame from the gateway."""
         self.client.receive(encode(wire.GatewayFrame(**frame)), self.now)
 
     def enter(
         self, name: str, query: Query, *, version: int | None = None, offset: int = 0, answer: bool = False
     ) -> None:
-        """The gateway says that the object entered this query."""
+        """Sends a notification from the gateway: the object entered this query."""
         self.say(
             notification=wire.Notification(
                 name=name, version=version, offset=offset, answer=answer, entered=[query.hash]
@@ -83,6 +83,6 @@ class ClientBench:
 
 
 def kept(*members: str, **more: Any) -> Document:
-    """Of a client that is at cursor 10, and wants the lamps, which are these."""
+    """Returns the document of a client at cursor 10 that is registered for the lamps and holds these members."""
     queries = {LAMPS.text: Kept(members=frozenset(members), **more)}
     return Document(identity=ME, queries=queries, epoch=1, cursor=10)

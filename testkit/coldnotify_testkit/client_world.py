@@ -48,7 +48,7 @@ class World:
     # The process
 
     def boot(self) -> None:
-        """The process begins with what is on disk, and subscribes as before."""
+        """Starts the process with what is on disk, and subscribes as before."""
         document = Document(identity=ME) if self.disk is None else decode(self.disk, ME)
         self.client = Client(document, [Address("gateway", 1)], self.settings, self.random, self.now)
         self.session: Session | None = None
@@ -60,7 +60,7 @@ class World:
             self.client.subscribe(name, NAMES.index(name) if name in NAMES else 99)
 
     def crash(self) -> None:
-        """The power goes, and comes back: the application says what it wants."""
+        """Cuts the power and restarts the client. The application registers its wanted set again."""
         if self.session is not None:
             self.session.drop()
         if self.disk is not None:
@@ -91,7 +91,7 @@ class World:
                 self.crash()
 
     def forget_told(self, name: str) -> None:
-        """Who registers again is told again."""
+        """Forgets what the application received of an object, because a new registration receives it again."""
         self.told.pop(name, None)
         self.told_here.pop(name, None)
         self.job_is_stale = self.job_is_stale or (self.job is not None and self.job.notification.object_id == name)
@@ -202,15 +202,15 @@ class World:
     # What must hold
 
     def forget_registrations(self) -> None:
-        """The service loses what it knows of us: until the next reg-sync there is nothing that we could know."""
+        """Makes the service lose the client's registrations. Until the next reg-sync it owes the client nothing."""
         self.service.registered.pop(KEY, None)
         self.exempt |= self.wanted
 
     def check_sentence(self, document: Document, told: dict[str, tuple[int, int]]) -> None:
-        """The sentence that the package's docstring builds on.
+        """Asserts the sentence that the package's docstring builds on.
 
-        Nobody can know what the service forgot, until it is told of the object again - by then the document has to be
-        ready.
+        Objects whose registration the service has lost are exempt until it learns of them again. By then the document
+        has to be ready.
         """
         self.exempt -= self.service.registered.get(KEY, set())
         for name, floor in document.applied.items():
@@ -245,7 +245,7 @@ class World:
         raise AssertionError(f"not reached: {self.client.status(self.now)}")
 
     def settle(self) -> None:
-        """Faults stop: everything wanted must be told in the end, and the service must have our set."""
+        """Ends all faults, then asserts that everything wanted arrives and that the service has the client's set."""
         self.service.come_back()
         self.service.release(DOMAIN, GROUP)
         for name in self.wanted:

@@ -1,6 +1,7 @@
-"""A pytest plugin: while tests are collected, nothing of what is made is garbage, so Python does not look for it.
+"""A pytest plugin that turns off the garbage collector while tests are collected, because nothing that collecting
+creates is garbage.
 
-A fifth of what collecting takes; every worker collects all tests.
+That saves a fifth of the time of collecting, and every worker collects all tests.
 """
 
 import gc
@@ -11,7 +12,7 @@ import pytest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Afterwards it looks again, but not at what there is by then."""
+    """Turns the garbage collector on again afterwards, but exempts the objects that exist by then."""
     gc.disable()
     try:
         return (yield)

@@ -33,7 +33,7 @@ class Service(Child):
         super().__init__([COMMAND, *arguments], output, _environment(environ))
 
     def wait_port_ready(self, port: int) -> None:
-        """Waits until /readyz on this port says so."""
+        """Waits until /readyz on this port answers 200."""
         self.wait_for(lambda: http_status(port, "/readyz") == 200, f"port {port} is ready")
 
 

@@ -26,7 +26,7 @@ _LONG_S = 15.0
 
 
 class Cost(NamedTuple):
-    """Of one test, or the sum of several."""
+    """The cost of one test, or the sum over several."""
 
     begun_s: float
     wall_s: float
@@ -35,7 +35,7 @@ class Cost(NamedTuple):
 
     @property
     def core_s(self) -> float:
-        """Of all processes."""
+        """Core-seconds of all processes."""
         return self.own_core_s + self.below_core_s
 
 
@@ -69,7 +69,9 @@ def _own_core_s() -> float:
 
 
 def _below_core_s() -> float:
-    """Of all processes below this one, also those that have ended, as far as somebody waited for them."""
+    """Returns the core-seconds of all processes below this one, including those that have ended, if somebody waited for
+    them.
+    """
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
     for directory in Path("/proc").iterdir():
@@ -96,7 +98,7 @@ def _is_below(pid: int, parents: dict[int, int]) -> bool:
 
 
 def read(file: Path) -> dict[str, Cost]:
-    """By the test's name."""
+    """Returns the costs, by the test's name."""
     costs = {}
     for line in file.read_text(encoding="utf-8").splitlines():
         *numbers, _, name = line.split("\t")

@@ -44,25 +44,25 @@ S = TypeVar("S", bound=UnitSession)
 
 
 class CrashingUnit(ABC, Generic[S]):
-    """What happens is chosen by whoever derives from it."""
+    """A unit that may crash at any time. Subclasses choose what happens to it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.now = 1000.0
         self.disk: bytes | None = None
         self.failing = 0.0
-        """How likely a callback raises."""
+        """The probability that a callback raises."""
         self.log: list[str] = []
-        """What happened, for whoever looks why a test failed."""
+        """The events so far, to find out why a test failed."""
 
     # Its life
 
     @abstractmethod
     def start(self) -> None:
-        """The application starts: `boot`, then it says what it wants."""
+        """Starts the application: calls `boot`, then registers what it wants."""
 
     def boot(self) -> Document:
-        """The client begins with what is on disk, which is returned."""
+        """Starts the client from the disk, and returns the document that it began with."""
         document = Document(identity=ME) if self.disk is None else decode(self.disk, ME)
         self.log.append(f"START {self.disk!r}")
         self.driver = Driver(document, [Address("h", 1)], SETTINGS, self.random, self.now)
@@ -83,7 +83,7 @@ class CrashingUnit(ABC, Generic[S]):
 
     @abstractmethod
     def hear(self, call: Call, failed: Collection[int] = ()) -> None:
-        """The application takes in what it is told; the callbacks of the subscribers `failed` raise."""
+        """Lets the application process a call. The callbacks of the subscribers in `failed` raise."""
 
     # Its disk
 
@@ -98,7 +98,7 @@ class CrashingUnit(ABC, Generic[S]):
         """It is on disk, and the client does not know it yet."""
 
     def disk_done(self) -> bool:
-        """What is being written is there. False: nothing was."""
+        """Completes the pending write to disk. Returns false if there was none."""
         save, self.saving = self.saving, None
         if save is None:
             return False
@@ -118,13 +118,13 @@ class CrashingUnit(ABC, Generic[S]):
         """The connection is gone; the client does not know it yet."""
 
     def lose(self, reason: str) -> None:
-        """The connection is gone, if there is one."""
+        """Loses the connection, if there is one."""
         if self.session is not None:
             self.drop()
             self.driver.link_down(reason, self.now)
 
     def is_heard(self, session: S) -> bool:
-        """Whether the service takes in what is sent over this connection."""
+        """Returns true if the service processes what is sent over this connection."""
         return True
 
     def on_sent(self) -> None:
@@ -140,7 +140,7 @@ class CrashingUnit(ABC, Generic[S]):
         return bool(data)
 
     def io(self) -> bool:
-        """The driver's next action is done. False: there is none."""
+        """Carries out the driver's next action. Returns false if it has none."""
         action = self.driver.next(self.now)
         match action:
             case Save():
@@ -172,13 +172,13 @@ class CrashingUnit(ABC, Generic[S]):
 
     @abstractmethod
     def failures(self, call: Call) -> dict[int, BaseException]:
-        """What the callbacks of this call raise, by subscriber."""
+        """Returns the errors that the callbacks of this call raise, by subscriber."""
 
     def on_call(self, call: Call) -> None:
         """Callbacks are about to be entered."""
 
     def application(self) -> bool:
-        """Callbacks return, or the next ones are entered. False: there is nothing to be told."""
+        """Lets callbacks return, or enters the next ones. Returns false if nothing is to be delivered."""
         if self.call is not None:
             call, self.call = self.call, None
             failed = self.failures(call)
@@ -211,5 +211,5 @@ class CrashingUnit(ABC, Generic[S]):
         raise AssertionError(f"does not catch up: {self.driver.status(self.now)}")
 
     def is_done(self) -> bool:
-        """Whether a client that is caught up has nothing more to do."""
+        """Returns true if a client that has caught up has nothing more to do."""
         return True

@@ -1,4 +1,4 @@
-"""For tests: honest clients and their publisher, who note what is owed to them and how late it comes."""
+"""For tests: honest clients and their publisher. They note which versions are still due, and how late they arrive."""
 
 import random
 import time
@@ -17,7 +17,7 @@ _BACKOFF_S_MAX = 5.0
 
 
 class Owed(NamedTuple):
-    """A version that a client is to be told."""
+    """A version that a client has to receive."""
 
     ou: "Ou"
     object: str
@@ -26,14 +26,14 @@ class Owed(NamedTuple):
 
 
 class Late(NamedTuple):
-    """What did not come in time."""
+    """A version that did not arrive in time."""
 
     ou: "Ou"
     words: str
 
 
 class Ou:
-    """One honest client: what it is registered for, and what it was told."""
+    """An honest client: what it is registered for, and what it received."""
 
     def __init__(self, domain: str, group: str, client: str, gateway: tuple[str, int], state: Path) -> None:
         self.group = group
@@ -41,7 +41,7 @@ class Ou:
         self.told: dict[str, int] = {}
         self.wanted: set[str] = set()
         self.backwards: list[str] = []
-        """What was told and must not have been."""
+        """Versions that arrived and must not have, as words."""
         self.connected = False
         self.notify = Notify(
             domain=domain,
@@ -101,7 +101,7 @@ class Crowd:
         directory: Path,
         late_s: float,
     ) -> None:
-        """`late_s`: later than this, what is owed counts as not told."""
+        """`late_s`: a version that takes longer counts as not delivered."""
         self._random = random.Random(seed)
         self._domain = domain
         self._objects = objects
@@ -119,10 +119,10 @@ class Crowd:
         self.longest_s = 0.0
         """The longest that something was owed."""
         self.late: list[Late] = []
-        """What was not told in time."""
+        """The versions that did not arrive in time."""
 
     def begin(self) -> None:
-        """All connect, register for half of the objects, and are told them."""
+        """Connects all clients, registers each for half of the objects, and waits for their versions."""
         for ou in self.ous:
             ou.connect()
             for object_ in self._objects[::2]:
@@ -164,7 +164,7 @@ class Crowd:
                 self._publish(group, object_)
 
     def look(self) -> bool:
-        """Whether nothing is owed: what has been told is struck off, and so is what is too late."""
+        """Strikes off the versions that have arrived or are too late. Returns true if nothing is due any more."""
         now_s = time.monotonic()
         left = []
         for owed in self._owed:
@@ -186,7 +186,7 @@ class Crowd:
         wait_for(self.look, "all is told or late", self._late_s * 2)
 
     def wrong(self) -> list[str]:
-        """What was told that was not published, or after something newer."""
+        """Returns what arrived without having been published, or arrived after something newer, as words."""
         found = [line for ou in self.ous for line in ou.backwards]
         for ou in self.ous:
             found += [

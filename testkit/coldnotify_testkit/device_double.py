@@ -10,20 +10,20 @@ from coldnotify_testkit.matcher_double import NONE
 
 
 class DeviceDouble:
-    """A device as docs/protocol.md has it, without disk or timers. What it is to send is in `to_send`."""
+    """A device as docs/protocol.md describes it, without disk and timers. Frames to be sent are in `to_send`."""
 
     SYNC_OBJECTS = 2
-    """In one SyncChunk."""
+    """The number of objects in one SyncChunk."""
 
     def __init__(self, client: str, *, names: bool = False) -> None:
         self.client = client
         self.names = names
         self.wanted: set[str] = set()
         self.registering: set[str] = set()
-        """Not settled: not confirmed, or confirmed and not notified of yet."""
+        """Registrations that are not settled: not confirmed, or confirmed and not yet notified of."""
         self.unregistering: set[str] = set()
         self.confirmed: set[str] = set()
-        """Of `registering`: those that were confirmed in this session."""
+        """The part of `registering` that was confirmed in this session."""
         self.floors: dict[str, int] = {}
         self.cursor = NONE
         self.has_epoch = False
@@ -38,7 +38,7 @@ class DeviceDouble:
         self._asked: dict[int, tuple[str, ...]] = {}
         self._used: dict[int, str] = {}
         self._offered: tuple[set[str], set[str]] = (set(), set())
-        """What the next Welcome confirms: registrations, unregistrations."""
+        """Registrations and unregistrations that the next Welcome confirms."""
 
     def connect(self) -> None:
         """A new connection: Hello."""
@@ -76,7 +76,7 @@ class DeviceDouble:
             self.ask_pending()
 
     def ask_pending(self) -> None:
-        """Sends what is pending (once more: as after 30 s without an answer)."""
+        """Sends what is pending. Calling it again corresponds to the retry after 30 s without an answer."""
         if not self.welcomed or self.syncing:
             return
         for make, names in ((unregister, self.unregistering), (register, self.registering - self.confirmed)):

@@ -17,7 +17,7 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 EPOCH = 7
-"""Of the matcher that they meet."""
+"""The epoch of the matcher that the devices meet."""
 
 
 def hello(
@@ -73,7 +73,7 @@ def ack(complete: int | None = None, page: int = 0) -> bytes:
 
 
 def ping(said: int | None = None) -> bytes:
-    """A Ping's frame; `said`: a digest."""
+    """Returns the frame of a Ping; `said` is its digest."""
     return encode(ClientFrame(ping=Ping(digest=said)))
 
 

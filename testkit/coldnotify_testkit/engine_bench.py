@@ -1,4 +1,4 @@
-"""For tests: one partition's log in memory, an engine that reads it, and gateways that keep what they are told."""
+"""For tests: one partition's log in memory, an engine that reads it, and gateways that keep what they receive."""
 
 import struct
 from bisect import bisect_left
@@ -36,7 +36,7 @@ CLUSTER = Cluster(PARTITIONS, INBOXES, "objects-id", "requests-id", EPOCH)
 
 @dataclass
 class Told:
-    """All that one gateway was told, item by item, and the inbox records it came in."""
+    """Everything that one gateway received: the items, and the inbox records that contained them."""
 
     records: list[internal_pb2.Inbox] = field(default_factory=list)
     items: list[internal_pb2.Item] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Log:
         self.records[topic] = [record for record in self.records[topic] if last[record.key] == record.offset]
 
     def write(self, write: Write) -> None:
-        """What the engine wants written."""
+        """Carries out a write of the engine."""
         if write.topic == TOPICS.rejected:
             self.rejected.append(write)
         elif write.partition != PARTITION:
@@ -106,7 +106,7 @@ class Log:
 
 
 class Bench:
-    """A matcher of one partition over a log that survives it. Time stands still unless a test moves it."""
+    """A matcher of one partition over a log that outlives it. Time stands still unless a test advances it."""
 
     def __init__(
         self, *, registrations_max: int = REGISTRATIONS_MAX, cluster: Cluster = CLUSTER, rules: Rules | None = None
@@ -132,16 +132,16 @@ class Bench:
     # --- the matcher's life
 
     def load(self) -> Step:
-        """A matcher takes over: it loads the log, handles what was not committed, and makes that durable."""
+        """Starts a matcher: it loads the log, handles what was not committed, and makes that durable."""
         step = self.take_over()
         self.make_durable(step)
         self.settle()
         return step
 
     def take_over(self) -> Step:
-        """As the worker does it: everything is read, a generation is claimed, and the claim is read back.
+        """Takes the partition over as the worker does: reads everything, claims a generation, and reads the claim back.
 
-        Returns what its first step says, not yet done.
+        Returns the first step, which is not carried out yet.
         """
         self.runs += 1
         requests_committed, objects_committed = self.committed
@@ -180,7 +180,7 @@ class Bench:
             self.partition.on_end(topic, self._read[topic])
 
     def step(self) -> Step:
-        """Read all there is, answer all requests; what the engine wants done then, not yet done."""
+        """Reads everything and answers all requests. Returns the engine's next step, which is not carried out yet."""
         self.read()
         new = list(enumerate(self.log.requests))[self._requests_read :]
         self._requests_read += len(new)
@@ -188,7 +188,7 @@ class Bench:
         return self.engine.take_step(self.now_ms)
 
     def make_durable(self, step: Step, writes_lost: int = 0, inboxes_lost: int = 0) -> None:
-        """Do what a step says. The last writes, and the last inbox records, may be lost in a crash."""
+        """Carries out a step. The last writes and the last inbox records may be lost, as in a crash."""
         writes = [*step.state, *step.tombstones]
         for write in writes[: len(writes) - writes_lost]:
             self.log.write(write)
@@ -201,7 +201,7 @@ class Bench:
             self.told[record.gateway].items += record.items
 
     def commit(self) -> None:
-        """All that was handled need not be handled again, but for what is not stored."""
+        """Commits everything that was handled, except what is not stored yet."""
         not_stored = self.engine.first_not_stored
         requests = self._requests_read if not_stored is None else min(self._requests_read, not_stored)
         self.committed = requests, self.engine.objects_done
@@ -308,7 +308,7 @@ class Bench:
         gateway: int = GATEWAY,
         cursor: int | None = None,
     ) -> None:
-        """A session of a client that registers for these objects, live, everything said so far forgotten."""
+        """Opens a live session of a client that registers for these objects, and discards the items so far."""
         self.open(names, register=names, session=session, client=client, gateway=gateway, cursor=cursor)
         self.settle()
         while (page := pages(self.told[gateway].take())[-1]) and not page.last:
@@ -369,7 +369,7 @@ class Bench:
         self.request(session, client, gateway, leave=internal_pb2.Leave(complete=complete))
 
     def acks(self, completes: Mapping[int, int], gateway: int = GATEWAY, epoch: int | None = None) -> None:
-        """Acks: by session. `epoch`: None leaves out of which they are."""
+        """Sends acknowledgements by session. `epoch`: None leaves the epoch out of the request."""
         acks = internal_pb2.Acks(sessions=completes.keys(), completes=completes.values(), epoch=epoch)
         self.request(gateway=gateway, acks=acks)
 
@@ -385,14 +385,14 @@ class Bench:
         self.request(gateway=gateway, beat=beat)
 
     def items(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:
-        """What a gateway is told once everything has come to rest, since the last look."""
+        """Waits until the engine is at rest, and returns the items that a gateway received since the last call."""
         self.settle()
         return self.told[gateway].take()
 
     # --- what is durable
 
     def latest(self, topic: str) -> dict[str, bytes]:
-        """What compaction would leave of a topic: the last value of each key, without nulls."""
+        """Returns what compaction would keep of a topic: the last value of each key, without nulls."""
         last = {record.key.decode(): record.value for record in self.log.records[topic] if record.key is not None}
         return {key: value for key, value in last.items() if value is not None}
 
@@ -437,5 +437,5 @@ def versions(newest: Iterable[internal_pb2.Newest]) -> list[tuple[str, int | Non
 
 
 def kinds(items: Iterable[internal_pb2.Item]) -> list[str]:
-    """What each item is."""
+    """Returns the kind of each item."""
     return [item.WhichOneof("item") or "" for item in items]

@@ -39,7 +39,7 @@ def docstring(module: Path) -> str:
 
 
 def first_sentence(module: Path) -> str:
-    """What a module is for: the first paragraph of its docstring, as one line. Empty: it says nothing."""
+    """Returns the first paragraph of the module's docstring as one line; "" if it has none."""
     return re.sub(r"\s+", " ", docstring(module).partition("\n\n")[0]).strip().replace("|", "\\|")
 
 

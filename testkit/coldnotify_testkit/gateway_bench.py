@@ -27,16 +27,16 @@ from coldnotify_schemas.wire_pb2 import GatewayFrame
 from coldnotify_testkit.device_frames import hello, parse
 
 LATEST_BEAT = 2**64 - 1
-"""Stands for the serial of the latest Beat."""
+"""Represents the serial of the latest Beat."""
 
 
 class WireDouble:
-    """A connection as the core's peer; what was written to it is kept."""
+    """A connection that is the core's peer. It keeps what is written to it."""
 
     def __init__(self) -> None:
         self.data = b""
         self.stuck = False
-        """What is written waits from now on: the connection takes nothing."""
+        """True if what is written waits, because the connection accepts nothing."""
         self.finished = False
         self._waiting = Waiting()
 
@@ -51,12 +51,12 @@ class WireDouble:
         self._flow()
 
     def overtake(self, channels: Collection[int], repeats: Sequence[Frame], /) -> None:
-        """What waits of these comes first."""
+        """Moves waiting frames of these channels to the front."""
         self._waiting.overtake(channels, repeats)
         self._flow()
 
     def go_on(self) -> None:
-        """The connection takes what waits, and what is written from now on."""
+        """Lets the connection accept what waits, and what is written from now on."""
         self.stuck = False
         self._flow()
 
@@ -99,7 +99,7 @@ class Bench:
         self._beats: list[int] = []
 
     def do(self, outputs: Iterable[Output]) -> None:
-        """Does what the core says."""
+        """Carries out the core's outputs."""
         for output in outputs:
             match output:
                 case Send(peer, frames):
@@ -177,7 +177,7 @@ class Bench:
         return next(session for session in self.gateway.sessions() if session.number == number)
 
     def opening(self, *frames: bytes) -> WireDouble:
-        """A session that has said `frames` (by default a Hello); its Open is left in `requests`."""
+        """Returns a connection that has sent `frames` (by default a Hello). Its Open is left in `requests`."""
         wire = self.connect()
         self.say(wire, *(frames or (hello(),)))
         return wire
@@ -197,7 +197,9 @@ class Bench:
 
 
 def inbox_outputs(gateway: Gateway, record: Inbox, now_s: float) -> Iterator[Output]:
-    """What the gateway makes of a record. The caller does each output before it takes the next, as the shell does."""
+    """Yields the gateway's outputs for a record. The caller carries out each output before it takes the next, as the
+    shell does.
+    """
     intake = gateway.on_inbox(record, now_s)
     yield from intake.outputs
     for item in intake.items:
@@ -211,7 +213,7 @@ def fan_out(name: str, version: int, offset: int, *sessions: int, behind: int = 
 
 
 def opened(number: int, ask: int, *, in_sync: bool = True, epoch: int | None = None, said: int = 0) -> Item:
-    """An Opened of session `number`; `said`: the digest."""
+    """Returns an Opened of session `number`; `said` is its digest."""
     return Item(opened=Opened(session=number, ask=ask, in_sync=in_sync, epoch=epoch, digest=said))
 
 

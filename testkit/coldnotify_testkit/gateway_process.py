@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, and a matcher double on a real Kafka for it."""
+"""A gateway in a process of its own, and a double of the matcher on a real Kafka for it."""
 
 import tempfile
 import threading
@@ -46,7 +46,7 @@ class GatewayProcess(ServiceProcess):
 
     @property
     def http_port(self) -> int:
-        """Where it can be looked into."""
+        """The port of its HTTP endpoints."""
         return int(self.event("gateway started")["http_port"])
 
 
@@ -94,7 +94,7 @@ class MatcherOnKafka:
         return offset
 
     def write(self, partition: int) -> None:
-        """Writes what a double has to say. The lock must be held."""
+        """Writes the records of a double. The caller holds the lock."""
         for inbox, record in self.matchers[partition].take_records():
             self.produce(inbox, record.SerializeToString())
 

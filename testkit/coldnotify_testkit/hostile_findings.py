@@ -26,7 +26,7 @@ _SHOWN_LINES = 25
 
 
 class Finding(NamedTuple):
-    """What was found, each number in its words as N."""
+    """A finding: its words with each number replaced by N, how often it occurred, and an example."""
 
     words: str
     times: int
@@ -82,7 +82,7 @@ def tracebacks(lines: Sequence[str]) -> list[Finding]:
 
 
 def deaths(lines: Sequence[str]) -> list[str]:
-    """What the supervisor said of each part that died: which, and how."""
+    """Returns the supervisor's messages about parts that died: which part, and how."""
     return [found.group() for line in lines if (found := _DIED.search(line))]
 
 

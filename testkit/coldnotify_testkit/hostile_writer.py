@@ -1,4 +1,4 @@
-"""For tests: writes hostile batches by hand, and counts what Kafka says to each."""
+"""For tests: writes hostile batches by hand, and counts Kafka's answers to them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from coldnotify_testkit.raw_produce import NoAnswer, RawProducer
 from coldnotify_testkit.record_batches import TRANSACTIONAL, encoded
 
 _TRANSACTIONAL_ID = "by-hand"
-"""Without one Kafka refuses what says that it is of a transaction before it looks at it."""
+"""Without it Kafka refuses a transactional batch before it looks into it."""
 
 
 class HostileWriter:
@@ -18,14 +18,16 @@ class HostileWriter:
         """`kafka`: bootstrap servers. `answer_s`: how long Kafka may take for one batch."""
         self._producer = RawProducer(kafka, answer_s=answer_s)
         self.written: Counter[tuple[str, str]] = Counter()
-        """By topic and kind."""
+        """Batches that were written, by topic and kind."""
         self.refused: Counter[tuple[str, str, str]] = Counter()
-        """By topic, kind and the error's name."""
+        """Batches that were refused, by topic, kind and the error's name."""
         self.unanswered: Counter[tuple[str, str]] = Counter()
-        """By topic and kind: Kafka ended the connection, or was away; it may have them all the same."""
+        """Batches without an answer, by topic and kind: Kafka ended the connection or was away. It may have stored
+        them.
+        """
 
     def write(self, record: Hostile) -> None:
-        """Returns when Kafka has said something to it, or did not in time."""
+        """Writes a record. Returns when Kafka has answered, or when the answer takes too long."""
         transactional_id = _TRANSACTIONAL_ID if record.batch.flags & TRANSACTIONAL else None
         try:
             said = self._producer.produce(
@@ -45,7 +47,7 @@ class HostileWriter:
 
 
 def of_topic(counts: Counter[tuple[str, str]] | Counter[tuple[str, str, str]], topic: str) -> int:
-    """How many of one topic."""
+    """Returns the count of one topic."""
     return sum(count for key, count in counts.items() if key[0] == topic)
 
 

@@ -37,10 +37,11 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def reset_topics(bootstrap: str, partitions: int | None = None, *, keep_empty: bool = False) -> None:
-    """Deletes all topics named coldnotify.* (and idle groups named coldnotify*) and makes ColdNotify's anew, empty.
+    """Deletes all topics named coldnotify.* (and idle groups named coldnotify*), and creates ColdNotify's topics again,
+    empty.
 
-    `keep_empty`: those of ColdNotify's that nothing was ever written to stay, with their ids: a topic made anew costs
-    a tenth of a core-second. Raises TopicsNotAppliedError if that takes over 200 s.
+    `keep_empty`: keeps those of ColdNotify's topics that nothing was ever written to, with their ids, because creating
+    a topic costs a tenth of a core-second. Raises TopicsNotAppliedError if it takes over 200 s.
     """
     specs = topics.load(partitions=partitions)
     deadline = time.monotonic() + _RESET_SECONDS_MAX
@@ -69,7 +70,7 @@ def delete_topics(bootstrap: str, names: TopicNames) -> None:
 
 
 def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, str]:
-    """The offset that a consumer group has committed, negative: none; and what it was committed with."""
+    """Returns the offset that a consumer group has committed (negative: none), and the metadata of the commit."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     try:
         (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=WAIT_S)
@@ -96,7 +97,7 @@ def _try_to_delete(admin: AdminClient, names: TopicNames, *, kept: Collection[st
 
 
 def _empty(admin: AdminClient, specs: Sequence[topics.TopicSpec]) -> set[str]:
-    """Of these topics, those that are there with as many partitions as they should have, and never held a record."""
+    """Returns those of the topics that exist with the right number of partitions, and never held a record."""
     there = _there(admin)
     wanted = {
         TopicPartition(spec.name, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]

@@ -10,9 +10,11 @@ _MARGIN = 20
 
 
 def write_though_killed(command: Sequence[str], count: int, *, kills: int, seed: int, timeout_s: float) -> None:
-    """Runs `command`, with the number to begin with behind it, again and again, until all are written.
+    """Runs `command` again and again, killed in between, until all numbers are written. The number to begin with is its
+    last argument.
 
-    It prints each number below `count` on a line of its own once that is accepted. The last one ends with 0.
+    The command prints each number below `count` on a line of its own once that is accepted. The last run has to end
+    with 0.
     """
     draw = random.Random(seed)
     done = -1

@@ -1,4 +1,4 @@
-"""For tests: what an operator is told of one object of one group: `Looks`."""
+"""For tests: `Looks` returns what an operator sees of one object of one group."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from coldnotify_testkit.stack import Up
 
 
 class Looks:
-    """What an operator is told of one object of one group."""
+    """Asks the commands for operators about one object of one group."""
 
     def __init__(self, up: Up, domain: str, group: str, object_: str) -> None:
         self._http, self._group, self._object = up.report["http"], (domain, group), object_
@@ -19,15 +19,15 @@ class Looks:
         return done.stdout
 
     def lackers(self) -> dict[str, dict[str, Any] | None]:
-        """Who lacks it: what each says of its callbacks."""
+        """Returns the clients that lack the object, with what each reports about its callbacks."""
         lines = self._asked("who-lacks", self._object, "--json").splitlines()
         return {row["client"]: row["callbacks"] for row in map(json.loads, lines[1:])}
 
     def verdict(self, client: str) -> str:
-        """What `explain` says of it, as a word."""
+        """Returns the verdict of `explain`, as a word."""
         shown: dict[str, Any] = json.loads(self._asked("explain", client, self._object, "--json"))
         return str(shown["verdict"])
 
     def words(self) -> str:
-        """What `who-lacks` says of it, to a person."""
+        """Returns the output of `who-lacks` as a person reads it."""
         return self._asked("who-lacks", self._object)

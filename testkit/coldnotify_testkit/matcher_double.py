@@ -41,10 +41,10 @@ class MatcherSession:
 
 
 class MatcherDouble:
-    """The matcher of one partition, as docs/internal-protocol.md has it. Records come out of `take_records`.
+    """The matcher of one partition, as docs/internal-protocol.md describes it. `take_records` returns its records.
 
-    `page_objects`: a page holds no more. `fan_out_sessions`: nor does a fan-out hold more sessions; the rest is in
-    another of the same offset. `record_items`: nor an inbox record more items.
+    `page_objects`: the most objects in a page. `fan_out_sessions`: the most sessions in a fan-out; the rest is in
+    another one of the same offset. `record_items`: the most items in an inbox record.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class MatcherDouble:
         return next((one for one in reversed(self.log) if one.name == name), None)
 
     def take_over(self, repeat: int = 3) -> None:
-        """Another matcher takes the partition: what was in memory only is gone, the last publishes are sent again."""
+        """Replaces the matcher: what was only in memory is lost, and the last publishes are sent again."""
         self.generation += 1
         self._numbers.clear()
         self._items.clear()
@@ -99,7 +99,7 @@ class MatcherDouble:
             self._numbers[gateway] = self._numbers.get(gateway, 0) + 1
 
     def take_records(self) -> list[tuple[int, Inbox]]:
-        """What is to be written since the last call: (inbox, record)."""
+        """Returns the records to be written since the last call, as (inbox, record)."""
         records, self._notices = self._notices, []
         for gateway, items in self._items.items():
             for start in range(0, len(items), self._record_items):

@@ -1,4 +1,4 @@
-"""For tests: the matcher as a process of its own, and a gateway and a publisher played over a real Kafka."""
+"""For tests: the matcher as a process of its own, and a gateway and a publisher simulated over a real Kafka."""
 
 import json
 import os
@@ -52,7 +52,7 @@ class MatcherProcess(ServiceProcess):
 
     @property
     def http_port(self) -> int:
-        """Where it can be looked into."""
+        """The port of its HTTP endpoints."""
         return int(str(self.port))
 
     def wait_serving(self) -> None:
@@ -67,7 +67,7 @@ class MatcherProcess(ServiceProcess):
         return {one["partition"] for one in json.loads(body)["items"] if one["phase"] == "owned"}
 
     def generation(self, partition: int = PARTITION) -> int:
-        """With which it serves a partition; 0: it does not."""
+        """Returns the generation with which it serves a partition; 0 if it does not own it."""
         owned = [one for one in self.json("/v1/partitions")["items"] if one["phase"] == "owned"]
         return next((one["generation"] for one in owned if one["partition"] == partition), 0)
 
@@ -106,7 +106,7 @@ def wait_halves(one: MatcherProcess, other: MatcherProcess) -> None:
 
 
 class Player:
-    """Plays gateways and publishers. What an inbox says is in `items`, by gateway in the order of the log."""
+    """Simulates gateways and publishers. The items of its inbox are in `items`, by gateway in the order of the log."""
 
     def __init__(self, kafka: str, gateway: int = 77) -> None:
         self.gateway = gateway
@@ -163,7 +163,7 @@ class Player:
         self.request(session, client, group, open=body)
 
     def read(self) -> None:
-        """What has come into the inbox."""
+        """Reads what has come into the inbox."""
         for message in self._consumer.consume(500, 0.1):
             assert message.error() is None, message.error()
             record = internal_pb2.Inbox.FromString(message.value() or b"")
@@ -174,7 +174,7 @@ class Player:
 
     @property
     def items(self) -> list[internal_pb2.Item]:
-        """All that this gateway was told."""
+        """Returns all items that this gateway received."""
         return [item for record in self.records for item in record.items]
 
     def wait(self, condition: Callable[[list[internal_pb2.Item]], object], what: str) -> None:
@@ -187,7 +187,7 @@ class Player:
         wait_for(holds, what)
 
     def told(self, object_: str) -> list[int]:
-        """The versions of an object that it was told, in order, fan-outs and pages alike."""
+        """Returns the versions of an object that it received, in order, from fan-outs and pages alike."""
         versions = []
         for item in self.items:
             match item.WhichOneof("item"):
@@ -203,7 +203,7 @@ class Player:
         return versions
 
     def wait_told(self, object_: str, version: int) -> None:
-        """Reads until it was told this version of an object."""
+        """Reads until it has received this version of an object."""
         self.wait(lambda _: version in self.told(object_), f"{object_} version {version}")
 
     def wait_opened(self, session: int = 1) -> None:
@@ -253,7 +253,7 @@ def timed_records_of(
 
 
 def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
-    """By key, the records of the registrations topic that win, as a matcher that loads merges them."""
+    """Returns the winning records of the registrations topic, by key, merged as a matcher does when it loads."""
     winners: dict[str, dict[str, Any]] = {}
     for key, value, _ in records_of(kafka, TOPICS.registrations, partition):
         name = (key or b"").decode()

@@ -1,8 +1,8 @@
-"""A pytest plugin that marks each test with what it needs: `stack`, `kafka`, or, where it starts nothing, `pure`.
+"""A pytest plugin that marks each test with what it needs: `stack`, `kafka`, or, if it starts nothing, `pure`.
 
-What a test and its fixtures call is followed through the functions and classes of tests and testkit, by name. Whoever
-starts a stack, a broker or a process in a way that cannot be seen so (a shell command, say) is marked by hand; a test
-that is `pure` and all the same starts one of these programs fails.
+It follows, by name, what a test and its fixtures call through the functions and classes of tests and testkit. A test
+that starts a stack, a broker or a process in a way that cannot be detected so (a shell command, say) is marked by hand.
+A `pure` test that starts one of these programs nevertheless fails.
 """
 
 import os
@@ -30,7 +30,7 @@ _STARTS: dict[object, str] = {
     subprocess.check_output: "processes",
     subprocess.check_call: "processes",
 }
-"""What starts something, by the thing that is called. `processes` is no marker, but such a test is not pure."""
+"""Markers, by the callable that starts something. `processes` is not a marker, but such a test is not pure."""
 _MARKERS = ("stack", "kafka", "pure")
 _TEST_CODE = ("coldnotify_testkit", "coldnotify_simulation.slips")
 """Packages and modules that are followed as tests are."""
@@ -38,7 +38,7 @@ _NOT_PURE = {"java", "coldnotify", "node", "chromium", "prometheus", "promtool",
 """Programs that take long to start."""
 
 _started: list[str] = []
-"""Of these, what was started since the last test began."""
+"""Names of these that were started since the last test began."""
 _looking: list[bool] = []
 
 
@@ -48,7 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Sees each process that this one starts. Such a hook stays for good, so there is one."""
+    """Installs a hook that sees each process that this one starts. Such a hook cannot be removed, so it is installed
+    once.
+    """
     if not _looking:
         sys.addaudithook(_look)
         _looking.append(True)
@@ -98,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def markers(item: pytest.Function) -> list[str]:
-    """Those of a test that are not there yet: of what it starts, or `pure`."""
+    """Returns the markers that a test lacks: what it starts, or `pure`."""
     there = {marker.name for marker in item.iter_markers()}
     found: set[str] = set()
     for function in _functions(item):
@@ -121,7 +123,7 @@ def _functions(item: pytest.Function) -> Iterator[Callable[..., object]]:
 
 @cache
 def _reaches(function: object) -> frozenset[str]:
-    """What it starts, itself or by what it calls."""
+    """Returns what a function starts, directly or through what it calls."""
     found: set[str] = set()
     seen: set[int] = set()
     waiting = [function]
@@ -142,7 +144,9 @@ def _reaches(function: object) -> frozenset[str]:
 
 @cache
 def _called_by(one: object) -> tuple[object, ...]:
-    """What a function or class of test code names; nothing for other code: that is what is tested."""
+    """Returns what a function or class of test code refers to; nothing for other code, because that is the code under
+    test.
+    """
     if isinstance(one, type):
         if not _is_test_code(one.__module__, one):
             return ()
@@ -169,7 +173,9 @@ def _called_by(one: object) -> tuple[object, ...]:
 
 
 def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
-    """Each name that the code uses, with all others behind it; and those of the functions inside of it."""
+    """Yields each name that the code uses, followed by all others as possible attributes; then the names of nested
+    functions.
+    """
     for name in code.co_names:
         yield (name, *code.co_names)
     for constant in code.co_consts:

@@ -1,9 +1,10 @@
-"""A unit that publishes by a clock that is wrong: what its outbox numbers, what gateways refuse, what is sent again.
+"""Simulates a unit that publishes by a wrong clock: what its outbox numbers, gateways refuse, and it sends again.
 
 The outbox's queue and log, the client's publications and the gateways' cores are the product's own. The disk, the
-connection, Kafka and all clocks are played: the unit's is ahead, was never set, is put right, or steps; gateways' are
-minutes apart. Answers are lost, connections break, the unit crashes. `Numbering(seed).play()` raises AssertionError
-where a publish has two versions in the log, one that cannot be, or a later one does not outdo an earlier one.
+connection, Kafka and all clocks are simulated: the unit's clock is ahead, was never set, is put right, or steps; the
+gateways' clocks are minutes apart. Answers are lost, connections break, the unit crashes. `Numbering(seed).play()`
+raises AssertionError if a publish has two versions in the log, if a version is impossible, or if a later one does not
+exceed an earlier one.
 """
 
 import json
@@ -52,7 +53,7 @@ class Numbering:
         self.renumbered = 0
 
     def play(self) -> None:
-        """From the beginning until all is published, and one more of each object, by a clock that is right."""
+        """Plays until everything is published, and then one more publish of each object by a correct clock."""
         for _ in range(_STEPS):
             self._now_s += self.random.expovariate(1 / 30)
             draws: list[Callable[[], object]] = [
@@ -135,7 +136,7 @@ class Numbering:
             self._publications.begin_session()
 
     def _cut(self) -> None:
-        """What is answered on the way is lost; what the gateway has handed over is in Kafka."""
+        """Cuts the connection: answers on their way are lost, but what the gateway has handed over is in Kafka."""
         if self._gateway is not None:
             self._write()
             self._gateway = None

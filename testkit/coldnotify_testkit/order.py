@@ -1,9 +1,9 @@
-"""A pytest plugin that runs tests in another order each time: no test may rest on what ran before it.
+"""A pytest plugin that runs tests in another order each time, because no test may depend on those that ran before it.
 
-The order follows from a seed, which is said at the beginning and may be given by `--seed`. Modules come in a random
-order, in each of them its tests. First come those that share a stack, one behind the other, so that it can end soon.
-Then those that take longest, so that the last worker is not left alone with them: the modules that `long_modules.txt`
-names, then whole stacks, then Kafka's.
+The order follows from a seed, which is printed at the beginning and may be given by `--seed`. Modules come in a random
+order, and within each of them its tests. First come tests that share a stack, one after another, so that it can end
+soon. Then come those that take longest, so that the last worker is not left alone with them: the modules in
+`long_modules.txt`, then whole stacks, then Kafka's.
 """
 
 import random
@@ -41,7 +41,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Says how to run the same order again."""
+    """Prints how to run the same order again."""
     return f"order of tests: --seed={config.option.seed}"
 
 
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def ordered(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
-    """By module; the same seed and items give the same order."""
+    """Orders tests by module. The same seed and items give the same order."""
     modules: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         modules[item.nodeid.partition("::")[0]].append(item)
@@ -68,13 +68,13 @@ def ordered(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
 
 
 def long_modules() -> dict[str, float]:
-    """How long each of them took once, in s."""
+    """Returns how long each of the long modules took once, in s."""
     lines = (line.split("\t") for line in LONG_MODULES.read_text(encoding="utf-8").splitlines())
     return {module: float(seconds) for seconds, module in lines}
 
 
 def _rank(name: str, items: list[pytest.Item], long: Mapping[str, float]) -> int:
-    """How soon a module comes."""
+    """Returns the rank of a module; lower ranks run earlier."""
     if any(_SHARED_STACK in getattr(item, "fixturenames", ()) for item in items):
         return 0
     if name in long:

@@ -24,7 +24,7 @@ COMPACTED = JOB_TOPICS.compacted
 def handled_on(
     table_committed: int | None = None, *, requests_start: int = 0, requests_committed: bool = True
 ) -> Takeover:
-    """What stands at a takeover: from where there are requests, and what is committed."""
+    """Returns the state at a takeover: the offset at which requests begin, and what is committed."""
     return Takeover(
         requests_start=requests_start,
         requests_committed=requests_committed,
@@ -50,7 +50,7 @@ def own(one: Partition) -> Partition:
 
 
 def record(topic: str, key: str | bytes, value: object, offset: int = 0, headers: Headers = ()) -> Record:
-    """Of this partition; a value that is no bytes is written as JSON."""
+    """Returns a record of this partition. A value that is not bytes is encoded as JSON."""
     encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
     said = headers_of(topic, headers)
     return Record(
@@ -60,7 +60,7 @@ def record(topic: str, key: str | bytes, value: object, offset: int = 0, headers
 
 
 def claim(generation: int, owner: str, **more: object) -> dict[str, object]:
-    """Of a generation, as its owner writes it."""
+    """Returns the record of a generation, as its owner writes it."""
     return {
         "format": 1,
         "generation": generation,

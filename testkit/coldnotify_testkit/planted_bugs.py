@@ -77,7 +77,7 @@ BUGS: dict[str, Promise] = {
     "the ledger takes what was told for applied": "P2",
     "the ledger takes what a callback raised on for applied": "P2",
 }
-"""What can be planted, and the promise that it breaks."""
+"""The bugs that can be planted, with the promise that each breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Version:
 
 @dataclass(slots=True)
 class _Device:
-    """A client with its library, and what the application behind it notes."""
+    """A client with its library, and the notes of the application that uses it."""
 
     name: str
     life: int = 0
@@ -106,9 +106,9 @@ class _Device:
     floors: dict[str, Key] = field(default_factory=dict)
     saved: dict[str, Key] = field(default_factory=dict)
     ever: dict[str, _Version] = field(default_factory=dict)
-    """The newest it was told, whatever happened to its state."""
+    """The newest versions that the application ever received, whatever happened to its state."""
     held_back: str | None = None
-    """What the bug does not tell it."""
+    """The object that the bug withholds from it."""
 
 
 @dataclass(slots=True)
@@ -360,7 +360,9 @@ class Double:
         )
 
     def _published_before(self, device: _Device, object_: str, t: int) -> bool:
-        """Whether the newest version is of its own publish, acknowledged before; and it has begun no other since."""
+        """Returns true if the newest version is its own, was acknowledged before, and no other publish of its own has
+        begun since.
+        """
         newest, own = self._newest[object_], device.name.rpartition("/")[2]
         if newest.source != own or not newest.sure:
             return False
@@ -720,7 +722,9 @@ class Double:
             self._note(Topic(topic=topic, partitions=PARTITIONS))
 
     def _was_spared(self, device: _Device, object_: str) -> bool:
-        """Whether it should have been told the newest version, which has a source, and was told nothing as new."""
+        """Returns true if it should have received the newest version, which has a source, but did not receive it as
+        new.
+        """
         newest = self._newest.get(object_)
         if newest is None or newest.source is None or not newest.sure or self._may_have_caused(device, object_):
             return False
@@ -781,7 +785,7 @@ class Double:
             self.planted = True
 
     def _confirmed(self, device: _Device) -> set[str]:
-        """What its last wake says it is registered for."""
+        """Returns the names for which it is registered according to its last wake."""
         wakes = (event for event in self.events if isinstance(event, CaughtUp) and event.client == device.name)
         since = max((event.since for event in wakes), default=0)
         return {name for name, at in device.wanted.items() if at < since}

@@ -18,7 +18,7 @@ from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_testkit.waiting import wait_for
 
 WINDOW = "20s"
-"""In the place of the alerts' windows, and of the dashboards' $__rate_interval."""
+"""Replaces the windows of alerts, and $__rate_interval of dashboards."""
 _FOR = "4s"
 _SCRAPE = "2s"
 _STOP_S = 30
@@ -26,7 +26,7 @@ RULES = Path(__file__).parents[2] / "monitoring" / "prometheus" / "alerts.yml"
 
 
 def available() -> bool:
-    """Whether this machine has Prometheus."""
+    """Returns true if this machine has Prometheus."""
     return shutil.which("prometheus") is not None
 
 

@@ -1,9 +1,9 @@
-"""For tests: an engine, publishers, and devices behind gateways as a state machine for hypothesis; anything may die.
+"""For tests: an engine, publishers, and devices behind gateways as a state machine for hypothesis. Anything may crash.
 
-Devices and gateways keep to docs/protocol.md and docs/internal-protocol.md, as simply as can be. `Machine` checks at
-every frame that no version goes back (P3), that only what was published arrives (P4), and that what a cursor says is
-true; and when all has come to rest, that each device has the newest of everything it wants (P2), and that the matcher
-and the registrations topic know what that is (P5).
+Devices and gateways follow docs/protocol.md and docs/internal-protocol.md in the simplest way. At every frame `Machine`
+checks that no version goes back (P3), that only what was published arrives (P4), and that cursors are true. When
+everything has come to rest, it checks that each device has the newest version of everything it wants (P2), and that the
+matcher and the registrations topic know what that is (P5).
 """
 
 from dataclasses import dataclass, field
@@ -26,14 +26,14 @@ CLIENTS = ["c0", "c1", "c2"]
 NONE = -1
 UNKNOWN = (-1, -1)
 INTERVAL_MS = 200
-"""Of conflation."""
+"""The interval of conflation."""
 PAGE_BYTES = 60
 """Two objects or so: pages are many, and cut anywhere."""
 
 
 @dataclass
 class Device:
-    """What a client keeps, and what it has been told."""
+    """The state that a client keeps, and what it has received."""
 
     name: str
     wanted: set[str] = field(default_factory=set)
@@ -104,7 +104,7 @@ class Machine(RuleBasedStateMachine):
         self.bench.publish(name, value, timestamp_ms=-1)
 
     def note_published(self) -> None:
-        """What the log says now, read as the document says it is to be read."""
+        """Notes the versions in the log, read as the document demands."""
         records = self.bench.log.records[TOPICS.objects]
         for record in records[self.log_read :]:
             name = (record.key or b"").decode().removeprefix(PREFIX)
@@ -208,8 +208,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(client=st.sampled_from(CLIENTS), frames=st.integers(0, 6))
     def wake_without_cursor(self, client: str, frames: int) -> None:
-        """As after a Welcome that says another epoch: what was settled is, and all is told. After so many frames the
-        connection ends."""
+        """Wakes a device as after a Welcome with another epoch: everything is delivered again. The connection ends
+        after `frames` frames.
+        """
         self.hang_up(client, leaves=False)
         self.devices[client].cursor = NONE
         self.connect(client, GATEWAY, leaves=False)
@@ -227,7 +228,9 @@ class Machine(RuleBasedStateMachine):
             session.device.session = None
 
     def all_want_everything(self) -> None:
-        """All are connected: else hardly any run comes to where something is held, or stands in several records."""
+        """Registers all devices for everything and connects them, because otherwise few runs reach a state in which
+        something is held, or spread over several records.
+        """
         for name, device in self.devices.items():
             device.wanted = set(OBJECTS)
             device.registering = dict.fromkeys(OBJECTS, False)
@@ -240,11 +243,11 @@ class Machine(RuleBasedStateMachine):
     # --- gateways
 
     def describes(self, device: Device) -> bool:
-        """Whether it asks how members are described."""
+        """Returns true if the device asks for members' descriptions."""
         return False
 
     def more_operations(self, session: Session) -> dict[str, object]:
-        """What an Open says besides."""
+        """Returns additional fields of an Open."""
         return {}
 
     def open(self, session: Session) -> None:
@@ -334,7 +337,9 @@ class Machine(RuleBasedStateMachine):
                 self.on_beat(gateway, item.beat)
 
     def on_beat(self, gateway: int, answer: internal_pb2.BeatAnswer) -> None:
-        """What it says is true of all that are live; their devices are told with the next Pong."""
+        """Advances all live sessions to what the answer to a beat confirms. Their devices learn of it with the next
+        Pong.
+        """
         for (at, _), session in self.sessions.items():
             if at == gateway and session.state == "live" and answer.agreed and answer.HasField("complete"):
                 session.complete = max(session.complete, answer.complete)
@@ -390,10 +395,10 @@ class Machine(RuleBasedStateMachine):
                     )  # fmt: skip
 
     def on_operations_durable(self, session: Session) -> None:
-        """Those that `more_operations` has said."""
+        """Notes that the operations from `more_operations` are durable."""
 
     def on_set_durable(self, session: Session) -> None:
-        """What was said in a reg-sync."""
+        """Notes that the set of a reg-sync is durable."""
 
     def queries_to_sync(self, session: Session) -> list[str]:
         """The rest of the set."""
@@ -409,10 +414,10 @@ class Machine(RuleBasedStateMachine):
                 self.hang_up(session.device.name, leaves=False)
 
     def on_answers(self, session: Session, page: internal_pb2.Page) -> None:
-        """Which answers are whole with this page."""
+        """Notes which answers are complete with this page."""
 
     def on_page_of_queries(self, session: Session, page: internal_pb2.Page) -> None:
-        """What a page says of queries, before what it says of the cursor."""
+        """Handles the part of a page that concerns queries, before the part that concerns the cursor."""
 
     def on_answered(self, gateway: int, answered: internal_pb2.Answered) -> None:
         session = self.sessions.get((gateway, answered.session))
@@ -431,7 +436,7 @@ class Machine(RuleBasedStateMachine):
                 self.notify(session, newest)
 
     def is_due(self, session: Session, page: internal_pb2.Page) -> bool:
-        """Whether the page is the one that the gateway waits for."""
+        """Returns true if the gateway waits for this page."""
         return page.ask == session.ask and page.page == session.page_due and session.state == "catching"
 
     def on_page(self, gateway: int, page: internal_pb2.Page) -> None:
@@ -499,7 +504,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(writes_lost=st.integers(0, 9), inboxes_lost=st.integers(0, 2), again=st.integers(0, 9))
     def crash(self, writes_lost: int, inboxes_lost: int, again: int) -> None:
-        """In the middle of a step. Its successor dies in the middle of its first one, too, unless `again` is 0."""
+        """Crashes the matcher in the middle of a step. Its successor crashes in its first step, too, unless `again` is
+        0.
+        """
         self.cut(self.bench.step(), writes_lost, inboxes_lost)
         if again:
             self.cut(self.bench.take_over(), again - 1, 0)
@@ -518,7 +525,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 50, INTERVAL_MS]))
     def moment(self, ms: int) -> None:
-        """Too short for a tick; the shell comes by for what is held."""
+        """Advances time by less than a tick, and flushes what is held, as the shell does."""
         self.bench.now_ms += ms
         self.bench.engine.flush(self.bench.now_ms)
 
@@ -578,17 +585,17 @@ class Machine(RuleBasedStateMachine):
         raise AssertionError("it does not come to rest")
 
     def ask_for_queries(self, session: Session) -> bool:
-        """Whether something is to be asked for still."""
+        """Asks for what is still missing of queries. Returns true if there is something."""
         return False
 
     def known(self, session: Session) -> bool:
-        """Whether the matcher knows the session: what beats are for."""
+        """Returns true if the matcher knows the session, which is the purpose of beats."""
         view = self.bench.engine.gateways.get(session.gateway)
         return view is not None and session.number in view.sessions
 
     @invariant()
     def what_there_is_is_counted(self) -> None:
-        """What is counted as it comes and goes is what counting all of it gives."""
+        """Asserts that incremental counts equal a full count."""
         engine = self.bench.engine
         clients = engine.clients.values()
         counted = (

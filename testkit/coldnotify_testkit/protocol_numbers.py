@@ -27,7 +27,7 @@ _END = "<!-- End of what is generated. -->\n"
 _LINE_CHARS_MAX = 120
 _KIB = 1024
 _UNITS = (("_BYTES_MAX", "bytes"), ("_S_MAX", "s"), ("_S_MIN", "s"), ("_MIN_S", "s"), ("_MAX_S", "s"), ("_S", "s"))
-"""How names end, and what that says."""
+"""Suffixes of names, with their units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ class Number:
 
 
 def numbers() -> list[Number]:
-    """The constants of protocol.py, in its order. Raises ValueError for one that is no number or has no reason."""
+    """Returns the constants of protocol.py, in order. Raises ValueError for one that is not a
+    number or has no reason.
+    """
     text = Path(protocol.__file__).read_text(encoding="utf-8")
     titles = {number: line[2:] for number, line in enumerate(text.splitlines(), 1) if line.startswith("# ")}
     found: list[Number] = []
@@ -56,9 +58,9 @@ def numbers() -> list[Number]:
         name = ast.unparse(target)
         value = getattr(protocol, name)
         if not isinstance(value, int | float):
-            raise ValueError(f"{name}: is no number")
+            raise ValueError(f"{name}: is not a number")
         if not (isinstance(reason, ast.Expr) and isinstance(reason.value, ast.Constant)):
-            raise ValueError(f"{name}: has no reason behind it")
+            raise ValueError(f"{name}: has no reason after it")
         section = titles[max(line for line in titles if line < statement.lineno)]
         found.append(Number(section, name, source, value, " ".join(str(reason.value.value).split())))
     return found

@@ -12,7 +12,7 @@ HOST = "127.0.0.1"
 _READ_BYTES = 65536
 _SLOW_READ_BYTES = 512
 _SLOW_BUFFER_BYTES = 4096
-"""Of each socket of a slow link: what is in there has left its sender, and may be outdone before it arrives."""
+"""Buffer of each socket of a slow link. What is in it has left its sender, and may be superseded before it arrives."""
 _CONNECT_S = 5.0
 _OTHER_SIDE_S = 1.0
 _START_S = 30.0
@@ -32,7 +32,7 @@ class Watch(Protocol):
 
 
 class Network:
-    """The event loop, in a thread of its own, that all proxies run in."""
+    """Runs all proxies in one event loop, in a thread of its own."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -70,7 +70,7 @@ class Network:
 def in_front_of(
     host: str, port: int, *, watch: Callable[[], Watch] | None = None, bits_per_s: float = 0.0
 ) -> Iterator["Proxy"]:
-    """A proxy on a free port of this machine, with a network of its own."""
+    """Yields a proxy on a free port of this machine, with a network of its own."""
     with Network() as network:
         yield network.proxy((HOST, 0), (host, port), watch, bits_per_s)
 
@@ -92,9 +92,9 @@ class Proxy:
         self._swallowing = False
         self.swallowed_bytes = 0
         self.up_bytes = 0
-        """From clients to the server."""
+        """Bytes from clients to the server."""
         self.down_bytes = 0
-        """From the server to clients."""
+        """Bytes from the server to clients."""
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._listener = socket.socket()
@@ -154,7 +154,9 @@ class Proxy:
         self._call(refused)
 
     def swallow(self) -> None:
-        """What is sent vanishes. A connection that has lost bytes stays so for good, also when this is healed."""
+        """Discards everything that is sent from now on. A connection that has lost bytes stays broken, even after
+        `heal`.
+        """
         self._call(lambda: setattr(self, "_swallowing", True))
 
     def hold(self) -> None:
@@ -162,7 +164,7 @@ class Proxy:
         self._call(self._flowing.clear)
 
     def heal(self) -> None:
-        """As in the beginning."""
+        """Restores normal operation, as at the beginning."""
 
         def healed() -> None:
             self._refusing = self._swallowing = False

@@ -57,7 +57,7 @@ DESCRIPTIONS: st.SearchStrategy[Description] = st.dictionaries(KEYS, TEXTS | NUM
 
 
 def naive(tree: Tree, name: str, description: Description) -> bool:
-    """What a query says of an object, by the checker's own reading of its text."""
+    """Returns true if the query matches the object, according to the checker's own reading of its text."""
     return read_query(spelled(tree))(name, description)
 
 

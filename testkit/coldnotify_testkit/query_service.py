@@ -1,7 +1,7 @@
-"""A service in memory that knows queries, for tests: a log, final states since a cursor, answers in pages.
+"""A service in memory that supports queries, for tests: a log, final states since a cursor, answers in pages.
 
-`docs/protocol.md`'s other side for one client, where a test says which objects enter and leave which query. It forgets
-what it knows of changes when told to, as one that takes over; it is cut off at any byte.
+It is the service's side of `docs/protocol.md` for one client. A test decides which objects enter and leave which query.
+It can forget the changes that it knows, like a matcher that takes over, and it can be cut off at any byte.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ PAGE = 3
 
 @dataclass
 class Change:
-    """Where an object stands in a query since an offset."""
+    """The membership of an object in a query since an offset."""
 
     offset: int
     member: bool
@@ -46,9 +46,9 @@ class Service:
         self.sets: dict[str, set[str]] = {}
         self.changes: dict[str, dict[str, Change]] = {}
         self.changed_at: dict[str, dict[str, int]] = {}
-        """By query and name: the latest change, for a test; never forgotten."""
+        """The latest change, by query and name. For tests; never forgotten."""
         self.descriptions: dict[str, tuple[bytes, int]] = {}
-        """By name: JSON, and the offset since which it is in force."""
+        """Descriptions by name: JSON, and the offset since which it is in force."""
         self.tells_descriptions = True
         self.known_from = 0
         """Changes of sets above this offset are known."""
@@ -97,7 +97,7 @@ class Service:
             self.session.redescribe(name)
 
     def take_over(self) -> None:
-        """Another matcher: it knows the sets, and not how they came to be."""
+        """Replaces the matcher: the new one knows the sets, but not how they came about."""
         self.known_from = self.end
         for changes in self.changes.values():
             changes.clear()
@@ -127,7 +127,7 @@ class Service:
 
     @property
     def told_queries(self) -> set[str]:
-        """Those of which this release says anything."""
+        """The queries that this release reports on."""
         return self.queries if self.knows_queries else set()
 
     @property
@@ -141,7 +141,7 @@ class Service:
 
 @dataclass
 class Answer:
-    """A query whose members are to be told."""
+    """A query whose members have to be delivered."""
 
     text: str
     begun: bool = False
@@ -152,7 +152,7 @@ class Answer:
 
 @dataclass
 class Lacked:
-    """What a session is to be told of an object at an offset."""
+    """A delivery about an object that a session lacks, as of an offset."""
 
     offset: int
     name: str
@@ -300,7 +300,9 @@ class Session:
     # What is told
 
     def fan_out(self, name: str, entered: list[str], left: list[str], *, version: bool) -> None:
-        """A change happened. A session that is not live may be told at once, too; its pages have it in any case."""
+        """Delivers a change to the session. One that is not live may receive it at once, too; its pages contain it in
+        any case.
+        """
         registered = self.service.told_queries
         if not self.in_sync or (not self.live and self.random.random() < 0.5):
             return
@@ -365,7 +367,7 @@ class Session:
         self._say(page_end=wire.PageEnd(page=self.page, **more))  # type: ignore[arg-type]
 
     def _pages(self) -> Iterator[None]:
-        """Answers first, then where everything stands that changed since the position."""
+        """Sends answers first, then the final state of everything that changed since the position."""
         while self.owed or self.answers:
             for name in self.owed[:PAGE]:
                 self._answer_name(name)
@@ -459,8 +461,9 @@ class Session:
         self._say(registered=wire.Registered(answered=[hash_]))
 
     def _lacking(self) -> list[Lacked]:
-        """What stands above the position, as the matcher tells it: each change of the sets at its own offset, the
-        newest version and description with what entered before them."""
+        """Returns what is above the position, as the matcher sends it: each change of the sets at its own offset, and
+        the newest version and description together with the queries that were entered before them.
+        """
         service, position = self.service, self.position or 0
         found: dict[tuple[int, str], Lacked] = {}
         for text in sorted(service.told_queries):

@@ -1,6 +1,8 @@
-"""A unit with queries, its application, its disk, and a service: whatever happens, it is to be told the service's sets.
+"""A unit with queries, its application, its disk, and a service. Whatever happens, it has to receive the service's
+sets.
 
-Once it is caught up, its application was told these, and of each member the newest version while it was one.
+Once it has caught up, its application has received these sets, and of each member the newest version published while it
+was one.
 """
 
 from collections.abc import Collection
@@ -24,9 +26,9 @@ class QueryingUnit(CrashingUnit[Session]):
         super().__init__(seed)
         self.service = Service(self.random)
         self.told: dict[str, set[str]] = {query.text: set() for query in QUERIES}
-        """By query: what the application makes of all that its members callbacks were told."""
+        """The members that the application derives from all its callbacks, by query."""
         self.versions: dict[str, dict[str, int]] = {query.text: {} for query in QUERIES}
-        """By query: the version that it was told of each member, while that is one."""
+        """The version that the application received of each present member, by query."""
         self.by_name: dict[str, int | None] = {}
         self.releases_change = self.random.random() < 0.2
         """Now and then the service is one that knows no queries."""
@@ -37,7 +39,7 @@ class QueryingUnit(CrashingUnit[Session]):
         self.fails = self.failing > 0
         """A members callback that fails too often lets the versions pass."""
         self.takeovers_happen = self.random.random() < 0.5
-        """They make a client find out what it holds wrongly."""
+        """Takeovers make a client discover wrong members."""
         self.crashes_happen = self.random.random() < 0.8
         for _ in range(self.random.randrange(15)):
             self.change()
@@ -51,7 +53,7 @@ class QueryingUnit(CrashingUnit[Session]):
     def start(self) -> None:
         self.boot()
         self.deaf: set[str] = set()
-        """What was unregistered while the call was out: what it says of that, nobody heeds."""
+        """Queries that were unregistered during the call. What the call delivers about them is ignored."""
         for number, query in enumerate(QUERIES):
             if self.with_values[query.text]:
                 self.driver.subscribe(query, 10 + number)
@@ -73,7 +75,7 @@ class QueryingUnit(CrashingUnit[Session]):
         self.session = None
 
     def hear(self, call: Call, failed: Collection[int] = ()) -> None:
-        """The application takes in what it is told."""
+        """Lets the application process a call."""
         job = call.job
         self.log.append(f"HEARS {job}")
         if isinstance(job, MembersJob):
@@ -198,7 +200,9 @@ class QueryingUnit(CrashingUnit[Session]):
         self.check(decode(save.data, ME))
 
     def check(self, document: Document) -> None:
-        """What a document says would be true after a crash: at its cursor, all has been told, or is told again."""
+        """Asserts that the document would be true after a crash: everything up to its cursor was delivered, or is
+        delivered again.
+        """
         if document.cursor is None or document.epoch != self.service.epoch:
             return
         for text, kept in document.queries.items():

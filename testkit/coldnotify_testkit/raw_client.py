@@ -1,4 +1,4 @@
-"""A device on a raw socket: it speaks frames, and is no better than a test tells it to be."""
+"""A device on a raw socket: it sends and receives frames, and behaves only as well as a test makes it."""
 
 import socket
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from coldnotify_testkit.waiting import WAIT_S
 
 
 class RawClient:
-    """A socket that speaks frames, and no better than it is told to."""
+    """A socket that sends and receives frames."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class RawClient:
         address: str = "127.0.0.1",
         wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
     ) -> None:
-        """`address`: where it comes from. `wrap`: says what comes before the first frame, as TLS does."""
+        """`address`: the local address. `wrap`: does what precedes the first frame, such as a TLS handshake."""
         self._socket = socket.socket()
         if receive_buffer_bytes:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
@@ -51,7 +51,7 @@ class RawClient:
         self.send(encode(ClientFrame(**frame)))
 
     def kinds_before_pong(self) -> list[str]:
-        """What is on its way now: the kinds of the frames before the answer to a Ping."""
+        """Returns the kinds of the frames on their way: those that arrive before the answer to a Ping."""
         self.say(ping=Ping())
         kinds = []
         while (frame := self.frame()) is not None and (kind := frame.WhichOneof("frame")) != "pong":

@@ -1,4 +1,4 @@
-"""For tests: a record batch, whatever its bytes, written to a partition by a Produce request made by hand.
+"""For tests: writes a record batch of any bytes to a partition, by a Produce request made by hand.
 
 A Kafka library would look at the records first, and change or refuse what it would not write itself.
 """
@@ -25,22 +25,24 @@ _TRY_AGAIN_S = 0.2
 
 
 class NoAnswer(Exception):
-    """The broker closed the connection, cannot be reached, said nothing in time, or has no leader: it says which."""
+    """The broker closed the connection, cannot be reached, did not answer in time, or has no leader. The message tells
+    which.
+    """
 
 
 class Produced(NamedTuple):
-    """What the broker said to one batch."""
+    """The broker's answer to one batch."""
 
     code: int
     """Kafka's error code; 0: written."""
     offset: int
-    """Of the batch's first record; -1: none."""
+    """The offset of the batch's first record; -1: none."""
     why: str = ""
     """The broker's words, if it had any."""
 
     @property
     def written(self) -> bool:
-        """Whether it is in the log."""
+        """True if the batch is in the log."""
         return self.code == 0
 
     @property
@@ -89,7 +91,7 @@ class RawProducer:
         self.close()
 
     def _leader(self, topic: str, partition: int) -> tuple[str, int]:
-        """Who leads a partition: the first of the bootstrap servers that answers says it. Raises NoAnswer."""
+        """Returns the leader of a partition, according to the first bootstrap server that answers. Raises NoAnswer."""
         why = NoAnswer(f"{topic}: no partition {partition} with a leader")
         for left in reversed(range(_TRIES)):
             if (topic, partition) in self._leaders:
@@ -137,7 +139,7 @@ class RawProducer:
 
 
 def produce(kafka: str, topic: str, partition: int, batch: bytes, *, answer_s: float = _ASKED_S) -> Produced:
-    """Write one batch over connections of its own. Raises NoAnswer."""
+    """Writes one batch over connections of its own. Raises NoAnswer."""
     with RawProducer(kafka, answer_s=answer_s) as producer:
         return producer.produce(topic, partition, batch)
 
@@ -179,7 +181,7 @@ def _produced(answer: bytes) -> Produced:
 
 
 def _leaders(answer: bytes) -> dict[tuple[str, int], tuple[str, int]]:
-    """By topic and partition: those that have one."""
+    """Returns the addresses of leaders, by topic and partition. Partitions without a leader are left out."""
     read = _Reader(answer)
     read.number(32)  # throttled for
     brokers = {}

@@ -16,7 +16,7 @@ _MIB = 1 << 20
 _HEAD_BYTES = 12
 """Base offset and length, which the length does not count."""
 _CRC_END = 21
-"""From here on the checksum covers everything."""
+"""The checksum covers everything from here on."""
 
 LOG_APPEND = 1 << 3
 TRANSACTIONAL = 1 << 4
@@ -28,7 +28,7 @@ Header = tuple[bytes | None, bytes | None]
 
 
 class Codec(IntEnum):
-    """How a batch is compressed, as its attributes say it."""
+    """How a batch is compressed, as encoded in its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -38,17 +38,17 @@ class Codec(IntEnum):
 
 
 class Record(NamedTuple):
-    """One record. None for a derived field: what is right."""
+    """One record. None for a derived field: the right value."""
 
     key: bytes | None = b"key"
     value: bytes | None = b"value"
     headers: Sequence[Header] = ()
     timestamp_delta_ms: int = 0
-    """From the batch's base timestamp."""
+    """Milliseconds since the batch's base timestamp."""
     attributes: int = 0
     offset_delta: int | None = None
     length: int | None = None
-    """Of all behind the length itself, in bytes."""
+    """The number of bytes after the length itself."""
     key_length: int | None = None
     value_length: int | None = None
     headers_count: int | None = None
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch. None for a derived field: what is right."""
+    """A batch. None for a derived field: the right value."""
 
     records: Sequence[Record] = (Record(),)
     codec: Codec = Codec.NONE
@@ -66,7 +66,7 @@ class Batch(NamedTuple):
     flags: int = 0
     """LOG_APPEND, TRANSACTIONAL, CONTROL, DELETE_HORIZON, or bits without a meaning: attributes beside the codec."""
     declared_codec: int | None = None
-    """What the attributes say; 5 to 7 are none."""
+    """The codec in the attributes; 5 to 7 do not exist."""
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
     records_count: int | None = None
     last_offset_delta: int | None = None
     length: int | None = None
-    """Of all behind the length itself, in bytes."""
+    """The number of bytes after the length itself."""
     crc: int | None = None
     packed: bytes | None = None
     """The records as they are, compressed already or no records at all."""
@@ -111,7 +111,7 @@ def packed_records(records: Sequence[Record]) -> bytes:
 
 
 def compressed(codec: Codec, plain: bytes) -> bytes:
-    """As Kafka's clients compress."""
+    """Compresses as Kafka's clients do."""
     match codec:
         case Codec.GZIP:
             return bytes(cramjam.gzip.compress(plain))
@@ -161,7 +161,7 @@ def _sized(value: bytes | None, length: int | None = None) -> bytes:
 
 
 def _wrapped(number: int) -> int:
-    """As a sum of 64-bit integers overflows."""
+    """Wraps a sum as 64-bit integers overflow."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -32,7 +32,7 @@ def python_path(release: Path) -> str:
 
 @contextmanager
 def started_from(monkeypatch: pytest.MonkeyPatch, release: Path | None) -> Iterator[None]:
-    """What is started in here runs that release; None: this one."""
+    """Makes commands that start in here run that release; None: this one."""
     with monkeypatch.context() as patch:
         if release is not None:
             patch.setenv("PYTHONPATH", python_path(release))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
-"""Beside them, `Say(...)` is a pure core's log call."""
+"""Methods that log. Besides, `Say(...)` is a log call of a pure core."""
 _PRAGMA = re.compile(r"#\s*(noqa|type:|pragma|fmt:|nosec)")
 _CONVERSION = re.compile(r"%[-#0 +]*[\d.*]*[a-zA-Z%]")
 _TYPESCRIPT = re.compile(

@@ -1,6 +1,6 @@
-"""The console's screenshots in the documentation, of a stack of its own: make screenshots.
+"""Takes the screenshots of the console for the documentation, with a stack of its own: make screenshots.
 
-Five units, of which two sleep and lack what was published since; a query, a channel, a tenant, some traffic.
+It shows five units, two of them asleep and without what was published since; a query, a channel, a tenant, some traffic.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _WIDE, _PHONE = (1280, 900), (390, 844)
 _CAUGHT_UP_S = 120
 _PAUSE_S = 0.1
 _SELDOM = 50
-"""Of so many publishes one is for the units, so that most of the time those that are awake lack nothing."""
+"""One of so many publishes is for the units, so that those that are awake lack nothing most of the time."""
 _TRAFFIC_S = 75.0
 """So that the charts have something to show."""
 _AT = f"#/groups/{DOMAIN}/{GROUP}"
@@ -41,7 +41,9 @@ PAGES: dict[str, tuple[str, tuple[int, int], bool, str]] = {
     "console-object": (f"{_AT}/objects/camera-config", _WIDE, False, "#history-words"),
     "console-tenant": ("#/tenants/observers", _WIDE, False, "#tenant-hours"),
 }
-"""By file: address within the page, size of the window, whether it is dark, and what has to be there first."""
+"""Pages by file: address within the page, size of the window, whether it is dark, and the element that must be there
+first.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,7 +75,7 @@ def photograph(window: Browser, up: Up, directory: Path) -> None:
 
 
 def take(window: Browser, up: Up, address: str, wanted: str, *, size: tuple[int, int], dark: bool) -> None:
-    """Goes there, and waits until it shows what it should."""
+    """Opens the address, waits until it shows what it should, and takes a screenshot."""
     window.look(*size, dark=dark)
     window.open("about:blank")  # so that the next one is loaded anew
     window.open(f"{up.http_url}/{address}")
@@ -84,7 +86,7 @@ def take(window: Browser, up: Up, address: str, wanted: str, *, size: tuple[int,
 
 @contextmanager
 def scene(up: Up, traffic_s: float) -> Iterator[None]:
-    """What there is to see, after so much traffic, which goes on."""
+    """Creates what the screenshots show, after so much traffic. The traffic continues until the end."""
     request = Request(f"{up.http_url}/v1/tenants/observers", method="PUT")
     agreement = {"domains": [DOMAIN], "in_per_s": 50, "out_per_s": 500, "clients_max": 20}
     urlopen(request, json.dumps(agreement).encode(), timeout=_CAUGHT_UP_S).close()

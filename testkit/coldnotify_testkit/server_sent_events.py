@@ -1,4 +1,4 @@
-"""For tests: what a page that looks is told, out of the lines of a stream of server-sent events."""
+"""For tests: parses the lines of a stream of server-sent events, as a page receives it."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ class Event(NamedTuple):
     """One event."""
 
     name: str
-    """"message", unless it says another."""
+    """"message", unless the stream names another."""
     data: Any
     """Its JSON."""
     id: str | None

@@ -17,7 +17,7 @@ _NS = 1_000_000_000
 
 
 class ShiftedClock:
-    """One clock; several processes may have it. Skips the test where there is no C compiler."""
+    """A clock that several processes may share. Skips the test if there is no C compiler."""
 
     def __init__(self, directory: Path, by_s: float = 0.0) -> None:
         """Its files are in `directory`. `by_s`: how far it is ahead of ours; below 0: behind."""
@@ -32,9 +32,9 @@ class ShiftedClock:
         self._file.write_bytes(struct.pack("=q", 0))
         self.shift(by_s)
         self.environ = {"LD_PRELOAD": str(library), "COLDNOTIFY_TEST_CLOCK": str(self._file)}
-        """What the process needs in its environment."""
+        """Variables that the process needs in its environment."""
 
     def shift(self, by_s: float) -> None:
-        """From now on it is ahead of ours by so much; below 0: behind."""
+        """Sets how far it is ahead of ours from now on, in s; below 0: behind."""
         with self._file.open("r+b") as file:  # in place: it is mapped
             file.write(struct.pack("=q", round(by_s * _NS)))

@@ -15,7 +15,9 @@ from coldnotify_testkit.proxy import Proxy, in_front_of
 
 
 def needed_bytes(names: Iterable[str], payload: object, version: int) -> int:
-    """What the newest version of each of these objects takes on the link, as Notifications."""
+    """Returns the number of bytes on the link that the newest version of each of these objects
+    needs, as Notifications.
+    """
     said = json.dumps(payload).encode()
     frames = (
         Notification(crc=object_crc(name), version=version, offset=100_000, behind=1, payload=said) for name in names
@@ -42,7 +44,7 @@ class SlowLink:
         return self.proxy.down_bytes
 
     def times_of(self, kind: str) -> list[float]:
-        """When frames of this kind came through."""
+        """Returns the times at which frames of this kind came through."""
         return [at_s for at_s, frame in list(self.frames) if frame.WhichOneof("frame") == kind]
 
 
@@ -63,7 +65,7 @@ class _Frames:
 
 @contextmanager
 def slow_link(host: str, port: int, *, bits_per_s: float) -> Iterator[SlowLink]:
-    """A link on a port of its own; each direction of a connection carries at most `bits_per_s`."""
+    """Yields a link on a port of its own. Each direction of a connection carries at most `bits_per_s`."""
     frames: list[tuple[float, GatewayFrame]] = []
     with in_front_of(host, port, watch=lambda: _Frames(frames), bits_per_s=bits_per_s) as proxy:
         yield SlowLink(proxy, frames)

@@ -26,18 +26,19 @@ from coldnotify_testkit.waiting import WAIT_S, wait_for
 _HOST = "127.0.0.1"
 _START_S = 180.0
 _KILLS_MAX = DEATHS_MAX - 2
-"""Of a part of a shared stack, within the supervisor's window: one less than it bears, if the part dies of something
-else, too."""
+"""The most kills of a part of a shared stack within the supervisor's window. It leaves room for one more death, in case
+that the part dies of something else, too.
+"""
 
 
 def get_json(url: str) -> Any:
-    """What a looking-in endpoint answers."""
+    """Returns the JSON answer of an introspection endpoint."""
     with urlopen(url, timeout=10) as answer:
         return json.loads(answer.read())
 
 
 class Up:
-    """`coldnotify up` as a process of its own, on free ports; `report` is its ready file."""
+    """Runs `coldnotify up` in a process of its own, on free ports. `report` is its ready file."""
 
     def __init__(self, directory: Path, *flags: str, **settings: str) -> None:
         self._directory = directory
@@ -53,10 +54,11 @@ class Up:
         self._ports |= {name: free_port(_HOST) for name in ("gateway", "http", "matcher")}
         self._process: subprocess.Popen[bytes] | None = None
         self._killed_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_KILLS_MAX))
-        """When each part was killed: the last times."""
+        """The times of the last kills, by part."""
         self.shared = False
-        """Whether tests use it that do not know of each other's kills: all stop if a part dies too often, so the kill
-        that would be too many waits until it is not."""
+        """True if tests use it that do not know of each other's kills. Everything stops if a part dies too often, so a
+        kill that would be one too many waits.
+        """
         self.report: dict[str, Any] = {}
 
     @property
@@ -66,12 +68,12 @@ class Up:
 
     @property
     def matcher_url(self) -> str:
-        """Of the first matcher's HTTP port."""
+        """The URL of the first matcher's HTTP port."""
         return f"http://{self.report['matcher']}"
 
     @property
     def http_url(self) -> str:
-        """Of the publishing service."""
+        """The URL of the publishing service."""
         return f"http://{self.report['http']}"
 
     @property
@@ -81,7 +83,9 @@ class Up:
         return host, int(port)
 
     def start(self) -> None:
-        """Start, on the data of before if there are any, on the same ports each time; returns when all is ready."""
+        """Starts the stack, with existing data if it has any, on the same ports each time. Returns when everything is
+        ready.
+        """
         ports = [f"--{name}-port={port}" for name, port in self._ports.items()]
         argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self.data}"]
         argv += [f"--ready-file={self._ready_file}", *ports, *self._flags]
@@ -146,15 +150,15 @@ class Up:
 
     @property
     def running(self) -> bool:
-        """Whether it has been started, and has not ended."""
+        """True if it has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def dead(self, pids: dict[str, int]) -> list[str]:
-        """The parts whose processes of that time are no more."""
+        """Returns the parts whose processes with these pids have ended."""
         return [part for part, pid in pids.items() if not _alive(pid)]
 
     def log_lines(self) -> list[str]:
-        """What all parts logged so far."""
+        """Returns what all parts have logged so far."""
         return (self._directory / "up.log").read_text(errors="replace").splitlines()
 
     def log_tail(self) -> str:
@@ -162,7 +166,7 @@ class Up:
         return (self._directory / "up.log").read_text(errors="replace")[-6000:]
 
     def client(self, domain: str, group: str, client: str) -> dict[str, Any]:
-        """What the matcher that serves it knows of a client."""
+        """Returns what the matcher that serves a client knows of it."""
         for matcher in self.report["matchers"]:
             try:
                 state: dict[str, Any] = get_json(
@@ -194,7 +198,7 @@ def installation(kafka: str, prefix: str, directory: Path, *flags: str, **settin
 
 
 class Recorder:
-    """What one application saw, in order."""
+    """Records the notifications of one application, in order."""
 
     def __init__(self) -> None:
         self.seen: list[Notification] = []
@@ -203,15 +207,15 @@ class Recorder:
         self.seen.append(notification)
 
     def versions(self, object_id: str) -> list[int | None]:
-        """Of one object, in the order told."""
+        """Returns the versions of one object, in the order of their arrival."""
         return [n.version for n in self.seen if n.object_id == object_id]
 
     def newest(self, object_id: str) -> int | None:
-        """The version last told; None if none or unknown."""
+        """Returns the version that arrived last; None if none did or it is unknown."""
         return next(reversed(self.versions(object_id)), None)
 
     def reaches(self, object_id: str, version: int) -> Callable[[], bool]:
-        """A condition: this version of the object, or a newer one, was the last to be told."""
+        """Returns a condition: the version that arrived last is this one, or a newer one."""
         return lambda: (self.newest(object_id) or 0) >= version
 
 

@@ -37,7 +37,7 @@ def one_by_one(arguments: Sequence[str]) -> list[str]:
 
 
 def some_are_alone(root: Path = _ROOT) -> bool:
-    """Whether a file of tests has the mark. To look is quicker than to collect all tests for nothing."""
+    """Returns true if a file of tests has the mark. Looking for it is quicker than collecting all tests in vain."""
     files = (file for tests in root.glob("**/tests") if ".venv" not in tests.parts for file in tests.rglob("test_*.py"))
     return any(_ALONE.search(file.read_text(encoding="utf-8")) for file in files)
 

@@ -56,9 +56,9 @@ class Bench:
         self.read: dict[Where, int] = defaultdict(int)
         self.events: list[Event] = []
         self.held_back: set[int] = set()
-        """Partitions of which the compacted topics and logs are left where they are."""
+        """Partitions whose compacted topics and logs are not read."""
         self.table_held: set[int] = set()
-        """Partitions of which the table is not read."""
+        """Partitions whose table is not read."""
         self.fails: dict[type[Action], Exception] = {}
         """Thrown at the next action of this kind."""
         self.fails_after = 0
@@ -94,7 +94,7 @@ class Bench:
             self.step()
 
     def step(self, *events: Event, seconds: float = 1.0) -> list[Action]:
-        """One step, with all that there is to be read: what it wanted done."""
+        """Runs one step with everything that can be read, and returns the actions that it wanted."""
         self.now_s += seconds
         before = len(self.done)
         taken, self.events = [*self.events, *self.take(), *events], []
@@ -194,12 +194,12 @@ class Bench:
 
 
 def kinds(done: Sequence[Action], *wanted: type[Action]) -> list[type[Action]]:
-    """What was wanted, of these kinds."""
+    """Returns the kinds of those actions that are of the wanted kinds, in order."""
     return [type(one) for one in done if isinstance(one, wanted)]
 
 
 def topics_of(records: Sequence[Produced]) -> set[str]:
-    """Where to."""
+    """Returns the topics to which the records are written."""
     return {one.topic for one in records}
 
 

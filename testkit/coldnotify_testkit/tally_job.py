@@ -27,7 +27,7 @@ class Written(NamedTuple):
 
 
 class Tally(JobPartition):
-    """Collects the offsets of requests, by their key. What it has of a key is stored, then answered."""
+    """Collects the offsets of requests, by their key. What it knows of a key is stored, then answered."""
 
     def __init__(self, number: int, owner: str, topics: Topics = TOPICS) -> None:
         super().__init__(number, topics)
@@ -36,7 +36,7 @@ class Tally(JobPartition):
         self.messages: list[int] = []
         """Offsets of the log's records, as they came."""
         self.done: int | None = None
-        """What of the log may be committed; None: all that was read."""
+        """The offset below which the log may be committed; None: everything that was read."""
         self.blocks: list[tuple[int, int, list[int], bool]] = []
         """(start, next, offsets, unreadable)."""
         self.wants: list[int] = []
@@ -44,7 +44,7 @@ class Tally(JobPartition):
         self.sums: dict[str, list[int]] = {}
         self.handled: list[int] = []
         self.to_prepare: dict[int, int] = {}
-        """By offset: how much is to be done before the record can be handled."""
+        """The number of preparations before a record can be handled, by its offset."""
         self.aside: list[Record] = []
         self.gaps: list[UnreadableOffsets] = []
         self.ticks = 0

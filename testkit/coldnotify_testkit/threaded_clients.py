@@ -16,7 +16,9 @@ LIMIT_S = 60
 
 @contextmanager
 def threaded_clients(directory: Path, service: FakeService) -> Iterator[Callable[..., Notify]]:
-    """What makes clients of this service, their state in the directory; in the end all are disconnected."""
+    """Yields a function that makes clients of this service, with their state in the directory. At the end it
+    disconnects them all.
+    """
     made: list[Notify] = []
 
     def make(

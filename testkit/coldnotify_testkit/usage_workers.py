@@ -1,7 +1,7 @@
-"""For tests of the usage job: its workers as processes, nodes that are played, and what a plain consumer counts.
+"""For tests of the usage job: its workers as processes, simulated nodes, and the sums that a plain consumer counts.
 
-A played node writes cumulative counters as real ones do. One of the nodes starts anew with each record: then each of
-its records counts by itself, and one that is lost, or counted twice, shows in the sums.
+A simulated node writes cumulative counters as real ones do. One of the nodes restarts with each record. So each of its
+records counts by itself, and one that is lost, or counted twice, shows in the sums.
 """
 
 import random
@@ -47,7 +47,7 @@ _POLL_S = 0.5
 _READ_RECORDS = 1_000
 
 Sums = dict[HistoryKey, dict[str, int]]
-"""By tenant and hour or day: the cumulative fields that are not 0."""
+"""The cumulative fields that are not 0, by tenant and hour or day."""
 
 
 class UsageProcess(ServiceProcess):
@@ -60,17 +60,17 @@ class UsageProcess(ServiceProcess):
 
     @property
     def http_port(self) -> int:
-        """Where it can be looked into."""
+        """The port of its HTTP endpoints."""
         return self._port
 
     @property
     def partitions(self) -> int:
-        """How many it has; 0 where it does not answer."""
+        """Returns the number of its partitions; 0 if it does not answer."""
         return int(self.metric("coldnotify_usage_partitions"))
 
     @property
     def takeovers(self) -> int:
-        """How often it was given partitions."""
+        """Returns how often it was assigned partitions."""
         return int(self.metric("coldnotify_usage_takeovers_total"))
 
 
@@ -78,7 +78,7 @@ class Feeder:
     """Plays nodes: so many records a second, until it is stopped."""
 
     def __init__(self, kafka: str, per_s: float, *, tenants: int = 40, nodes: int = 6, seed: int = 1) -> None:
-        """`per_s`: as many as there is time for, where that is less. Nothing is written yet."""
+        """`per_s`: records per second, or as many as there is time for. Nothing is written yet."""
         self._producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "linger.ms": 5})
         self._per_s = per_s
         self._tenants = [f"tenant-{number}" for number in range(tenants)]
@@ -121,7 +121,9 @@ class Feeder:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """All that was written is in the topic. Raises AssertionError if Kafka does not say so."""
+        """Waits until everything that was written is in the topic. Raises AssertionError if Kafka
+        does not confirm it.
+        """
         assert self._producer.flush(_READ_S) == 0
 
     @contextmanager
@@ -145,9 +147,10 @@ class Feeder:
 
 
 def counted_plainly(kafka: str) -> Sums:
-    """What a plain consumer counts over the whole usage topic: of each tenant, node and start the highest, by hour.
+    """Returns what a plain consumer counts over the whole usage topic: the highest counts of each tenant, node and
+    start, by hour.
 
-    By its own, slow way: all highest counts are kept, and summed up at the end. Records that are no usage are left out.
+    It is slow on purpose: it keeps all highest counts, and sums them up at the end. It leaves out invalid records.
     """
     highest: dict[tuple[str, str, str], dict[int, dict[str, int]]] = defaultdict(dict)
     for message in read_all(kafka, TOPICS.usage, PARTITIONS):
@@ -178,7 +181,7 @@ def counted_plainly(kafka: str) -> Sums:
 
 
 def told(kafka: str) -> Sums:
-    """What the usage history says: the last record of each key."""
+    """Returns the usage history: the last record of each key."""
     found: Sums = {}
     for message in read_all(kafka, TOPICS.usage_history, 1):
         counters = parse_counters(message.value() or b"")
@@ -189,7 +192,7 @@ def told(kafka: str) -> Sums:
 
 
 def differences(one: Sums, other: Sums) -> list[str]:
-    """What the one has and the other has not, in words; empty: they are the same."""
+    """Returns the differences as words; empty if both are the same."""
     return [
         f"{key}: {one.get(key)} is not {other.get(key)}"
         for key in sorted(one.keys() | other.keys())

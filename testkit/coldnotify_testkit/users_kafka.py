@@ -18,7 +18,7 @@ class ConfigWithUsers(BrokerConfig):
     """PEM with key and certificate, for TLS on that listener; None: without TLS."""
 
     def server_properties(self) -> str:
-        """As BrokerConfig's, and the second listener."""
+        """Returns the properties of BrokerConfig, and the second listener."""
         listener = f"USERS://127.0.0.1:{self.users_port}"
         users = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
         lines = [

@@ -8,12 +8,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WAIT_S = 100.0
-"""What is waited for takes milliseconds to seconds; a machine that others keep busy must not fail a test."""
+"""Long, because a machine that others keep busy must not fail a test. What is waited for takes
+milliseconds to seconds.
+"""
 _LOOK_S = 0.02
 
 
 def wait_for(condition: Callable[[], T | None], what: str = "the condition", timeout_s: float = WAIT_S) -> T:
-    """The first true value of `condition`. Raises AssertionError, which says what never came."""
+    """Waits for the first true value of `condition`, and returns it. Raises AssertionError that names `what` if it
+    takes too long.
+    """
     deadline_s = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s:g} s"
@@ -22,7 +26,7 @@ def wait_for(condition: Callable[[], T | None], what: str = "the condition", tim
 
 
 async def until(condition: Callable[[], T | None], what: str = "the condition", timeout_s: float = WAIT_S) -> T:
-    """As `wait_for`, while the event loop goes on."""
+    """Does the same as `wait_for`, while the event loop goes on."""
     deadline_s = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s:g} s"

@@ -1,4 +1,4 @@
-"""Drills: faults made from outside, each with the alerts that fire by it and clear after it.
+"""Drills: faults made from outside, each with the alerts that it makes fire and that clear afterwards.
 
-Every alert is among what one of the faults makes fire, or `faults.NOT_DRILLED` says why not.
+Every alert is made to fire by one of the faults, or `faults.NOT_DRILLED` gives the reason why not.
 """

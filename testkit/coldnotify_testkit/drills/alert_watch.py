@@ -1,4 +1,4 @@
-"""Which alerts fire, as a Prometheus says it that need not answer each time."""
+"""Watches which alerts fire, according to a Prometheus that does not have to answer each time."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ class Looking:
     def __init__(self, watcher: Prometheus) -> None:
         self._watcher = watcher
         self.first_s: dict[str, float] = {}
-        """By alert, when it was first seen to fire (monotonic clock)."""
+        """When an alert was first seen to fire (monotonic clock), by alert."""
         self.last_s: dict[str, float] = {}
         """And when last."""
 
@@ -32,7 +32,7 @@ class Looking:
 
 
 def _firing(watcher: Prometheus) -> set[str] | None:
-    """What fires; None: Prometheus does not answer just now."""
+    """Returns the alerts that fire; None if Prometheus does not answer just now."""
     try:
         return watcher.firing()
     except HTTPError as error:
@@ -43,7 +43,7 @@ def _firing(watcher: Prometheus) -> set[str] | None:
 
 
 def wait_quiet(scene: Scene, alerts: set[str], what: str) -> None:
-    """Waits until none of these alerts fires. Raises AssertionError, which says `what`."""
+    """Waits until none of these alerts fires. Raises AssertionError that contains `what` if it takes too long."""
 
     def quiet() -> bool:
         firing = _firing(scene.watcher)

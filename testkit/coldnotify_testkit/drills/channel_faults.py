@@ -20,9 +20,9 @@ TOPICS = TopicNames()
 
 _FILM_BYTES = 60_000
 _BEHIND = 60
-"""Clients, each in a block of its own. ChannelsCatchUpSlow goes by more than 50."""
+"""The number of clients, each in a block of its own. ChannelsCatchUpSlow fires above 50."""
 _BLOCK_OFFSETS = 1_000
-"""Of a block of a log of channels, as the matcher's `kept_blocks` says it."""
+"""The number of offsets in a block of a log of channels, as in the matcher's `kept_blocks`."""
 
 
 def _write_messages(scene: Scene, channel: str, values: Iterable[bytes], *, group: str = GROUP) -> int:
@@ -82,7 +82,7 @@ def a_log_is_damaged_on_disk(scene: Scene, stack: ExitStack) -> None:
 
 
 def _turn_a_bit(scene: Scene, partition: int, words: bytes) -> None:
-    """In Kafka's file, of the first of these bytes. Twice is as before."""
+    """Flips a bit of the first of these bytes in Kafka's file. Doing it twice restores the file."""
     for path in scene.up.data.rglob(f"{TOPICS.channels_1d}-{partition}/*.log"):
         text = path.read_bytes()
         place = text.find(words[1:]) - 1

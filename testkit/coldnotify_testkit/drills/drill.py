@@ -13,14 +13,18 @@ from coldnotify_testkit.waiting import wait_for
 
 
 class Times(NamedTuple):
-    """Of one alert: seconds from beginning to make its fault, and from beginning to end it."""
+    """Measured times of one alert: seconds until it fired after the fault was made, and until it cleared after the
+    fault ended.
+    """
 
     fired_s: float
     cleared_s: float
 
 
 def drill(scene: Scene, fault: Fault) -> dict[str, Times]:
-    """Make the fault, see its alerts fire, end it, see them clear. Raises AssertionError, which says what did not."""
+    """Makes the fault, waits for its alerts to fire, ends it, and waits for them to clear. Raises AssertionError that
+    names what did not happen.
+    """
     expected = (FAULTS | DRILLS)[fault]
     wait_quiet(scene, expected, "are quiet before")
     looking = Looking(scene.watcher)
@@ -41,7 +45,7 @@ def drill(scene: Scene, fault: Fault) -> dict[str, Times]:
 
 
 def table(times: Mapping[Fault, Mapping[str, Times]]) -> str:
-    """What drills found, as a table of Markdown."""
+    """Returns the results of the drills as a Markdown table."""
     lines = ["| alert | fault made | fired after | cleared after |", "|---|---|---|---|"]
     for fault, alerts in times.items():
         for alert, (fired_s, cleared_s) in alerts.items():

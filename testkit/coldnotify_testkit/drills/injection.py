@@ -1,4 +1,4 @@
-"""How faults are injected: a process that stands still, one more matcher, a quota, something done over and over."""
+"""Injects faults: stops a process, starts another matcher, sets a quota, repeats an action."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ _QUOTA_BYTES_PER_S = 20_000
 
 @contextmanager
 def repeated(action: Callable[[threading.Event], None]) -> Iterator[None]:
-    """`action` over and over, by a thread, until the end. It gets an event that says so, to wait by."""
+    """Calls `action` in a thread again and again until the end. It gets an event that is set at the end, to wait on."""
     stopping = threading.Event()
 
     def run() -> None:

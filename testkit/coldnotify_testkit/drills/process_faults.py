@@ -1,4 +1,6 @@
-"""Faults of processes: one stands still or hangs, two have one name, one is short of files; Kafka is gone or pauses."""
+"""Faults of processes: one is stopped or hangs, two have the same name, one may open few files; Kafka is gone or
+pauses.
+"""
 
 import fcntl
 import os
@@ -90,7 +92,7 @@ def two_matchers_have_one_name(scene: Scene, stack: ExitStack) -> None:
 
 
 def _stays_full(pipe: int) -> bool:
-    """Whether nothing was written into the pipe within 3 s, in which something was to be written."""
+    """Returns true if the pipe holds unread bytes and nothing was written into it within 3 s."""
 
     def held_bytes() -> bytes:
         return fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4)

@@ -1,4 +1,4 @@
-"""Faults of what is written into the topics: nonsense, what a later release wrote, versions below the newest."""
+"""Faults of records in the topics: nonsense, records of a later release, versions below the newest."""
 
 import threading
 import time

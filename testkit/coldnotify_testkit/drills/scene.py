@@ -1,4 +1,4 @@
-"""What a drill is played on: all of ColdNotify with a little traffic, and a Prometheus that watches it."""
+"""The scene of a drill: all of ColdNotify with a little traffic, and a Prometheus that watches it."""
 
 import threading
 from collections.abc import Callable
@@ -34,11 +34,11 @@ class Scene(NamedTuple):
 
     @property
     def revoked(self) -> Path:
-        """The services' list of what is revoked."""
+        """The path of the services' revocation list."""
         return self.directory / "revoked"
 
     def value(self, query: str) -> float:
-        """Of the only sample of an instant query; NaN if there is none."""
+        """Returns the value of the only sample of an instant query; NaN if it has no sample."""
         return next((float(sample["value"][1]) for sample in self.watcher.query(query)), float("nan"))
 
 

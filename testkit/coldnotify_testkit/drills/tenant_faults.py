@@ -1,4 +1,4 @@
-"""Faults of tenants: one floods, one is measured by nobody, one has a record that is none."""
+"""Faults of tenants: one floods, one is not measured by anybody, one has an invalid record."""
 
 import threading
 import time

@@ -30,7 +30,7 @@ _LENGTHS = (-2, -1, 0, 1, 62, 1 << 20, (1 << 31) - 1, -(1 << 31))
 
 
 def right(drawn: Drawn, now_ms: int, codec: Codec = Codec.NONE) -> Batch:
-    """As a Kafka library would write it."""
+    """Returns a batch as a Kafka library writes it."""
     return Batch([_record(drawn)], codec, drawn.timestamp_ms or now_ms)
 
 
@@ -126,7 +126,9 @@ BOMBS: dict[str, Maker] = {
     "bomb_lz4": _bomb(Codec.LZ4, 150),
     "bomb_snappy": _bomb(Codec.SNAPPY, 12),
 }
-"""What unpacks to more than a Kafka library reads, or than anybody should take; snappy packs to a twentieth only."""
+"""Batches that unpack to more than a Kafka library reads, or than anybody should accept. Snappy compresses only to a
+twentieth.
+"""
 KINDS: dict[str, Maker] = {
     HEADER_NO_TEXT: _with_headers(lambda random: [(random.choice(_NO_TEXT), random.choice((b"", b"\xff", None)))]),
     **BOMBS,
@@ -172,4 +174,4 @@ KINDS: dict[str, Maker] = {
     "packed_cut": _packed_cut,
     "no_records": _no_records,
 }
-"""By name; `of_kind` makes one. Kafka refuses some of them: that it does is not ours."""
+"""Makers by name; `of_kind` calls one. Kafka refuses some of these batches, which is not our doing."""

@@ -1,4 +1,4 @@
-"""What hostile records of each topic begin as: valid ones, of what there is or of what is made up."""
+"""Makes the valid records from which hostile ones are bent, with names that exist or are made up."""
 
 from collections.abc import Callable
 from random import Random
@@ -20,7 +20,7 @@ from coldnotify_testkit.hostile_records.values import MADE_UP, NUMBERS, Body, Va
 TOPICS = TopicNames()
 
 _REAL_SESSION_SHARE = 0.05
-"""Of requests: each costs an honest client some of its time."""
+"""Share of requests with a real session: each costs an honest client some of its time."""
 _DESCRIPTION_SHARE = 0.2
 _DESCRIPTIONS = (
     "null", "{}", '{"Room": 410, "Kind": "lamp", "on": true}', '{"Location/Room": -0.0}', '{"9": 1}', '{"a": [1]}',
@@ -204,5 +204,5 @@ class Bodies:
         return self._random.choice((0, 1, present - 1, present, present + 1, most, most + 1, most + 10**6, *NUMBERS))
 
     def _later(self, known: Known, partition: int) -> int:
-        """A generation as protobuf can say it."""
+        """Returns a generation that protobuf can encode."""
         return max(0, self._generation(known, partition)) % (1 << 64)

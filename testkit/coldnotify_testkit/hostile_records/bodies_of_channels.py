@@ -1,4 +1,4 @@
-"""What hostile records of channels, and of what the matcher keeps of them, begin as."""
+"""Makes the records of channels, and of what the matcher stores about them, from which hostile ones are bent."""
 
 from collections.abc import Callable
 from random import Random
@@ -18,7 +18,7 @@ _RETENTIONS = ("1h", "1d", "30d")
 
 
 class OfChannels:
-    """Draws partition, key and value: `of` a topic, for what is known."""
+    """Draws partition, key and value of a record. `of` draws for a topic, from what is known."""
 
     def __init__(self, random: Random, values: Values, documents: Documents) -> None:
         self._random = random

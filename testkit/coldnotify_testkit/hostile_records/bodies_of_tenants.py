@@ -1,4 +1,4 @@
-"""What hostile records of tenants, their usage, verdicts, history and the usage job's state begin as."""
+"""Makes the records of tenants, usage, verdicts, history and the usage job's state from which hostile ones are bent."""
 
 from collections.abc import Callable
 from random import Random
@@ -54,7 +54,7 @@ _COUNTERS = (
 
 
 class OfTenants:
-    """Draws partition, key and value: `of` a topic, for what is known."""
+    """Draws partition, key and value of a record. `of` draws for a topic, from what is known."""
 
     def __init__(self, random: Random, values: Values, documents: Documents) -> None:
         self._random = random
@@ -121,7 +121,7 @@ class OfTenants:
         return home, self._values.key(key), self._documents.bent_text(stored)
 
     def _name(self) -> str:
-        """Of a tenant that nobody has set up."""
+        """Returns the name of a tenant that nobody has set up."""
         return self._values.made_up("tenant")
 
     def _counters(self) -> str:

@@ -11,11 +11,11 @@ _RAW = (
     "01", "0x10", "null", "true", "false", "[]", "{}", "[null]", "[[1]]", '{"a":1,"a":2}', '["a","a"]', '"\\u0000"',
     '"\\ud800"', '"\\udc00\\ud800"', '"\\x"', '"', "", "'a'", "\x00", "1,", "/**/1",
 )  # fmt: skip
-"""Values as JSON says them, and does not."""
+"""Texts of values, valid and invalid JSON."""
 
 
 class Documents:
-    """Draws hostile documents; some are no JSON any more."""
+    """Draws hostile documents. Some of them are not valid JSON."""
 
     def __init__(self, random: Random, values: Values) -> None:
         self._random = random
@@ -42,7 +42,7 @@ class Documents:
         return self._values.bent(text.encode(errors="replace"))
 
     def bent_text(self, text: str) -> bytes | None:
-        """A document that is none of fields, perhaps bent in its bytes."""
+        """Returns a document that does not consist of fields, perhaps with bent bytes."""
         return self._values.bent(text.encode(errors="replace"))
 
     def _value(self) -> str:

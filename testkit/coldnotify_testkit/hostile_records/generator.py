@@ -1,4 +1,6 @@
-"""Draws hostile records: of which topic, bent how, in which batch; none that honest clients would have to believe."""
+"""Draws hostile records: the topic, how it is bent, and the batch. Draws none that honest clients would have to
+believe.
+"""
 
 from collections.abc import Sequence
 from random import Random
@@ -30,10 +32,12 @@ WEIGHTS = {
     TOPICS.usage_history: 3,
     TOPICS.usage_state: 5,
 }
-"""How often a record is of each topic. All topics are here."""
+"""How often a record belongs to each topic. Contains all topics."""
 _STATE = (TOPICS.registrations, TOPICS.sessions, TOPICS.channels_state)
 _OUTBIDDING_SHARE = 0.02
-"""Of records that say that the partition has a new owner: each is believed, and costs its matcher a load of it."""
+"""Share of records that claim the partition for a new owner. Each is believed, and costs its matcher a load of the
+partition.
+"""
 _DEALT_EVERY = 3
 """Every third batch is of a kind that is dealt, so that a short run has each kind in each topic."""
 _SOMEWHERE_SHARE = 0.05
@@ -50,9 +54,10 @@ class Generator:
         newer_format: bool = False,
         kinds: Sequence[str] = tuple(KINDS),
     ) -> None:
-        """`only`: these topics. `newer_format`: state records of a later release too, whose partitions stand still.
+        """`only`: draws for these topics. `newer_format`: draws state records of a later release, too, which block
+        their partitions.
 
-        `kinds`: of batches, beside those that are as a Kafka library makes them.
+        `kinds`: kinds of batches, in addition to those that a Kafka library writes.
         """
         self._random = Random(seed)
         self._topics = [topic for topic in WEIGHTS if topic in only]
@@ -62,7 +67,7 @@ class Generator:
         self._bodies = Bodies(self._random, self._values)
         self._kinds = [kind for kind in KINDS if kind in kinds]
         self._dealt: list[tuple[str, str]] = []
-        """Topics and kinds that are still to come, before all are dealt anew."""
+        """Topics and kinds that are still to come before all are dealt again."""
         self._deals = 0
         self._drawn = 0
 

@@ -1,4 +1,4 @@
-"""What honest clients rest on: which hostile records they would have to believe."""
+"""Tells which hostile records honest clients would have to believe."""
 
 from coldnotify_matcher.state_records import (
     Unreadable,
@@ -32,7 +32,7 @@ COMES_BACK = (0, 1, 2, 3, 4, int(CloseCode.UNKNOWN_SESSION), int(CloseCode.HANDS
 
 
 class Honest:
-    """What honest clients rest on: records that say it as its writer would are not to be told from that writer's."""
+    """Detects hostile records that look exactly as their rightful writer would write them."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -41,7 +41,7 @@ class Honest:
         self._numbers = {one.number for one in known.sessions}
 
     def would_publish(self, key: bytes | None, value: bytes) -> bool:
-        """Whether it is a version of an honest object that may be newer than what its publisher says."""
+        """Returns true if it is a version of an honest object that may be newer than its publisher's."""
         try:
             named = parse_object_key(key)
             record = parse_public_record(value)
@@ -52,7 +52,7 @@ class Honest:
         return honest and (record.version != 0 or bool(record.incarnation))
 
     def would_register(self, topic: str, key: bytes | None, value: bytes) -> bool:
-        """Whether it is a whole record of an honest client's state."""
+        """Returns true if it is a complete record of an honest client's state."""
         parts = (key or b"").decode(errors="replace").split("/")
         if len(parts) < 3 or parts[2] not in self._known.clients:
             return False
@@ -66,9 +66,9 @@ class Honest:
         return True
 
     def would_restart(self, key: bytes | None, value: bytes) -> bool:
-        """Whether it is a claim that says that the requests topic was made anew.
+        """Returns true if it is a claim according to which the requests topic was recreated.
 
-        Whoever takes over next handles all requests again. The Opens of long ago displace the sessions of today.
+        The next owner would handle all requests again, and old Opens would displace today's sessions.
         """
         if not is_generation_key(key):
             return False
@@ -79,7 +79,7 @@ class Honest:
         return claimed.requests_topic_id != self._known.requests_topic_id
 
     def would_outbid(self, key: bytes | None, value: bytes) -> bool:
-        """Whether it is a claim that the partition's owner must give way to."""
+        """Returns true if it is a claim that the partition's owner must give way to."""
         if not is_generation_key(key):
             return False
         try:
@@ -88,7 +88,7 @@ class Honest:
             return False
 
     def would_displace(self, value: bytes) -> bool:
-        """Whether it opens a session of an honest client, whose own ends by that."""
+        """Returns true if it opens a session of an honest client, which ends the client's own session."""
         try:
             request = internal_pb2.Request.FromString(value)
         except DecodeError:
@@ -96,7 +96,7 @@ class Honest:
         return request.HasField("open") and request.client in self._known.clients
 
     def would_succeed(self, topic: str, value: bytes) -> bool:
-        """Whether it says that the partition has, or had, a later owner."""
+        """Returns true if it implies that the partition has, or had, a later owner."""
         try:
             if topic == TOPICS.requests:
                 generation = internal_pb2.Request.FromString(value).beat.generation
@@ -109,7 +109,7 @@ class Honest:
         return min(self._known.generations.values(), default=0) < generation <= generation_max(self._now_ms)
 
     def would_mislead(self, value: bytes) -> bool:
-        """Whether it sends an honest client away for long, or tells it that it is complete at some offset."""
+        """Returns true if it sends an honest client away for long, or tells it that it is complete at some offset."""
         try:
             items = internal_pb2.Inbox.FromString(value).items
         except DecodeError:
@@ -131,7 +131,7 @@ class Honest:
         return False
 
     def would_agree(self, topic: str, key: bytes | None, value: bytes) -> bool:
-        """Whether it says anything of honest tenants, or of domains that are theirs."""
+        """Returns true if it concerns honest tenants or their domains."""
         named = {(key or b"").decode(errors="replace").strip("/\0").lower()}
         try:
             if topic == TOPICS.tenants:
@@ -147,7 +147,7 @@ class Honest:
         return bool(named & {DEFAULT_TENANT, *self._known.spared_tenants})
 
     def would_number(self, value: bytes) -> bool:
-        """Whether it says which message of each channel was the last."""
+        """Returns true if it records the last message of each channel."""
         try:
             parse_channels(value, self._now_ms)
         except (Unreadable, NewerFormat):
@@ -156,7 +156,7 @@ class Honest:
 
 
 def is_newer(value: bytes, now_ms: int) -> bool:
-    """Whether it is a state record of a later release."""
+    """Returns true if it is a state record of a later release."""
     try:
         generation_of(value, now_ms)
     except NewerFormat:

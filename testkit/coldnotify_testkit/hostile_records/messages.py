@@ -67,5 +67,5 @@ class Messages:
 
 
 def fields_of(descriptor: Any) -> list[FieldDescriptor]:
-    """Of a message, or of a choice in it."""
+    """Returns the fields of a message, or of a oneof in it."""
     return list(descriptor.fields)

@@ -41,12 +41,12 @@ class Session(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What an attacker who reads all topics knows."""
+    """The knowledge of an attacker who reads all topics."""
 
     partitions: int
     inboxes: int
     groups: Sequence[str]
-    """Of `domain`; in each are the same clients and objects."""
+    """The groups of `domain`. Each has the same clients and objects."""
     clients: Sequence[str]
     objects: Sequence[str]
     now_ms: int
@@ -55,14 +55,14 @@ class Known(NamedTuple):
     """Their inboxes, by id."""
     sessions: Sequence[Session] = ()
     generations: Mapping[int, int] = {}
-    """By partition."""
+    """The generations, by partition."""
     numbers: Mapping[tuple[int, int], int] = {}
-    """By gateway and partition, the number of the last inbox record."""
+    """The number of the last inbox record, by gateway and partition."""
     domain: str = DOMAIN
-    """What the records are of, mostly."""
+    """The domain that most records concern."""
     spared_domains: Sequence[str] = ()
-    """Of other honest clients; nothing is said of them, nor of their tenants."""
+    """Domains of other honest clients. No record concerns them or their tenants."""
     spared_tenants: Sequence[str] = ()
     spared_partitions: Sequence[int] = ()
-    """Where honest clients follow channels."""
+    """The partitions in which honest clients follow channels."""
     usage_partitions: int = 8

@@ -15,9 +15,9 @@ Body = tuple[int, bytes | None, bytes | None]
 
 HUGE_BYTES = 900_000
 HUGE_SHARE = 0.0003
-"""Of values: a few are enough, and each is a megabyte in Kafka."""
+"""Share of huge values. A few are enough, because each takes a megabyte in Kafka."""
 MADE_UP = 200
-"""So many made-up clients, gateways and objects: a fuzzer of records is no test of memory."""
+"""The number of made-up clients, gateways and objects. Small, because fuzzing records does not test memory."""
 
 NUMBERS = (
     -1, 0, 1, 2, 63, 64, 65, 10_001, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, (1 << 53) + 1,
@@ -40,7 +40,7 @@ class Values:
         self._random = random
 
     def made_up(self, what: str) -> str:
-        """The name of a client, a gateway or an object that there is not."""
+        """Returns the name of a client, gateway or object that does not exist."""
         return f"hostile-{what}-{self._random.randrange(MADE_UP)}"
 
     def number(self, bits: int) -> int:
@@ -55,13 +55,13 @@ class Values:
         return draw.choice([draw.choice(TEXTS), self.made_up("object")])
 
     def timestamp_ms(self, now_ms: int) -> int:
-        """Of a record: a long time ago, or in the far future."""
+        """Returns a record's timestamp: a long time ago, or in the far future."""
         day_ms = 86_400_000
         times = 1, now_ms - 400 * day_ms, now_ms + 1_000, now_ms + 4_000 * day_ms, 1 << 53, 1 << 62, (1 << 63) - 1
         return self._random.choice(times)
 
     def key(self, key: str) -> bytes | None:
-        """A record's key: this one, or what is nearly one."""
+        """Returns a record's key: this one, or one that differs from it slightly."""
         draw = self._random
         if draw.random() > 0.1:
             return key.encode()

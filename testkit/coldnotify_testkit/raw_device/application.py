@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 
 class Version(NamedTuple):
-    """What is told of an object."""
+    """A version of an object, as the application receives it."""
 
     name: str
     version: int | None
@@ -32,7 +32,7 @@ class Application(Protocol):
         """A version of an object, or how it is described."""
 
     def members(self, text: str, added: set[str], removed: set[str]) -> None:
-        """What has come into a query, and what has gone."""
+        """Receives the objects that have entered a query, and those that have left it."""
 
     def message(self, channel: str, offset: int, id_: str, payload: bytes) -> None:
         """A message of a channel, by the channel's name."""
@@ -44,4 +44,4 @@ class Application(Protocol):
         """A registration was refused."""
 
     def published(self, id_: str, offset: int | None, reason: str) -> None:
-        """What became of a message. `offset` None: it was refused, for the reason."""
+        """Receives the outcome of a message. `offset` None: it was refused, for the reason."""

@@ -1,4 +1,4 @@
-"""What the device does with what it is told of channels. See docs/protocol.md, "Channels"."""
+"""Handles what the device receives about channels. See docs/protocol.md, "Channels"."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,9 @@ _ASKED = (Stage.UNSENT, Stage.SENT)
 
 
 class NotFollowing(Exception):
-    """The session has to end: what the service tells does not follow what is known. The next Hello says where it is."""
+    """Ends the session, because what the service sends does not follow what is known. The next Hello reports the
+    positions.
+    """
 
 
 class Channels:
@@ -30,9 +32,11 @@ class Channels:
         self.live = False
         """All that lacked has come in this session."""
         self._caught_up: set[str] = set()
-        """Pending channels of which all has come, and which wait for the cursor to be where they are."""
+        """Pending channels whose messages have all come, and that wait for the cursor to reach their positions."""
         self._begins_anew: set[str] = set()
-        """Channels whose position may be none of this log: a Missed that says so makes it void, once."""
+        """Channels whose position may not belong to this log. A Missed that reports so makes the
+        position void, once.
+        """
 
     def begin_session(self) -> None:
         """Nothing is known of what comes."""
@@ -58,7 +62,7 @@ class Channels:
         self._operations.ask(channel(text))
 
     def want_no_more(self, text: str) -> None:
-        """And not any more."""
+        """Unregisters a channel."""
         del self._state.channels[text], self._by_hash[channel_hash(text)]
         self._caught_up.discard(text)
         self._operations.ask(channel(text), UNREGISTER)
@@ -89,14 +93,14 @@ class Channels:
         return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_POSITION, at=position)
 
     def leave_all(self) -> None:
-        """All of them become pending: the whole set is said anew."""
+        """Makes all channels pending, because the whole set is sent again."""
         for text in self._state.channels:
             self._leave(text)
 
     # What the service says
 
     def epoch(self, epoch: int) -> None:
-        """The service said which log it is. What is known of another one is void."""
+        """Notes the epoch of the log. What is known of another log is void."""
         state = self._state
         had_cursor, before = state.channels_cursor is not None, state.channels_epoch
         state.channels_epoch, state.channels_cursor = epoch, None
@@ -111,7 +115,7 @@ class Channels:
             raise NotFollowing("positions that this session has said are of another log")
 
     def positions(self, positions: Iterable[wire.ChannelPosition], asked: Iterable[Interest]) -> None:
-        """Where channels of this answer begin."""
+        """Notes where the channels of this answer begin."""
         for said in positions:
             text = self._by_hash.get(said.channel)
             if text is not None and channel(text) in asked and self._state.channels[text].since:
@@ -181,11 +185,11 @@ class Channels:
     # One channel
 
     def _listens(self, text: str) -> bool:
-        """Whether it is known where it begins, and the service has been told so."""
+        """Returns true if the channel's position is known, and the service has been told of it."""
         return not self._state.channels[text].since and self._operations.stage(channel(text)) not in _ASKED
 
     def _known(self, text: str) -> int:
-        """All up to there is known."""
+        """Returns the offset up to which everything is known."""
         one = self._state.channels[text]
         known = [BEGINNING if one.told is None else one.told]
         if one.position is not None:
@@ -195,21 +199,21 @@ class Channels:
         return max(known)
 
     def _leave(self, text: str) -> None:
-        """It is pending from here on: the cursor says nothing of it, its position does."""
+        """Makes the channel pending from here on: the cursor no longer covers it, its position does."""
         one = self._state.channels[text]
         self._caught_up.discard(text)
         if not one.since and one.position is None:
             one.position = self._known(text)
 
     def _check(self, text: str, known: int, after: int) -> None:
-        """Whether nothing lies between what is known and what comes. Raises NotFollowing."""
+        """Checks that nothing lies between what is known and what comes. Raises NotFollowing otherwise."""
         if after > known:
             self._leave(text)
             self._operations.ask(channel(text))
             raise NotFollowing(f"{text!r}: what comes follows {after}, and only all up to {known} is known")
 
     def _tell_loss(self, text: str, before: int) -> None:
-        """If the application is still to be told that the log is another one, it is told now."""
+        """Reports to the application that the log is another one, if that is still due."""
         one = self._state.channels[text]
         if one.lost:
             one.lost = False

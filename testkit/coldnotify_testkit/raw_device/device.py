@@ -1,8 +1,8 @@
 """The device's core: bytes from a gateway in, bytes for it out, and what the application wants. No I/O, no clock.
 
-One session after the other, from Hello to its end. What is to be on disk before a frame leaves, is: `bytes_to_send`
-writes the state first. With `saves_each_frame` it is written behind each frame that comes, too, so that a crash at any
-moment leaves what the document says of that moment.
+It holds one session after another, from Hello to its end. What has to be on disk before a frame leaves is there:
+`bytes_to_send` writes the state first. With `saves_each_frame` the state is also written after each received frame, so
+that a crash at any moment leaves what the document demands of that moment.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,12 @@ from coldnotify_testkit.raw_device.state import encode as encode_state
 TAKEN_BYTES_MAX = 256 * 1024
 IN_FRAME_MAX = 64
 TEXTS_BYTES_MAX = 16 * 1024
-"""Of names and texts together in a frame; the document allows twice as many, half of them texts of queries."""
+"""Size of all names and texts in a frame. The document allows twice as many bytes, half of them texts of queries."""
 REQUESTS_MAX = 4
 
 
 class Names(NamedTuple):
-    """Who this is."""
+    """The names that identify the client."""
 
     domain: str
     group: str
@@ -49,7 +49,7 @@ class Timing:
 
 @dataclass(slots=True)
 class _Request:
-    """Operations, or what is said to be settled, that wait for an answer."""
+    """Operations, or settled registrations, that wait for an answer."""
 
     operations: Mapping[Interest, int]
     settled: frozenset[Interest]
@@ -57,7 +57,7 @@ class _Request:
 
 
 class Device:
-    """The client's side. `over` says why a session is to end; its connection is to be closed then."""
+    """The client's side. `over` holds the reason why a session has to end; its connection has to be closed then."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Device:
         self.connected = False
         self.over: str | None = None
         self.code: int | None = None
-        """Of the Close that came."""
+        """The code of the received Close."""
         self.caught_up = False
         """A CaughtUp has come in this session."""
         self._begin(0.0)
@@ -100,7 +100,7 @@ class Device:
         self._wait_until_s = now
         self._synced_s: float | None = None
         self._said: Mapping[Interest, int] = {}
-        """What the next Welcome confirms."""
+        """Operations that the next Welcome confirms."""
         self._requests: dict[int, _Request] = {}
         self._request = 0
         self._confirmed_s: dict[Interest, float] = {}
@@ -121,7 +121,9 @@ class Device:
     # What the application wants
 
     def register(self, name: str) -> None:
-        """An object by its name. Who registers is told, also what was told for another reason."""
+        """Registers an object by its name. A new registration delivers it even if it was delivered for another reason
+        before.
+        """
         if name not in self.state.objects:
             self.state.objects.add(name)
             self.state.again.add(name)
@@ -167,13 +169,13 @@ class Device:
 
     @property
     def _lacks(self) -> bool:
-        """Whether something is to come still."""
+        """True if something still has to arrive."""
         return not self.state.pending.keys() <= self.channels.waiting
 
     # A connection
 
     def connect(self, now: float) -> None:
-        """There is one: Hello."""
+        """Begins a session over a new connection: sends Hello."""
         self._begin(now)
         self.connected = True
         self._say_hello(now)
@@ -183,14 +185,14 @@ class Device:
         self.connected = False
 
     def say_bye(self, now: float) -> None:
-        """The last thing to be said."""
+        """Sends Bye, and ends the session."""
         if self.connected and self.over is None and self._welcomed:
             self._send_ack(now, hurry=True)
             self._send(wire.ClientFrame(bye=wire.Bye()), now)
         self._end("bye")
 
     def bytes_to_send(self, now: float) -> bytes:
-        """What is to leave now. The state is on disk before."""
+        """Returns the bytes to send now. The state is on disk before."""
         if self.connected and self.over is None and self._in_sync:
             self._send_requests(now)
             self._send_settled(now)
@@ -211,7 +213,7 @@ class Device:
             self._saved = data
 
     def receive(self, data: bytes, now: float) -> bool:
-        """What came. Whether the session goes on."""
+        """Handles received bytes. Returns true if the session continues."""
         self._heard_s, self._pinged_s = now, None
         try:
             for body in self._frames.feed(data):
@@ -225,7 +227,7 @@ class Device:
         return self.over is None
 
     def tick(self, now: float) -> None:
-        """What is due: asked again, given up."""
+        """Does what is due: asks again, or gives up."""
         if not self.connected or self.over is not None:
             return
         timing = self._timing
@@ -322,7 +324,7 @@ class Device:
         self._note_unsettled()
 
     def _sync(self, now: float) -> None:
-        """The whole set is said, from the beginning."""
+        """Sends the whole set, from the beginning."""
         state = self.state
         self._requests.clear()
         self._confirmed_s.clear()
@@ -502,7 +504,7 @@ class Device:
                 self._requests[self._request] = _Request(numbers, frozenset(), now)
 
     def _send_settled(self, now: float) -> None:
-        """The service is told what it need not hold for unsettled any more."""
+        """Reports to the service what is settled, so that it need not count as unsettled any more."""
         operations = self.operations
         if self._says_all and self.caught_up and len(self._requests) < REQUESTS_MAX:
             self._say_all(now)
@@ -513,7 +515,7 @@ class Device:
         self._say_unsettled(wire.Unsettled(settled=_names(settled), settled_hashes=_hashes(settled)), settled, now)
 
     def _note_unsettled(self) -> None:
-        """The service has been told that nothing is unsettled, if that is so."""
+        """Notes that the service knows that nothing is unsettled, if that is so."""
         if not self._lacks and not self.operations.settled and not self._says_all:
             self.state.unsettled = False
 
@@ -618,7 +620,7 @@ def _split(interests: Iterable[Interest], pending: Mapping[Interest, str]) -> tu
 
 
 def _frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
-    """What goes into one frame each; at least one."""
+    """Splits interests into the contents of one frame each; returns at least one."""
     frames: list[list[Interest]] = [[]]
     size = 0
     for interest in interests:

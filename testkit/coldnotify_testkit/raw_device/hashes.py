@@ -13,7 +13,7 @@ def _first_8(data: bytes) -> int:
 
 
 def crc(name: str) -> int:
-    """By which a gateway names an object."""
+    """Returns the CRC by which a gateway identifies an object."""
     return zlib.crc32(name.encode())
 
 
@@ -23,20 +23,22 @@ def name_hash(name: str) -> int:
 
 
 def query_hash(text: str) -> int:
-    """What names a query on the wire, and its part of a digest."""
+    """Returns the hash that identifies a query on the wire and enters its digests."""
     return _first_8(b"\xff\x71" + text.encode())
 
 
 def channel_hash(text: str) -> int:
-    """What names a channel's registration. `text`: the name and the attributes, joined by zero bytes."""
+    """Returns the hash that identifies a channel's registration. `text`: the name and the attributes, joined by zero
+    bytes.
+    """
     return _first_8(b"\xff\x63" + text.encode())
 
 
 def members_digest(names: Iterable[str]) -> int:
-    """Of the members of one query."""
+    """Returns the digest of the members of one query."""
     return sum(map(name_hash, names)) % MODULUS
 
 
 def sets_digest(sets: Iterable[tuple[str, Iterable[str]]]) -> int:
-    """Of all sets, each as (the query's text, its members)."""
+    """Returns the digest of all sets, each given as (the query's text, its members)."""
     return sum(_first_8(pack("<QQ", query_hash(text), members_digest(names))) for text, names in sets) % MODULUS

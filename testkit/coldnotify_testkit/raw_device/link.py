@@ -23,7 +23,7 @@ class Pauses:
     """Before the device connects again, in seconds."""
 
     connect_s: float = 10.0
-    """How long a connection may take."""
+    """The longest time to connect."""
     back_off_min_s: float = 1.0
     back_off_max_s: float = 300.0
     displaced_min_s: float = 60.0
@@ -43,8 +43,9 @@ class Link:
         look: Callable[[Device], None] = lambda device: None,
         random_: random.Random | None = None,
     ) -> None:
-        """`device` makes one from what is on disk. `crashes`: how often, per frame that comes, the device crashes: it
-        loses its connection and begins anew from its disk. `look` is called after all that happens."""
+        """`device` makes a device from what is on disk. `crashes`: the probability, per received frame, that the device
+        crashes: it loses its connection and starts again from its disk. `look` is called after every event.
+        """
         self._make = device
         self.device = device()
         self._addresses = addresses
@@ -66,7 +67,7 @@ class Link:
         self._thread = threading.Thread(target=self._run, name="raw-device", daemon=True)
 
     def start(self) -> None:
-        """From here on."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -75,7 +76,7 @@ class Link:
         self._thread.join()
 
     def do(self, what: Callable[[Device], None]) -> None:
-        """To be done by the thread, in order."""
+        """Queues an action for the thread; actions run in order."""
         with self._lock:
             self._todo.append(what)
 

@@ -1,4 +1,4 @@
-"""What the device does with what it is told of objects and of queries' members. See docs/protocol.md, "Queries"."""
+"""Handles what the device receives about objects and queries' members. See docs/protocol.md, "Queries"."""
 
 from collections.abc import Iterable
 
@@ -19,10 +19,10 @@ class Objects:
         self._application = application
         self._by_hash = {query_hash(text): text for text in state.queries}
         self.doubted = False
-        """A page said that not all differences are known."""
+        """True if a page reported that not all differences are known."""
 
     def begin_session(self) -> None:
-        """What came of answers is of use only as far as they need not come again."""
+        """Discards the parts of answers that the service sends again."""
         self.doubted = False
         for one in self._state.queries.values():
             if not one.reached:
@@ -36,13 +36,13 @@ class Objects:
         self._by_hash[query_hash(text)] = text
 
     def want_no_more(self, text: str) -> None:
-        """And not any more."""
+        """Unregisters a query."""
         gone = self._state.queries.pop(text)
         del self._by_hash[query_hash(text)]
         self.forget(gone.members)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Perhaps there is no reason for these any more: then what was told of them ends."""
+        """Discards what was delivered of those of the names that are not wanted for any other reason."""
         for name in names:
             if not self.is_wanted(name):
                 self._state.floors.pop(name, None)
@@ -52,7 +52,7 @@ class Objects:
                 self._state.descriptions.pop(name, None)
 
     def is_wanted(self, name: str) -> bool:
-        """By its name, or as a member of a query."""
+        """Returns true if it is wanted by its name, or as a member of a query."""
         return name in self._state.objects or any(name in one.members for one in self._state.queries.values())
 
     def _is_described(self, name: str) -> bool:
@@ -77,7 +77,7 @@ class Objects:
             one.answer, one.reached = [], ""
 
     def answered(self, hashes: Iterable[int]) -> None:
-        """Their answers are whole. One of which the beginning has not come is none."""
+        """Completes the answers of these queries. An answer whose beginning has not arrived is not complete."""
         for text in self._texts(hashes):
             one = self._state.queries[text]
             if one.answer is None:
@@ -88,14 +88,14 @@ class Objects:
             self._settle(text)
 
     def unchanged(self, hashes: Iterable[int]) -> None:
-        """Their members are those that the device said it holds."""
+        """Settles queries whose members are those that the device reported."""
         for text in self._texts(hashes):
             one = self._state.queries[text]
             one.answer, one.reached, one.in_doubt = None, "", False
             self._settle(text)
 
     def page_end(self, said: wire.PageEnd) -> None:
-        """How far an answer has come, and whether all differences are known."""
+        """Notes how far an answer has come, and whether all differences are known."""
         if said.HasField("query") and said.reached:
             for text in self._texts([said.query]):
                 one = self._state.queries[text]
@@ -106,7 +106,7 @@ class Objects:
             self._doubt(Stage.WITHHELD)
 
     def caught_up(self, said: wire.CaughtUp) -> None:
-        """Before the cursor moves to what it says: whether the sets are those of the service."""
+        """Checks, before the cursor moves, whether the sets equal the service's."""
         registered = [text for text, one in self._state.queries.items() if one.registered]
         if said.HasField("sets_digest"):
             sets = ((text, self._state.queries[text].members) for text in registered)
@@ -126,12 +126,12 @@ class Objects:
         self._state.queries[text].registered = True
 
     def void(self) -> None:
-        """There is no cursor any more, and offsets of before mean nothing."""
+        """Discards partial answers: the cursor is gone, and offsets from before mean nothing."""
         for one in self._state.queries.values():
             one.answer, one.reached = None, ""
 
     def welcomed(self, *, told_descriptions: bool) -> None:
-        """Whether this session is told how members are described."""
+        """Notes whether this session delivers members' descriptions."""
         if not told_descriptions:
             self._state.descriptions.clear()
             return
@@ -230,7 +230,7 @@ class Objects:
         self._application.told(told)
 
     def _take_version(self, name: str, said: wire.Notification) -> bool:
-        """Whether it is one to be told."""
+        """Stores a version. Returns true if the application has to receive it."""
         if not said.HasField("version"):
             return False
         state = self._state

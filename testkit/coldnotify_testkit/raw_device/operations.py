@@ -9,14 +9,14 @@ REGISTER, UNREGISTER = "register", "unregister"
 
 
 class Stage(Enum):
-    """Of one operation, in this session."""
+    """The stage of one operation, in this session."""
 
     UNSENT = auto()
     WITHHELD = auto()
-    """It is not to be sent before CaughtUp: the service is still to say whether it is needed."""
+    """It is not sent before CaughtUp, because the service has yet to report whether it is needed."""
     SENT = auto()
     CONFIRMED = auto()
-    """It is durable. A registration waits for what is to be told of it."""
+    """It is durable. A registration waits for its first delivery."""
 
 
 class Operations:
@@ -28,9 +28,9 @@ class Operations:
         self._stages: dict[Interest, Stage] = dict.fromkeys(state.pending, Stage.UNSENT)
         self._last = 0
         self.held: set[Interest] = set()
-        """What the service holds for unsettled, as far as is known."""
+        """Registrations that the service counts as unsettled, as far as known."""
         self.settled: set[Interest] = set()
-        """Of these, what it is to be told it need not any more."""
+        """The part of these that has to be reported to the service as settled."""
 
     def begin_session(self) -> None:
         """Nothing is sent."""
@@ -70,11 +70,13 @@ class Operations:
         return numbers
 
     def is_(self, interest: Interest, number: int) -> bool:
-        """Whether this very operation is pending."""
+        """Returns true if this very operation is pending."""
         return self._numbers.get(interest) == number
 
     def answered(self, numbers: Mapping[Interest, int]) -> list[Interest]:
-        """The service has these: unregistrations are settled, registrations confirmed. Returns what it was about."""
+        """Notes that the service has these operations: unregistrations are settled, registrations confirmed. Returns
+        their interests.
+        """
         found = [one for one, number in numbers.items() if self.is_(one, number)]
         for interest in found:
             if self._state.pending[interest] == UNREGISTER:
@@ -94,5 +96,5 @@ class Operations:
 
     @property
     def all_confirmed(self) -> bool:
-        """Whether the service has this very set."""
+        """True if the service has this very set."""
         return all(stage is Stage.CONFIRMED for stage in self._stages.values())

@@ -10,7 +10,7 @@ UNANSWERED_MAX = 64
 
 
 class Publishes:
-    """In order. What is not answered is said again in the next session, by the same id."""
+    """Publishes in order. What is not answered is sent again in the next session, with the same id."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -23,11 +23,11 @@ class Publishes:
         return len(self._waiting) + len(self._said)
 
     def add(self, publish: wire.Publish) -> None:
-        """To be said."""
+        """Queues a publish."""
         self._waiting.append(publish)
 
     def begin_session(self) -> None:
-        """Requests are counted anew."""
+        """Starts a session: all unanswered publishes are sent again, and requests are counted from the beginning."""
         self._waiting.extendleft(reversed(self._said))
         self._said.clear()
         self._request = 0
@@ -36,7 +36,7 @@ class Publishes:
             publish.request = 0
 
     def next(self, now: float) -> wire.Publish | None:
-        """The next one to be said; None: none now."""
+        """Returns the next publish to send; None if none is to be sent now."""
         if not self._waiting or len(self._said) >= UNANSWERED_MAX or now < self._not_before:
             return None
         publish = self._waiting.popleft()
@@ -47,7 +47,7 @@ class Publishes:
         return publish
 
     def due(self) -> float | None:
-        """When `next` has something, if only time lacks."""
+        """Returns when `next` has a publish, if it only has to wait; None otherwise."""
         return self._not_before if self._waiting and len(self._said) < UNANSWERED_MAX else None
 
     def published(self, said: wire.Published) -> None:

@@ -1,4 +1,4 @@
-"""What the device keeps on disk: all that docs/protocol.md says a client stores, as one JSON document."""
+"""The state that the device keeps on disk: all that docs/protocol.md has a client store, as one JSON document."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -40,14 +40,14 @@ class QueryState:
     described: bool = False
     """The application wants to know how the members are described."""
     members: list[str] = field(default_factory=list)
-    """As the application was told."""
+    """The members, as the application received them."""
     answer: list[str] | None = None
-    """What has come of an answer that is not whole."""
+    """The part that has arrived of an incomplete answer."""
     reached: str = ""
-    """How far `answer` need not come again, as of `reached_at`."""
+    """The name up to which `answer` need not be sent again, as of `reached_at`."""
     reached_at: int = 0
     in_doubt: bool = False
-    """It is registered again because not all differences were known: the members' digest is said."""
+    """It is registered again because not all differences were known, so the members' digest is sent."""
 
 
 @dataclass(slots=True)
@@ -55,15 +55,17 @@ class ChannelState:
     """One channel that is wanted."""
 
     since: str = ""
-    """Where it is to begin, until the service has said the position: now, oldest, newest or time. "": it has."""
+    """Where it has to begin, until the service has reported the position: now, oldest, newest or time. "": the service
+    has.
+    """
     at: int = 0
     """With `time`: Unix time in ms."""
     position: int | None = None
-    """While it is pending: all up to there is known. None: it is as far as the cursor."""
+    """The offset up to which everything is known, while it is pending. None: it is as far as the cursor."""
     told: int | None = None
-    """The offset that the application was told last, of this log."""
+    """The offset of this log that the application received last."""
     lost: bool = False
-    """The application is still to be told that the log is another one."""
+    """The application has yet to learn that the log is another one."""
 
 
 @dataclass(slots=True)
@@ -79,13 +81,15 @@ class State:
     queries: dict[str, QueryState] = field(default_factory=dict)
     channels: dict[str, ChannelState] = field(default_factory=dict)
     floors: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By object, the highest (incarnation, version) that the application was told."""
+    """The highest (incarnation, version) that the application received, by object."""
     newest: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """By object, payload and whether it is deleted, of the version in `floors`."""
+    """The payload of the version in `floors`, and whether the object is deleted, by object."""
     descriptions: dict[str, str] = field(default_factory=dict)
-    """By object, as it was told last: JSON; "": it has none."""
+    """The description that the application received last, by object: JSON; "": the object has none."""
     again: set[str] = field(default_factory=set)
-    """Objects that are told even if their version is the one in `floors`: they were registered anew."""
+    """Objects that are delivered even if their version equals the one in `floors`, because they
+    were registered again.
+    """
     channels_epoch: int | None = None
     channels_cursor: int | None = None
     unsettled: bool = False
@@ -93,10 +97,10 @@ class State:
 
 
 class Disk(Protocol):
-    """Where the document is."""
+    """Stores the document."""
 
     def read(self) -> bytes | None:
-        """The document that was written last; None: there is none."""
+        """Returns the document that was written last; None if there is none."""
 
     def write(self, data: bytes) -> None:
         """Replaces it. A crash leaves the old one or the new one."""
@@ -140,7 +144,7 @@ def encode(state: State) -> bytes:
 
 
 def decode(data: bytes) -> State:
-    """What a document says. Raises ValueError, KeyError, TypeError if it is none."""
+    """Parses a document. Raises ValueError, KeyError, TypeError if it is invalid."""
     said = json.loads(data)
     return State(
         epoch=said["epoch"],
