@@ -461,8 +461,10 @@ class Session:
         self._say(registered=wire.Registered(answered=[hash_]))
 
     def _lacking(self) -> list[Lacked]:
-        """Returns what is above the position, as the matcher sends it: each change of the sets at its own offset, and
-        the newest version and description together with the queries that were entered before them.
+        """Returns what is above the position, as the matcher sends it, in the order of offsets.
+
+        Each change of the sets has its own offset. The newest version and description have theirs, unless the object
+        entered a query before: then they go with that change.
         """
         service, position = self.service, self.position or 0
         found: dict[tuple[int, str], Lacked] = {}

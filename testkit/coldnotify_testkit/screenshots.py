@@ -1,6 +1,6 @@
 """Takes the screenshots of the console for the documentation, with a stack of its own: make screenshots.
 
-It shows five units, two of them asleep and without what was published since; a query, a channel, a tenant, some traffic.
+It shows five units, two of them asleep and without what was published since; a query, a channel, a tenant, traffic.
 """
 
 import argparse
