@@ -187,7 +187,7 @@ def test_an_outcome_says_to_a_person_what_it_means(item: dict[str, Any], outcome
     assert words in str(found)
 
 
-def test_what_was_not_written_again_is_judged_by_the_newest_version() -> None:
+def test_a_suppressed_repeat_is_judged_by_the_newest_version() -> None:
     def repeat(incarnation: int | None) -> Receipt:
         return Receipt.of(Repeat(5, 0, 8), Ledger(ledger.url, None, None), (DOMAIN, GROUP, "o"), incarnation)
 
@@ -211,14 +211,14 @@ def test_an_outcome_that_cannot_be_asked_for_is_said_at_once() -> None:
     assert "Kafka did not say" in nowhere.outcome(timeout_s=60).reason
 
 
-def test_what_was_known_last_is_said_where_the_last_ask_is_in_vain() -> None:
+def test_the_last_known_answer_is_reported_if_the_last_request_fails() -> None:
     away = (503, {"error": "being loaded"})
     with played_ledger(says(1, 2), away) as ledger, pytest.raises(NotApplied, match="2 lack it: c0, c1") as caught:
         receipt(ledger.url).applied_by(1.0, timeout_s=2)
     assert caught.value.applied == Applied(1, 2)
 
 
-def test_what_cannot_be_waited_for_is_said_at_once() -> None:
+def test_waiting_for_the_impossible_raises_at_once() -> None:
     with pytest.raises(RuntimeError, match=r"Publisher\(http="):
         receipt(None).applied_by(1)
     for wrong in (1.5, -1, True, -0.1):
@@ -231,7 +231,7 @@ def test_what_cannot_be_waited_for_is_said_at_once() -> None:
 
 
 @pytest.mark.kafka
-def test_what_is_published_can_be_waited_for(bootstrap: str) -> None:
+def test_a_publish_can_be_waited_for(bootstrap: str) -> None:
     with played_ledger(says(1, 0, position=1 << 40)) as ledger, Publisher(bootstrap, http=ledger.url) as publisher:
         assert publisher.publish(DOMAIN, GROUP, "o", 1).applied_by(1) == Applied(1, 0)
         (many,) = publisher.publish_many(DOMAIN, GROUP, {"p": {"version": 2}})

@@ -45,7 +45,7 @@ def test_pieces_are_binary_messages_and_the_end_is_closed_in_order():
     assert carrier.send(ACK) == b""
 
 
-def test_what_is_no_answer_of_http_is_told():
+def test_an_answer_that_is_not_http_raises():
     carrier, _, _ = websocket()
     with pytest.raises(CarrierError, match="did not receive a valid HTTP response"):
         carrier.receive(b"\x00\x01\x02 what is this\r\n\r\n")

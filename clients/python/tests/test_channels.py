@@ -141,7 +141,7 @@ def test_a_wrong_since(since, wrong):
         ("tasks", [f"a{n}" for n in range(17)], "attributes: are 17"),
     ],
 )
-def test_what_is_no_channel(name, attributes, wrong):
+def test_invalid_channels_raise(name, attributes, wrong):
     with pytest.raises(ValueError, match=f"^{wrong}"):
         Notify(*ME, "c", State(None)).channel(name, attributes=attributes)
 
@@ -162,7 +162,7 @@ def test_selective_delivery():
         assert until(lambda: told == [1, 3, 5])
 
 
-def test_what_is_missed_is_told_before_the_next_message():
+def test_a_gap_is_delivered_before_the_next_message():
     told: list[object] = []
     state = State(None)
     with FakeService() as service:

@@ -157,7 +157,9 @@ say(child=in_child_said, status=status, pending=pending)
     left.close()
 
 
-def test_who_restarts_has_its_files_although_a_child_of_before_lives_on(tmp_path: Path, service: FakeService) -> None:
+def test_a_restarted_process_gets_its_files_although_an_earlier_child_lives_on(
+    tmp_path: Path, service: FakeService
+) -> None:
     with program(
         """
 path, port = sys.argv[1:]

@@ -161,7 +161,7 @@ REFUSAL = {"error": "too many objects are on their way to Kafka", "outcome": "no
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_is_refused_is_sent_again_and_the_application_sees_a_delay(service: Service, status: int) -> None:
+def test_a_refused_request_is_retried_and_the_application_sees_a_delay(service: Service, status: int) -> None:
     publisher = HttpPublisher(service.address)
     service.status, service.answer, service.retry_after = status, REFUSAL | {"retry_after_s": 0.05}, "1"
     service.then = (200, {"version": 7, "partition": 3, "offset": 41})
@@ -170,7 +170,7 @@ def test_what_is_refused_is_sent_again_and_the_application_sees_a_delay(service:
     assert publisher.interval_s > 0
 
 
-def test_what_is_refused_for_too_long_is_a_timeout_that_says_why(service: Service) -> None:
+def test_a_request_refused_for_too_long_raises_a_timeout_with_the_reason(service: Service) -> None:
     publisher = HttpPublisher(service.address, timeout_s=0.5)
     service.status, service.answer, service.retry_after = 503, REFUSAL, "0"
     with pytest.raises(PublishTimeout, match=r"too many objects .*, since 0.5 s; nothing was written") as caught:
@@ -231,7 +231,7 @@ def test_a_message_is_sent_with_an_id_of_its_own(service: Service) -> None:
     assert service.asked[-1][2] == {"id": "mine", "payload_base64": "/w==", "source": "ops"}
 
 
-def test_what_is_in_the_outbox_is_published_once_the_service_is_there(tmp_path: Path, service: Service):
+def test_the_outbox_is_published_once_the_service_is_reachable(tmp_path: Path, service: Service):
     unused = socket.socket()
     unused.bind(("127.0.0.1", 0))
     away = HttpPublisher(f"127.0.0.1:{unused.getsockname()[1]}", outbox=tmp_path)
@@ -271,7 +271,7 @@ def test_what_is_in_the_outbox_is_published_once_the_service_is_there(tmp_path: 
 
 
 @pytest.mark.parametrize("status", [400, 403])
-def test_what_the_service_refuses_for_ever_is_set_aside(tmp_path: Path, service: Service, status: int):
+def test_a_permanently_refused_publish_is_set_aside(tmp_path: Path, service: Service, status: int):
     told: list[Rejected] = []
     service.status, service.answer = status, {"error": "domain: may not"}
     service.then = (200, {"version": 7, "partition": 3, "offset": 41})

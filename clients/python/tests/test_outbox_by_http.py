@@ -65,7 +65,7 @@ def messages(*names: str) -> list[Outgoing]:
     return [message_of("d", "g", name, name.encode(), id=f"id-{name}", to=["t"], expires_at=5) for name in names]
 
 
-def test_what_follows_each_other_in_one_group_is_one_request() -> None:
+def test_successive_publishes_to_one_group_are_one_request() -> None:
     service = Service()
     batch = [*versions("a", "b"), *versions("c", group="h"), *messages("m", "n"), *versions("a")]
     assert service.carrier.carry(batch) == [(1, 0), (1, 1), (1, 2), (1, 0), (1, 1), (1, 4)]
@@ -96,7 +96,7 @@ def test_versions_of_a_clock_that_was_wrong_are_numbered_anew_and_the_others_of_
     assert service.requests == [["a"]]
 
 
-def test_what_is_of_high_priority_says_so_in_its_request() -> None:
+def test_the_request_carries_high_priority() -> None:
     service = Service()
     high = [message_of("d", "g", "m", 1, id="i", priority="high"), version_of("d", "g", "o", 7, priority="high")]
     service.carrier.carry([*high, *messages("n")])
@@ -119,7 +119,7 @@ def test_a_request_has_at_most_so_many_bytes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("error", [ValueError("payload: x"), PublishRejected("domain: y"), LookupError("no such path")])
-def test_what_is_refused_as_a_whole_is_sent_one_by_one_and_only_the_wrong_one_is_set_aside(error: Exception) -> None:
+def test_a_refused_batch_is_sent_one_by_one_and_only_the_wrong_publish_is_set_aside(error: Exception) -> None:
     service = Service()
     service.many_fails, service.fails = error, {"b": ValueError("payload: x")}
     one, two, three = service.carrier.carry(messages("a", "b", "c"))
@@ -128,7 +128,7 @@ def test_what_is_refused_as_a_whole_is_sent_one_by_one_and_only_the_wrong_one_is
     assert service.requests == [["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
-def test_what_is_not_known_to_be_published_ends_it() -> None:
+def test_an_indeterminate_publish_ends_the_batch() -> None:
     service = Service()
     service.many_fails = AWAY
     (only,) = service.carrier.carry([*messages("a", "b"), *versions("c")])

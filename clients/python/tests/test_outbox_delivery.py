@@ -78,7 +78,7 @@ def test_it_is_sent_in_order_and_receipts_are_told(tmp_path: Path):
     delivery.close(WAIT_S)
 
 
-def test_what_is_not_known_to_be_published_is_sent_again_before_the_rest(tmp_path: Path):
+def test_an_indeterminate_publish_is_sent_again_before_the_rest(tmp_path: Path):
     service = Service()
     service.failures = [NotYet("away"), NotYet("too much", 0.2), NotYet("away")]
     delivery = OutboxDelivery(OutboxDirectory(tmp_path), service, None)
@@ -108,7 +108,7 @@ def test_retry_after_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     delivery.close(WAIT_S)
 
 
-def test_what_is_refused_for_ever_is_set_aside_and_holds_nobody(tmp_path: Path):
+def test_a_permanently_refused_publish_is_set_aside_and_blocks_nothing(tmp_path: Path):
     service = Service()
     service.refused = {"1"}
     told: list[Rejected] = []
@@ -123,7 +123,7 @@ def test_what_is_refused_for_ever_is_set_aside_and_holds_nobody(tmp_path: Path):
     assert "payload: is odd" in (tmp_path / "rejected.jsonl").read_text()
 
 
-def test_who_waits_for_a_version_that_was_taken_out_is_told_of_the_newer_one(tmp_path: Path):
+def test_a_waiter_for_a_replaced_version_receives_the_newer_one(tmp_path: Path):
     service = Service()
     service.let_through.clear()
     delivery = OutboxDelivery(OutboxDirectory(tmp_path), service, None)
@@ -137,7 +137,7 @@ def test_who_waits_for_a_version_that_was_taken_out_is_told_of_the_newer_one(tmp
     assert [one.version for one in service.brought] == [None, 2]
 
 
-def test_what_is_left_at_the_end_is_sent_after_the_next_start(tmp_path: Path):
+def test_unsent_publishes_are_sent_after_the_next_start(tmp_path: Path):
     service = Service()
     service.let_through.clear()
     delivery = OutboxDelivery(OutboxDirectory(tmp_path), service, None)

@@ -29,7 +29,7 @@ def ids(path: Path) -> list[str]:
     return found
 
 
-def test_what_is_accepted_is_there_after_a_restart_until_it_is_settled(tmp_path: Path):
+def test_an_accepted_record_survives_restarts_until_it_is_settled(tmp_path: Path):
     directory = OutboxDirectory(tmp_path / "out")
     first, *_ = directory.accept([message(1), message(2)])
     directory.accept([message(3)])
@@ -85,7 +85,7 @@ def test_threads_write_together(tmp_path: Path):
 
 
 @pytest.mark.parametrize("fails", ["write", "half a write", "fsync"])
-def test_what_the_disk_does_not_take_is_refused_and_nothing_else_is_lost(
+def test_a_failed_write_refuses_the_record_and_loses_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ):
     directory = OutboxDirectory(tmp_path)
@@ -201,7 +201,7 @@ def test_the_log_does_not_grow_with_what_is_settled(tmp_path: Path, monkeypatch:
     assert ids(tmp_path) == ["0"]
 
 
-def test_what_is_rejected_is_kept_in_a_file_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_rejected_records_are_kept_in_a_file_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     directory = OutboxDirectory(tmp_path)
     (record,) = directory.accept([message(1, b"\xff")])
     rejected = directory.set_aside(record, "too odd")

@@ -154,7 +154,7 @@ def test_one_bad_record_among_many_means_that_none_is_sent(bootstrap: str, publi
     assert written(bootstrap) == []
 
 
-def test_what_librdkafka_does_not_take_is_named() -> None:
+def test_an_invalid_librdkafka_option_is_named() -> None:
     with pytest.raises(ValueError, match=r"kafka_config: .*no\.such\.option"):
         Publisher(kafka_config={"no.such.option": 1})
     with pytest.raises(ValueError, match=r"^timeout_s: "):

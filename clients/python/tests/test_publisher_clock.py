@@ -145,7 +145,7 @@ def test_a_refused_timestamp_is_not_used_and_the_order_stays() -> None:
     assert stamps.begin(0) == (4, 1003)
 
 
-def test_who_is_refused_more_often_does_not_outdo_what_was_said_later() -> None:
+def test_a_publish_refused_more_often_does_not_outdo_later_ones() -> None:
     stamps = Stamps()
     for _ in range(3):
         stamps.begin(9000)
@@ -155,7 +155,7 @@ def test_who_is_refused_more_often_does_not_outdo_what_was_said_later() -> None:
     assert stamps.again(3, 1005) == 1005
 
 
-def test_what_certainly_was_not_taken_is_free_and_what_may_be_is_not() -> None:
+def test_a_stamp_is_free_again_only_if_its_publish_certainly_failed() -> None:
     stamps = Stamps()
     stamps.end(stamps.begin(5000)[0], taken=False)
     number, timestamp_ms = stamps.begin(10)

@@ -50,7 +50,7 @@ async def test_a_description_is_a_record_beside_the_object_and_comes_before_the_
         ([("a", 1)], "is not a mapping"),
     ],
 )
-def test_what_is_no_description_is_refused_before_anything_is_sent(
+def test_an_invalid_description_is_refused_before_anything_is_sent(
     bootstrap: str, publisher: Publisher, description: Any, words: str
 ) -> None:
     for say in (
@@ -65,7 +65,7 @@ def test_what_is_no_description_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.kafka
-async def test_of_many_the_descriptions_come_first(bootstrap: str, publisher: Publisher) -> None:
+async def test_publish_many_sends_descriptions_first(bootstrap: str, publisher: Publisher) -> None:
     many: dict[str, dict[str, Any]] = {"a": {"version": 1, "description": {"Room": 410}}, "b": {"version": 1}}
     publisher.publish_many(DOMAIN, GROUP, many)
     await publisher.publish_many_async(DOMAIN, GROUP, {"c": {"version": 1, "description": {"on": True}}})

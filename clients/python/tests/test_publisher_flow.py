@@ -47,7 +47,7 @@ def test_whoever_has_its_result_finds_its_room_free(bootstrap: str, monkeypatch:
 
 
 @pytest.mark.kafka
-async def test_who_gives_up_waiting_keeps_no_room_from_others(bootstrap: str) -> None:
+async def test_a_cancelled_waiter_releases_its_room(bootstrap: str) -> None:
     async with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=1) as publisher:
         await publisher.publish_async(DOMAIN, GROUP, "first", 1)
         tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(60)]
@@ -63,7 +63,7 @@ async def test_who_gives_up_waiting_keeps_no_room_from_others(bootstrap: str) ->
         assert (await publisher.publish_async(DOMAIN, GROUP, "last", 1)).version == 1
 
 
-def test_what_waits_longer_than_it_may_is_a_timeout_and_was_not_sent(silent_address: str) -> None:
+def test_a_publish_that_waits_too_long_times_out_and_was_not_sent(silent_address: str) -> None:
     """Kafka acknowledges nothing: the first record holds the only permit."""
     with Publisher(silent_address, timeout_s=0.3, flow="fixed", queue_max=1) as publisher:
         publisher._sender._partitions, publisher._sender._partitions_at_s = 8, time.monotonic()

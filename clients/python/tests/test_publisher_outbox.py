@@ -35,7 +35,9 @@ def read(bootstrap: str, topic: str, count: int) -> list[tuple[bytes, dict[str, 
         consumer.close()
 
 
-async def test_what_was_accepted_without_kafka_is_there_once_it_comes(tmp_path: Path, fresh_kafka: EmbeddedBroker):
+async def test_records_accepted_without_kafka_are_published_once_it_is_reachable(
+    tmp_path: Path, fresh_kafka: EmbeddedBroker
+):
     async with Publisher("127.0.0.1:1", outbox=tmp_path, timeout_s=0.1) as away:
         first = away.publish("d", "g", "o", payload={"n": 1})
         assert isinstance(first, Accepted)
@@ -63,7 +65,7 @@ async def test_what_was_accepted_without_kafka_is_there_once_it_comes(tmp_path: 
     assert said[0].to == ("t",)
 
 
-def test_what_kafka_finds_too_large_is_set_aside_and_holds_nobody(tmp_path: Path, fresh_kafka: EmbeddedBroker):
+def test_a_record_too_large_for_kafka_is_set_aside_and_blocks_nothing(tmp_path: Path, fresh_kafka: EmbeddedBroker):
     reset_topics(fresh_kafka.bootstrap)
     told: list[Rejected] = []
     config = {"message.max.bytes": 2000}

@@ -19,7 +19,7 @@ def test_an_exact_repeat_is_not_written_again(bootstrap: str, publisher: Publish
 
 
 @pytest.mark.kafka
-def test_what_only_looks_like_a_repeat_is_written(bootstrap: str, publisher: Publisher) -> None:
+def test_an_apparent_repeat_is_written(bootstrap: str, publisher: Publisher) -> None:
     for version, payload, incarnation in [
         (7, 1, 0),
         (7, 2, 0),  # another payload

@@ -25,6 +25,6 @@ def test_the_current_span_is_taken_if_it_is_sampled() -> None:
 
 
 @pytest.mark.parametrize("given", ["", "00-1-2-3", TEXT + "x", 5])
-def test_what_is_no_trace_context_is_refused_by_name(given: str) -> None:
+def test_an_invalid_trace_context_is_refused_by_name(given: str) -> None:
     with pytest.raises(ValueError, match=r"^traceparent: "):
         trace_of(given)

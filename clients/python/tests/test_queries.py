@@ -163,7 +163,7 @@ def test_a_service_that_tells_no_descriptions_is_reported(service: FakeService) 
         assert application.lamps.descriptions == {"a": None}
 
 
-def test_who_comes_late_is_told_all_members_first(service: FakeService) -> None:
+def test_a_late_subscriber_receives_all_members_first(service: FakeService) -> None:
     for name in ("a", "b"):
         service.enter(D, G, LAMPS, name)
     application = Application(service)
@@ -291,7 +291,7 @@ def test_unregistering(service: FakeService) -> None:
 @pytest.mark.parametrize(
     ("text", "words"), [("", "query: has 0 bytes"), ("x" * 4097, "query: has 4097"), (3, "query:")]
 )
-def test_what_cannot_be_a_query(service: FakeService, text: str, words: str) -> None:
+def test_an_invalid_query_raises(service: FakeService, text: str, words: str) -> None:
     application = Application(service)
     for call in (application.notify.register_query, application.notify.unregister_query):
         with pytest.raises(ValueError, match=f"^{words}"):

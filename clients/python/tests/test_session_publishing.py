@@ -80,7 +80,7 @@ def publication(made: Publication | None) -> Publication:
     return made
 
 
-def test_what_one_publishes_the_others_are_told(service: FakeService, make: Make):
+def test_a_publish_of_one_client_reaches_the_others(service: FakeService, make: Make):
     told: list[Any] = []
     other, notify = make("other"), make()
     other.register("o").subscribe(told.append)
@@ -99,7 +99,7 @@ def test_what_one_publishes_the_others_are_told(service: FakeService, make: Make
     assert (told[1].source, message.id is not None) == ("c", True)  # the first is for who has the attribute
 
 
-def test_what_is_published_before_there_is_a_session_comes_in_order(service: FakeService, make: Make):
+def test_publishes_before_the_first_session_arrive_in_order(service: FakeService, make: Make):
     notify = make()
     made = [publication(notify.send("c", number)) for number in range(200)]
     first, second = (publication(notify.publish("o", payload=number)) for number in range(2))
@@ -204,7 +204,7 @@ def test_killed_at_any_moment_all_that_was_accepted_arrives_once_in_order(
     assert sorted(one.version for one in newest if one) == list(range(994, 1001))
 
 
-def test_what_is_wrong_is_named(make: Make, tmp_path: Path):
+def test_errors_name_the_wrong_argument(make: Make, tmp_path: Path):
     notify = make(outbox_max_records=1)
     with pytest.raises(ValueError, match=r"^object: "):
         notify.publish("")
@@ -239,7 +239,7 @@ async def test_with_asyncio_a_publication_is_awaited(service: FakeService):
 YEARS_MS = 10 * 365 * 86_400_000
 
 
-def test_what_a_wrong_clock_numbers_is_numbered_anew_and_replays_say_the_same(
+def test_versions_numbered_by_a_wrong_clock_are_renumbered_and_replays_agree(
     service: FakeService, make: Make, tmp_path: Path
 ):
     service.service.now_ms = lambda: time.time_ns() // 1_000_000 - YEARS_MS
@@ -297,7 +297,7 @@ def test_a_version_above_the_highest_is_refused_at_once(make: Make):
         notify.publish("o", incarnation=1)  # type: ignore[call-arg]
 
 
-def test_what_a_publish_has_changed_can_be_asked(service: FakeService, make: Make):
+def test_the_outcome_of_a_publish_can_be_requested(service: FakeService, make: Make):
     notify = make()
     waiting = publication(notify.publish("o", version=5, payload=1))
     with pytest.raises(TimeoutError):
@@ -317,7 +317,7 @@ def test_what_a_publish_has_changed_can_be_asked(service: FakeService, make: Mak
     assert "remembered" in stale.outcome(WAIT_S).reason
 
 
-async def test_what_a_publish_has_changed_can_be_awaited(service: FakeService):
+async def test_the_outcome_of_a_publish_can_be_awaited(service: FakeService):
     connection = Connection("127.0.0.1", service.port, backoff_min_s=0.05)
     async with aio.Notify("d", "g", "c", State(None), connection) as notify:
         first = publication(notify.publish("o", version=5))

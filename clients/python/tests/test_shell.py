@@ -46,7 +46,7 @@ def test_register_only_takes_several_names_not_one():
         notify().register_only("camera-config")
 
 
-def test_what_cannot_be_called_cannot_subscribe():
+def test_a_callback_that_is_not_callable_raises():
     with pytest.raises(ValueError, match=r"^callback:"):
         notify().register("a").subscribe("b")  # type: ignore[arg-type]
 

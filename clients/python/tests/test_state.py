@@ -9,7 +9,7 @@ import pytest
 from coldnotify import State, StateError, StateInUse
 
 
-def test_what_is_written_is_read(tmp_path: Path):
+def test_a_round_trip_preserves_everything(tmp_path: Path):
     state = State(tmp_path / "s.json")
     state.open()
     assert state.read() is None
@@ -116,7 +116,7 @@ def test_another_process_may_not_have_it_and_its_death_frees_it(tmp_path: Path):
         state.close()
 
 
-def test_what_is_damaged_is_kept(tmp_path: Path):
+def test_a_damaged_state_is_kept(tmp_path: Path):
     state = State(tmp_path / "s.json")
     for number in (1, 2):
         state.write(b"bad")

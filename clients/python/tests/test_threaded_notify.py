@@ -120,7 +120,7 @@ def test_an_object_whose_callback_always_raises_is_parked_and_told_at_the_next_s
     assert [(n.object_id, n.version) for n in told] == [("b", 8), ("a", 7)]
 
 
-def test_what_nobody_subscribed_to_waits_for_subscribe(make, service):
+def test_a_version_without_subscribers_waits_for_subscribe(make, service):
     service.publish(DOMAIN, GROUP, "a", version=7)
     notify = make()
     registration = notify.register("a")

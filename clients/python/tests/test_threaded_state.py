@@ -9,7 +9,7 @@ from coldnotify_testkit.threaded_clients import DOMAIN, GROUP, KEY, LIMIT_S
 from coldnotify_testkit.waiting import wait_for
 
 
-def test_what_was_told_last_is_there_after_a_restart(make, service):
+def test_the_last_delivered_version_survives_a_restart(make, service):
     service.publish(DOMAIN, GROUP, "camera", {"fps": 5}, version=7)
     notify = make()
     camera = notify.register("camera")

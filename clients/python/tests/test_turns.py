@@ -18,7 +18,7 @@ def test_without_a_permit_a_turn_is_waited_for_until_the_deadline() -> None:
         pass
 
 
-def test_who_waits_is_woken_when_a_permit_is_given_back() -> None:
+def test_a_waiter_is_woken_when_a_permit_is_returned() -> None:
     turns, done = Turns("fixed", 1), threading.Event()
 
     def wait() -> None:

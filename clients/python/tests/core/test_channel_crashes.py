@@ -368,7 +368,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
 }
 
 
-def test_what_is_parked_while_the_service_is_asked() -> None:
+def test_a_message_parked_while_the_service_is_asked_survives_crashes() -> None:
     World(7298)
 
 

@@ -138,7 +138,7 @@ def test_a_repeat_is_not_told() -> None:
     assert len(tell(bench)) == 1
 
 
-def test_what_overtakes_is_told_at_once_and_its_place_moves_the_cursor() -> None:
+def test_an_overtaking_message_is_delivered_at_once_and_its_place_moves_the_cursor() -> None:
     bench = live(at(100, TASKS, ALARMS))
     message(bench, TASKS, 101, 1)
     message(bench, ALARMS, 103, 3, paged=True)
@@ -156,7 +156,7 @@ def test_what_overtakes_is_told_at_once_and_its_place_moves_the_cursor() -> None
     assert document(bench).channels_cursor == 105
 
 
-def test_what_overtook_is_told_once_also_in_the_next_session() -> None:
+def test_an_overtaking_message_is_not_delivered_again_in_the_next_session() -> None:
     bench = live(at(100, TASKS, ALARMS))
     message(bench, ALARMS, 103, 3, paged=True)
     assert len(tell(bench)) == 1
@@ -225,7 +225,7 @@ def ask_behind_what_waits() -> ClientBench:
     return bench
 
 
-def test_what_is_parked_while_the_service_is_asked_is_not_passed_over() -> None:
+def test_a_message_parked_while_the_service_is_asked_is_not_skipped() -> None:
     bench = ask_behind_what_waits()
     for delay_s in (1, 2, 4, 8, 0):
         tell(bench, fails=True)
@@ -241,7 +241,7 @@ def test_what_is_parked_while_the_service_is_asked_is_not_passed_over() -> None:
     assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
 
 
-def test_what_is_cut_while_the_service_is_asked_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_cut_while_the_service_is_asked_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = ask_behind_what_waits()
     monkeypatch.setattr(numbers, "CHANNELS_BACKLOG_BYTES_MAX", 1100)
     bench.client._channels._cut(bench.client._channels._feeds["tasks"])
@@ -262,7 +262,7 @@ def test_a_parked_channel_is_asked_for_when_another_callback_subscribes() -> Non
     assert (register.channels[0].since, register.channels[0].at) == (wire.SINCE_POSITION, 100)
 
 
-def test_what_nobody_hears_is_pending() -> None:
+def test_a_channel_without_subscribers_becomes_pending() -> None:
     bench = live(at(100, TASKS))
     bench.client.unsubscribe(TASKS, 1)
     message(bench, TASKS, 101, 1)

@@ -228,7 +228,7 @@ def test_after_a_standstill_it_connects_at_once_and_the_backoff_begins_anew():
     assert world.client.status(world.now).next_connect_s <= world.settings.backoff_min_s
 
 
-def test_who_was_displaced_does_not_come_back_earlier_when_it_is_asked_to():
+def test_a_displaced_client_does_not_reconnect_earlier_on_request():
     world = World()
     world.register("a")
     world.run()

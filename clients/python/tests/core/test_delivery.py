@@ -203,7 +203,7 @@ def test_a_version_that_came_while_the_last_try_failed_gets_its_own_tries():
     assert bench.tell(now=1) == Notification("b", 2)
 
 
-def test_what_is_forgotten_holds_nothing_and_is_told_anew(bench):
+def test_a_forgotten_object_does_not_hold_the_cursor_and_is_delivered_again(bench):
     bench.arrive("b", 1, complete=11)
     job = bench.delivery.next_job(0)
     bench.registrations.unregister("b")
@@ -239,7 +239,7 @@ def test_a_payload_is_parsed_and_what_is_no_json_is_reported(bench):
 
 
 @pytest.mark.parametrize("subscriber", [1, 2])
-def test_who_registers_by_name_while_a_member_is_being_told_is_told_too(subscriber):
+def test_a_registration_by_name_during_the_delivery_of_a_member_receives_it_too(subscriber):
     query = Query("has a")
     journal = Journal()
     registrations = Registrations(journal, queries={query})
@@ -287,7 +287,7 @@ def test_sets_may_be_doubted_at_each_of_many_takeovers():
             delivery.queries.caught_up()
 
 
-def test_what_is_left_to_the_next_session_is_not_settled_before():
+def test_a_delivery_left_to_the_next_session_is_not_settled_before():
     query = Query("has a")
     registrations = Registrations(Journal(), queries={query})
     kept = {query: Kept(members=frozenset({"a"}))}

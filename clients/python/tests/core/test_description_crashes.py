@@ -136,7 +136,7 @@ def _play(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("said", [None, b"", b"nonsense", b"[1]", b"[" * 100_000])
-def test_what_is_no_description_is_none(said: bytes | None) -> None:
+def test_an_invalid_description_parses_as_none(said: bytes | None) -> None:
     assert parsed(said) is None
 
 
@@ -145,7 +145,7 @@ def test_a_description_is_as_the_publisher_wrote_it() -> None:
     assert parsed(json.dumps(description).encode()) == description
 
 
-def test_what_was_said_last_counts_and_what_was_told_is_kept() -> None:
+def test_the_last_description_from_the_service_wins_and_the_delivered_one_is_kept() -> None:
     one = Descriptions({"a": b"{}"})
     one.told_as("a", b"{}")
     assert not one.say("a", b"{}")

@@ -15,7 +15,7 @@ from coldnotify_testkit.client_bench import LAMPS, ROOM, ClientBench, kept
 KINDS = wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS
 
 
-def test_who_comes_to_ask_for_descriptions_opens_another_session() -> None:
+def test_beginning_to_ask_for_descriptions_opens_another_session() -> None:
     bench = ClientBench()
     bench.client.register(LAMPS)
     always = wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
@@ -206,7 +206,7 @@ def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after
     assert told == [({"a"}, set()), ("a", (1, 2, 3))]
 
 
-def test_who_knows_the_version_is_not_told_it_again_when_two_descriptions_follow_its_entering() -> None:
+def test_a_known_version_is_not_delivered_again_when_two_descriptions_follow_its_entry() -> None:
     known = kept("a", descriptions={"a": b"{}"})
     known = replace(known, queries={LAMPS.text: Kept(descriptions={})}, applied={"a": (0, 1)}, wanted=frozenset({"a"}))
     bench = described(known)
@@ -237,7 +237,7 @@ def test_descriptions_that_are_missing_are_asked_for_though_the_query_is_owed() 
 
 
 @pytest.mark.parametrize("version", [None, 0])
-def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
+def test_an_older_version_delivers_its_description_alone(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
     bench = described()
     bench.say(notification=wire.Notification(name="a", version=version, offset=11, description=b'{"on":true}'))

@@ -47,7 +47,7 @@ QUERIES = Document(
 )
 
 
-def test_what_is_written_is_read():
+def test_a_round_trip_preserves_everything():
     assert decode(encode(QUERIES), ME) == QUERIES
     assert decode(encode(SOME), ME) == SOME
     assert decode(encode(Document(identity=ME)), ME) == Document(identity=ME)

@@ -138,7 +138,7 @@ def test_a_connection_that_does_not_stand_in_time_is_given_up():
     assert bench.now < bench.driver.deadline() <= bench.now + 1
 
 
-def test_what_a_connection_says_after_its_close_is_not_heard():
+def test_bytes_of_a_closed_connection_are_ignored():
     bench = Bench()
     assert isinstance(bench.next(), Connect)
     bench.now += 3
@@ -197,7 +197,7 @@ def test_reports_are_logged_by_whoever_comes_first_and_told_before_the_next_call
     assert not any(isinstance(action, Report) for action in bench.run()), "it is logged once"
 
 
-def test_what_the_last_run_left_untold_is_told():
+def test_errors_that_the_last_run_did_not_report_are_reported():
     bench = Bench()
     bench.untold.append(RuntimeError("of the run before"))
     bench.driver.close()
@@ -285,7 +285,7 @@ def test_stopping_while_it_connects_ends_the_attempt():
     assert isinstance(bench.next(), End)
 
 
-def test_who_is_refused_closes_and_connects_no_more():
+def test_a_refused_client_closes_and_does_not_reconnect():
     bench = Bench().live()
     bench.service.close_all(99, "go away")
     assert bench.session is not None

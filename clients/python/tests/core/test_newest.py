@@ -5,7 +5,7 @@ from coldnotify._core.slot import Update
 from coldnotify.notification import Notification
 
 
-def test_what_was_told_last_is_there_also_after_a_restart():
+def test_the_last_delivered_version_survives_a_restart():
     newest = Newest(1000, {}, {})
     assert newest.get("a") is None
     newest.put("a", Update(0, 1, b'{"fps": 5}'))
@@ -44,7 +44,7 @@ def test_beyond_the_bound_what_was_told_first_goes():
     assert nothing.get("a") is None
 
 
-def test_what_is_not_json_is_none():
+def test_a_payload_that_is_not_json_reads_as_none():
     newest = Newest(1000, {}, {})
     newest.put("a", Update(0, 1, b"\xff"))
     assert newest.get("a") == Notification("a", 1, None)

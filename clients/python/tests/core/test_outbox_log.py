@@ -39,7 +39,7 @@ ENTRIES = [accepted_entry(number, one, given=False, accepted_ms=7) for number, o
 
 
 @given(outgoing=OUTGOING, said=st.booleans())
-def test_what_is_written_is_read(outgoing: Outgoing, said: bool):
+def test_a_round_trip_preserves_everything(outgoing: Outgoing, said: bool):
     entry = accepted_entry(3, outgoing, given=said, accepted_ms=9)
     log = read_log(checkpoint_entry(2, 8) + entry + settled_entry([1, 3]))
     assert log.entries == [Checkpoint(2, 8), Kept(3, outgoing, said, 9, len(entry)), Settled([1, 3])]

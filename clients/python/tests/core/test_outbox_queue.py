@@ -37,7 +37,7 @@ def test_a_newer_publish_goes_to_the_end_and_takes_out_the_older_one():
     assert names(queue.take(10, 10_000)) == [("b", 1), ("a", 2)]
 
 
-def test_what_is_under_way_stays_until_it_is_said_not_to_be_published():
+def test_a_record_under_way_stays_until_it_is_known_not_to_be_published():
     queue = OutboxQueue(10, 10_000)
     accept(queue, version("a", 1))
     (first,) = queue.take(1, 10_000)
@@ -48,7 +48,7 @@ def test_what_is_under_way_stays_until_it_is_said_not_to_be_published():
 
 
 @pytest.mark.parametrize("newer", [version("a", 4), version("a", 6, 1), version("b", 6), message("a")])
-def test_what_may_count_all_the_same_is_kept(newer: Outgoing):
+def test_a_record_that_may_still_count_is_kept(newer: Outgoing):
     queue = OutboxQueue(10, 10_000)
     accept(queue, version("a", 5), newer)
     assert len(queue) == 2
@@ -83,7 +83,7 @@ def test_a_version_that_the_application_gave_counts_too():
     assert record.outgoing.version == 1_001
 
 
-def test_what_was_settled_without_its_record_in_the_log_is_no_matter():
+def test_a_settled_entry_without_its_record_is_harmless():
     queue = OutboxQueue(10, 10_000)
     queue.load(OutboxQueue(1, 1).settle([7]))
     (record,), _ = accept(queue, message())
@@ -106,7 +106,7 @@ def test_it_is_full_by_records_and_by_bytes_and_nothing_is_lost():
     accept(small, message())
 
 
-def test_what_could_not_be_written_never_was():
+def test_abandoned_records_leave_no_trace():
     queue = OutboxQueue(10, 10_000)
     accept(queue, version("a", 1))
     size = queue.size_bytes
@@ -225,7 +225,7 @@ def test_a_version_says_whether_the_clock_made_it():
     ]
 
 
-def test_what_a_wrong_clock_numbered_is_numbered_as_a_right_one_would_have():
+def test_versions_numbered_by_a_wrong_clock_get_the_numbers_of_a_right_one():
     queue = OutboxQueue(100, 100_000)
     (old,) = accept(queue, version("a"), now_ms=NOW_MS + YEARS_MS)[0]
     first, second = accept(queue, version("b")._replace(priority="high"), version("b"), now_ms=NOW_MS + YEARS_MS + 5)[0]
@@ -249,7 +249,7 @@ def test_what_a_wrong_clock_numbered_is_numbered_as_a_right_one_would_have():
     assert again.size_bytes == queue.size_bytes
 
 
-def test_what_was_numbered_before_the_clock_was_set_right_gets_the_present_time():
+def test_versions_numbered_before_the_clock_was_corrected_get_the_present_time():
     queue = OutboxQueue(100, 100_000)
     (one,) = accept(queue, version(), now_ms=NOW_MS + YEARS_MS)[0]
     (later,) = accept(queue, version(), now_ms=NOW_MS)[0]  # above the first, so from the same clock
@@ -263,7 +263,7 @@ def test_what_was_numbered_before_the_clock_was_set_right_gets_the_present_time(
 
 
 @pytest.mark.parametrize("steps", [1, 2, STEPS_REMEMBERED_MAX])
-def test_what_may_be_published_of_before_the_clock_stepped_is_outdone_after_any_number_of_restarts(steps: int):
+def test_versions_possibly_published_before_the_clock_stepped_are_outdone_after_any_number_of_restarts(steps: int):
     queue = OutboxQueue(100, 100_000)
     (sent,) = accept(queue, version(), now_ms=NOW_MS)[0]
     queue.take(9, 9_999)  # Kafka has it, and the answer is lost

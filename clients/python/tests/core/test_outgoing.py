@@ -14,7 +14,7 @@ def test_a_version_is_as_it_was_said():
     assert version_of("d", "g", "a").payload is None
 
 
-def test_what_is_of_high_priority_is_outdone_by_what_is_of_high_priority_alone():
+def test_high_priority_is_outdone_by_high_priority_only():
     plain, high = version_of("d", "g", "a", 7), version_of("d", "g", "a", 7, priority="high")
     assert (plain.priority, high.priority) == (None, "high")
     assert (high.outdoes(plain), high.outdoes(high), plain.outdoes(plain)) == (True, True, True)

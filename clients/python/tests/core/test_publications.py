@@ -74,7 +74,7 @@ def test_one_that_is_said_once_has_no_request_and_goes_with_the_session():
     assert drain(publications) == []
 
 
-def test_what_is_withdrawn_is_not_said_again():
+def test_a_withdrawn_publish_is_not_sent_again():
     publications = Publications()
     told = say(publications, *range(70))
     drain(publications)

@@ -112,7 +112,7 @@ def test_an_answer_that_is_broken_off_goes_on() -> None:
     assert again.client.caught_up
 
 
-def test_what_was_said_of_an_older_epoch_is_asked_anew() -> None:
+def test_answers_of_an_older_epoch_are_asked_for_again() -> None:
     bench = ClientBench(
         Document(
             identity=ME,
@@ -185,7 +185,7 @@ def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
     assert said == [True, False]
 
 
-def test_who_entered_before_a_crash_and_was_not_told_is_answered_again() -> None:
+def test_an_entry_not_delivered_before_a_crash_is_answered_again() -> None:
     bench = ClientBench(kept("a", entering=frozenset("a")))
     bench.client.subscribe(LAMPS, 2)
     bench.connect()
@@ -195,7 +195,7 @@ def test_who_entered_before_a_crash_and_was_not_told_is_answered_again() -> None
     assert not register.register.queries[0].HasField("held"), "the sets are the same, and a's version was not told"
 
 
-def test_who_entered_before_a_crash_and_comes_again_is_told_once() -> None:
+def test_an_entry_repeated_after_a_crash_is_delivered_once() -> None:
     bench = ClientBench(kept("a", entering=frozenset("a")))
     bench.client.subscribe(LAMPS, 2)
     bench.connect()
@@ -258,7 +258,7 @@ def live(document: Document, *names: str) -> ClientBench:
     return bench
 
 
-def test_what_was_told_by_its_name_is_known_when_the_query_goes_that_it_was_to_be_told_by() -> None:
+def test_a_version_delivered_by_name_stays_known_when_the_query_that_matched_it_goes() -> None:
     bench = live(replace(kept(), wanted=frozenset("a"), applied={"a": (0, 3)}), "a")
     bench.client.subscribe(LAMPS, 2)
     bench.enter("a", LAMPS, version=3, offset=12)
@@ -299,7 +299,7 @@ def test_a_query_that_loses_its_callback_misses_what_is_under_way_to_others() ->
     assert [query.text for query in register.register.queries] == ["lamps"]
 
 
-def test_what_leaves_with_a_version_that_is_known_leaves() -> None:
+def test_a_member_that_leaves_with_a_known_version_leaves() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, left=[LAMPS.hash]))
     assert bench.tell() == [(set(), {"a"})]
@@ -307,7 +307,7 @@ def test_what_leaves_with_a_version_that_is_known_leaves() -> None:
 
 
 @pytest.mark.parametrize("under_way", [False, True])
-def test_who_comes_back_before_its_leaving_was_told_has_its_version_told(under_way: bool) -> None:
+def test_a_member_that_returns_before_its_leaving_was_delivered_has_its_version_delivered(under_way: bool) -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
     bench.client.subscribe(LAMPS, 2)
     bench.enter("b", LAMPS, offset=11)
@@ -332,7 +332,7 @@ def test_who_comes_back_before_its_leaving_was_told_has_its_version_told(under_w
     assert (document.applied, document.cursor) == ({"a": (0, 2)}, 14)
 
 
-def test_who_comes_back_after_a_restart_is_told_to_whom_it_was_not() -> None:
+def test_a_member_that_returns_after_a_restart_is_delivered_to_those_who_lack_it() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
     bench.client.subscribe(LAMPS, 2)
     bench.enter("b", LAMPS, offset=11)
@@ -354,7 +354,7 @@ def test_who_comes_back_after_a_restart_is_told_to_whom_it_was_not() -> None:
     assert again.tell() == [({"b"}, set()), ("a", (2,))]
 
 
-def test_who_leaves_for_good_leaves_others_their_floor() -> None:
+def test_a_member_that_leaves_keeps_the_floor_of_its_registration_by_name() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
     bench.client.subscribe(LAMPS, 2)
     bench.enter("b", LAMPS, offset=11)
@@ -384,7 +384,7 @@ def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
     assert (query.text, query.HasField("held")) == ("lamps", False), "versions of members were passed, too"
 
 
-def test_what_leaves_a_query_that_is_wanted_no_more_is_not_told_as_unknown() -> None:
+def test_a_member_of_an_unwanted_query_is_not_delivered_as_unknown_when_it_leaves() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
     bench.client.unregister(LAMPS)
     bench.say(notification=wire.Notification(name="a", offset=11, left=[LAMPS.hash]))
@@ -421,7 +421,7 @@ def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> No
     assert bench.client.caught_up
 
 
-def test_what_has_left_a_query_whose_members_callback_fails_is_told_once_that_is_parked() -> None:
+def test_a_member_that_left_is_delivered_once_the_failing_members_callback_is_parked() -> None:
     bench = live(replace(kept(), wanted=frozenset("a")), "a")
     bench.client.subscribe(LAMPS, 2)
     bench.enter("a", LAMPS, version=3, offset=11)
@@ -475,7 +475,7 @@ def test_a_members_callback_that_comes_is_told_of_a_member_before_the_version_th
 
 
 @pytest.mark.parametrize("tries", [1, 5], ids=["tried again", "failed too often"])
-def test_who_registers_by_name_while_a_callback_fails_is_told_with_the_others(tries: int) -> None:
+def test_a_registration_by_name_during_a_failing_callback_is_delivered_with_the_others(tries: int) -> None:
     bench = live(kept())
     bench.client.subscribe(LAMPS, 2)
     bench.enter("a", LAMPS, version=1, offset=11)
@@ -526,7 +526,7 @@ def test_frames_have_room_for_so_many() -> None:
         assert chunk.ByteSize() < CLIENT_FRAME_BYTES_MAX
 
 
-def test_what_is_no_query() -> None:
+def test_invalid_queries_raise() -> None:
     with pytest.raises(ValueError, match=r"^query: has 0 bytes"):
         query_of("")
     with pytest.raises(ValueError, match=r"^query: has a character"):

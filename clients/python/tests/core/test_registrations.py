@@ -93,7 +93,7 @@ def test_a_hello_carries_all_operations_or_none():
     assert registrations.next_request() is not None, "they are sent as requests"
 
 
-def test_what_cannot_be_told_is_owed_and_asks_for_nothing_in_this_session():
+def test_a_delivery_that_cannot_be_made_is_owed_without_a_request_in_this_session():
     _, registrations = of("a")
     registrations.confirm(registrations.begin_session())
     registrations.arrived("a")
@@ -105,7 +105,7 @@ def test_what_cannot_be_told_is_owed_and_asks_for_nothing_in_this_session():
     assert list(registrations.begin_session()) == ["a"]
 
 
-def test_what_is_not_wanted_is_not_owed():
+def test_an_unwanted_object_is_not_owed():
     _, registrations = of()
     registrations.owe("a")
     assert not registrations.pending

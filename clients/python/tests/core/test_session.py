@@ -202,7 +202,7 @@ def test_not_in_sync_in_the_middle_begins_again_at_0():
         assert [frame.sync.index for frame in bench.out()] == [0]
 
 
-def test_what_is_asked_for_during_a_reg_sync_waits_until_it_is_over():
+def test_requests_during_a_reg_sync_wait_until_it_is_over():
     bench = Bench("a")
     bench.out()
     bench.say(welcome=wire.Welcome(in_sync=False))
@@ -404,7 +404,7 @@ def test_after_a_standstill_a_ping_asks_and_its_pong_ends_the_doubt():
     assert bench.session.ended is None
 
 
-def test_what_came_before_the_standstill_proves_nothing():
+def test_bytes_from_before_the_standstill_prove_nothing():
     bench = Bench("a")
     bench.live()
     bench.tick(60)
@@ -536,7 +536,7 @@ def test_unknown_frames_and_empty_frames_are_skipped():
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\x02\x0a\x7f"])
-def test_what_is_no_frame_ends_the_session(data):
+def test_an_invalid_frame_ends_the_session(data):
     bench = Bench("a")
     bench.session.receive(data, bench.now)
     assert "no frame" in bench.session.ended.reason

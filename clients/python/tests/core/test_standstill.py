@@ -11,7 +11,7 @@ def test_looks_in_time_and_a_little_late_find_nothing():
     assert standstill.look(105.0 + STOOD_STILL_S) == 0
 
 
-def test_how_long_it_stood_still_is_said_once():
+def test_a_standstill_is_reported_once():
     standstill = Standstill(100.0)
     assert standstill.look(300.0) == 200.0
     assert standstill.look(301.0) == 0

@@ -92,7 +92,7 @@ def test_a_document_of_release_0_1_0_says_all_once() -> None:
     assert not says_all(live(one))
 
 
-def test_what_was_registered_is_settled_when_its_callback_has_returned() -> None:
+def test_a_registration_is_settled_when_its_callback_has_returned() -> None:
     one = bench()
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
@@ -109,7 +109,7 @@ def test_what_was_registered_is_settled_when_its_callback_has_returned() -> None
     assert not says_all(live(one))
 
 
-def test_what_is_not_answered_is_said_by_the_next_hello() -> None:
+def test_an_unanswered_report_is_repeated_by_the_next_hello() -> None:
     one = bench()
     live(one)
     registered(one, "b")
@@ -121,7 +121,7 @@ def test_what_is_not_answered_is_said_by_the_next_hello() -> None:
     assert one.client._document().settled is True
 
 
-def test_what_is_not_answered_is_said_again_ever_more_rarely() -> None:
+def test_an_unanswered_report_is_repeated_ever_more_rarely() -> None:
     one = bench()
     live(one)
     registered(one, "b")
@@ -201,7 +201,7 @@ def test_no_hello_says_that_nothing_else_is_unsettled_while_the_document_may_for
     assert (frame.all, [entry.name for entry in frame.entries]) == (True, ["a"])
 
 
-def test_what_waits_to_be_durable_wakes_nobody() -> None:
+def test_a_pending_write_wakes_nobody() -> None:
     one = with_something_to_say()
     assert sent(one) == []
     save = one.client.save_due(one.now)
@@ -252,7 +252,7 @@ def test_members_that_were_not_taken_are_named() -> None:
     assert (frame.all, list(frame.entries)) == (True, [])
 
 
-def test_which_members_were_not_taken_is_not_said_while_the_answer_is_to_come() -> None:
+def test_unaccepted_members_are_not_reported_before_the_answer() -> None:
     one = ClientBench(
         Document(
             identity=ME,
@@ -271,7 +271,7 @@ def test_which_members_were_not_taken_is_not_said_while_the_answer_is_to_come() 
     assert (entry.hash, list(entry.members)) == (LAMPS.hash, []), "l2 was not told either"
 
 
-def test_what_is_said_fits_in_frames_however_long_names_and_errors_are() -> None:
+def test_reports_fit_in_frames_whatever_the_length_of_names_and_errors() -> None:
     names = [f"{number:03}{'n' * 252}" for number in range(130)]
     one = ClientBench(Document(identity=ME, wanted=frozenset(names), epoch=1, cursor=10, settled=True))
     live(one)
@@ -294,7 +294,7 @@ def test_what_is_said_fits_in_frames_however_long_names_and_errors_are() -> None
         assert len(frame.entries) + len(frame.settled) <= OBJECTS_PER_FRAME_MAX
 
 
-def test_of_many_only_what_has_changed_is_said() -> None:
+def test_only_the_changed_registrations_are_reported() -> None:
     names = [f"n{i:03}" for i in range(200)]
     one = ClientBench(Document(identity=ME, epoch=1, cursor=10, settled=True))
     live(one)

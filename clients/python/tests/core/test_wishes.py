@@ -11,7 +11,7 @@ from coldnotify._core.settings import Settings
 from coldnotify._core.wishes import Wishes
 
 
-def test_what_was_asked_for_before_the_start_is_applied_to_the_document():
+def test_wishes_from_before_the_start_are_applied_to_the_document():
     document = Document(identity=Identity("d", "g", "c"), wanted=frozenset("abc"), applied={"a": (0, 1), "b": (0, 1)})
     wishes = Wishes()
     wishes.unregister("a")

@@ -38,7 +38,7 @@ def test_a_window_that_needed_the_limit_moves_it() -> None:
     assert (limit.window.in_flight, limit.window.completions_per_s) == (10, 10)
 
 
-def test_where_demand_needs_less_the_limit_stays() -> None:
+def test_the_limit_stays_if_demand_needs_less() -> None:
     told = Told()
     limit = FlowLimit(told, 100, BEGIN)
     flow(limit, 0.0, 9, 7)
@@ -55,7 +55,7 @@ def test_the_limit_has_a_highest_and_a_lowest() -> None:
     assert limit.limit == 4
 
 
-def test_what_belongs_together_is_within_the_highest_limit_or_alone() -> None:
+def test_a_batch_is_within_the_highest_limit_or_alone() -> None:
     limit = FlowLimit(Told(), 15, BEGIN)
     assert limit.take(20)
     limit.failed(20)

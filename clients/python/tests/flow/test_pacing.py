@@ -28,7 +28,7 @@ def test_a_refusal_doubles_the_interval_there_was_and_the_next_waits_as_long_as_
     assert pacing.refused == 2
 
 
-def test_what_was_on_its_way_when_the_interval_was_doubled_does_not_double_it_again() -> None:
+def test_refusals_of_publishes_sent_before_the_interval_doubled_do_not_double_it_again() -> None:
     pacing = Pacing()
     for number in range(11):
         pacing.sent(number * 0.1)

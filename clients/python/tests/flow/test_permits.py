@@ -13,7 +13,7 @@ def test_permits_are_taken_until_there_is_none_and_given_back() -> None:
     assert (permits.free, permits.in_flight, permits.take()) == (1, 1, True)
 
 
-def test_what_belongs_together_is_taken_as_a_whole_where_one_permit_is_free() -> None:
+def test_a_batch_is_taken_as_a_whole_if_one_permit_is_free() -> None:
     permits = Permits(3)
     assert permits.take(2)
     assert permits.take(5)

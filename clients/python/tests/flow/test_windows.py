@@ -10,7 +10,7 @@ def test_a_window_says_the_rates_the_time_and_what_was_in_flight() -> None:
 
 
 @pytest.mark.parametrize(("limit", "is_point"), [(10, True), (12, True), (13, False), (1000, False)])
-def test_where_demand_did_not_need_the_limit_the_window_is_no_point(limit: int, is_point: bool) -> None:
+def test_a_window_whose_demand_did_not_need_the_limit_is_not_a_point(limit: int, is_point: bool) -> None:
     """L is 10: 0.8 of 12.5."""
     assert Window(limit, 0.0, 1.0, arrivals=20, completions=20, wait_s=0.5).is_point is is_point
 
