@@ -60,7 +60,7 @@ def record_at(kafka: str, partition: int, offset: int) -> dict[str, Any]:
 
 
 @pytest.mark.kafka
-def test_what_is_answered_is_in_kafka(fresh_kafka: EmbeddedBroker) -> None:
+def test_an_acknowledged_publish_is_in_kafka(fresh_kafka: EmbeddedBroker) -> None:
     with http_service(fresh_kafka.bootstrap, http_publish_timeout_s=60) as service:
         wait_for(lambda: service.get("/readyz") == (200, "ready\n"))
         status, answer = service.post("/v1/domains/d/groups/g/objects/cams%2Fnorth", {"version": 4, "payload": [1]})

@@ -99,7 +99,7 @@ def test_the_bad_one_among_many_is_named(body: bytes, object_: str, field: str) 
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"5", b'{"objects": []}', b'{"objects": {}, "more": 1}', b"[5]", b"\xff"])
-def test_what_is_neither_form_is_told(body: bytes) -> None:
+def test_a_body_of_neither_form_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest, match=r"^objects: "):
         parse_many(body)
 

@@ -102,7 +102,7 @@ async def test_the_matcher_that_serves_the_client_is_asked_and_the_log_says_who_
         (answering({"error": "client: d/g/c is not known"}, 404), 404, None, "refused"),
     ],
 )  # fmt: skip
-async def test_what_is_not_done_or_not_known_to_be_is_said(
+async def test_a_change_that_failed_or_is_indeterminate_is_reported(
     matcher: web.RouteDef, status: int, outcome: str | None, counted: str
 ) -> None:
     async with node(matcher, identity=OURS) as (url, registry):

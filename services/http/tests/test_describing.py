@@ -88,13 +88,13 @@ async def test_the_matcher_that_serves_the_object_is_asked(method: str, body: An
 
 
 @pytest.mark.parametrize(("status", "outcome"), [(400, "refused"), (409, "conflict")])
-async def test_what_is_wrong_is_said_as_the_matcher_says_it(status: int, outcome: str) -> None:
+async def test_errors_of_the_matcher_are_passed_on(status: int, outcome: str) -> None:
     async with served(answering({"error": "so", "field": "f"}, status)) as matcher, node([matcher]) as here:
         got, answer, _ = await here.ask("PATCH", body={"a": 1})
         assert (got, answer["field"], here.counted(outcome)) == (status, "f", 1)
 
 
-async def test_where_no_matcher_serves_the_object_nothing_is_written() -> None:
+async def test_nothing_is_written_if_no_matcher_serves_the_object() -> None:
     async with served(NOT_MINE) as matcher, node([matcher, "127.0.0.1:1"]) as here:
         status, answer, retry_after = await here.ask("PUT", body={"a": 1})
         assert (status, answer["outcome"], retry_after) == (503, "not written", "1")
@@ -119,7 +119,7 @@ async def _never(_request: web.Request) -> web.Response:
     raise AssertionError
 
 
-async def test_what_may_be_written_is_said_to_be_unknown() -> None:
+async def test_a_change_that_may_be_written_is_reported_as_unknown() -> None:
     async def silent(_request: web.Request) -> web.Response:
         await asyncio.sleep(300)
         raise AssertionError
@@ -132,7 +132,7 @@ async def test_what_may_be_written_is_said_to_be_unknown() -> None:
             assert here.counted("indeterminate") == 1
 
 
-async def test_which_matcher_cannot_say_is_not_told_to_who_is_no_operator() -> None:
+async def test_only_operators_see_which_matcher_does_not_answer() -> None:
     async with node(["127.0.0.1:1"], identity=OURS) as here:
         assert (await here.ask("DELETE"))[1] == {
             "error": "no matcher serves this group at the moment", "outcome": "not written",
@@ -151,7 +151,9 @@ async def test_which_matcher_cannot_say_is_not_told_to_who_is_no_operator() -> N
         ("DELETE", "/v1/domains/d/groups/a%20b/objects/o/description", None, "group"),
     ],
 )
-async def test_what_is_wrong_by_itself_is_refused_here(method: str, path: str, body: Any, field: str) -> None:
+async def test_invalid_requests_are_refused_without_asking_a_matcher(
+    method: str, path: str, body: Any, field: str
+) -> None:
     async with node([]) as here:
         status, answer, _ = await here.ask(method, path, body)
         assert (status, answer["field"], here.bad_requests) == (400, field, 1)

@@ -26,14 +26,14 @@ class Node:
         return self.registry.get_sample_value(f"coldnotify_http_{name}")
 
 
-def test_who_publishes_alone_has_all_permits_and_not_one_more() -> None:
+def test_a_lone_publisher_has_all_permits_and_not_one_more() -> None:
     node = Node()
     assert all(node.enter("one") for _ in range(LIMIT))
     assert node.enter("one") is None
     assert (node.metric("publishes_under_way"), node.metric("flow_refused_total")) == (LIMIT, 1)
 
 
-def test_who_has_few_is_let_in_beside_who_has_all() -> None:
+def test_a_publisher_with_few_permits_enters_beside_one_with_all() -> None:
     node = Node()
     all_ = [node.enter("one") for _ in range(LIMIT)]
     few = [node.enter("other") for _ in range(FEW)]

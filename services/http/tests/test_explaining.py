@@ -110,7 +110,7 @@ def test_a_session_that_is_not_the_one_that_counts_is_about_to_be_displaced() ->
     assert event["step"] == "gateway"
 
 
-def test_who_was_sent_away_is_told_when_and_why() -> None:
+def test_a_refused_client_is_explained_with_time_and_reason() -> None:
     refused: dict[str, Any] = {"when_ms": 8, "reason": "tenant acme is above its agreement: clients_max is 5"}
     unknown = {"partition": 1, "generation": 2, "position": 5, "requests_waiting": 0, "now_ms": 9, "object": None}
     for client in (CLIENT | ASLEEP, None):

@@ -35,7 +35,7 @@ def test_without_a_permit_objects_are_refused_at_once_and_counted() -> None:
     assert node.flow.take(5) is not None
 
 
-def test_who_went_away_without_an_outcome_keeps_no_permit() -> None:
+def test_a_caller_that_left_without_an_outcome_keeps_no_permit() -> None:
     node = Node()
     taken_s = node.flow.take(3)
     assert taken_s is not None

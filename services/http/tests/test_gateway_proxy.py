@@ -165,7 +165,7 @@ async def test_without_a_gateway_it_says_so():
 
 
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/connect?endless=1"])
-async def test_who_does_not_read_holds_its_place_for_a_while_only(path, monkeypatch):
+async def test_a_viewer_that_does_not_read_loses_its_place(path, monkeypatch):
     monkeypatch.setattr("coldnotify_http.gateway_proxy._WRITE_TIMEOUT_S", 0.5)
     monkeypatch.setattr("coldnotify_http.gateway_proxy._CLOSE_TIMEOUT_S", 0.5)
     async with gateway() as up, passing(up, http_passed_on_max=1) as (client, front, _):
@@ -188,7 +188,7 @@ async def test_who_does_not_read_holds_its_place_for_a_while_only(path, monkeypa
             await writer.wait_closed()
 
 
-async def test_what_has_no_end_ends_when_it_stops():
+async def test_endless_responses_end_when_the_service_stops():
     async with gateway() as up, passing(up) as (client, _, passing_on), client.ws_connect("/v1/connect") as socket:
         quiet, busy = await client.get("/v1/events?quiet=1"), await client.get("/v1/events")
         assert (await quiet.content.readany()).startswith(b"data")
@@ -204,14 +204,14 @@ async def test_what_has_no_end_ends_when_it_stops():
 
 
 @pytest.mark.parametrize("status", [409, 429, 500, 503])
-async def test_what_passes_at_a_gateway_is_no_end_for_a_page(status):
+async def test_transient_gateway_errors_do_not_end_a_page(status):
     """A gateway of the release before answers so."""
     async with gateway() as up, passing(up) as (client, _, _):
         await comes_back(client, "not now", f"/v1/events?status={status}")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_what_will_never_work_is_passed_on_as_it_is(status):
+async def test_permanent_errors_are_passed_on_unchanged(status):
     async with gateway() as up, passing(up) as (client, _, _), client.get(f"/v1/events?status={status}") as answer:
         assert (answer.status, await answer.json()) == (status, {"error": "not now"})
 
@@ -225,7 +225,7 @@ async def test_events_end_with_their_gateway_and_are_not_held_back_on_the_way():
         assert await answer.read() == b"", "an end, and no break"
 
 
-async def test_what_comes_while_it_stops_is_sent_away():
+async def test_requests_during_the_stop_are_sent_away():
     async with gateway() as up, passing(up) as (client, _, passing_on):
         for before in (True, False):
             async with client.post("/v1/sync", json={}) as answer:
@@ -236,7 +236,7 @@ async def test_what_comes_while_it_stops_is_sent_away():
         await comes_back(client, "the service is stopping")
 
 
-async def test_what_wants_no_websocket_is_sent_away_without_asking_a_gateway():
+async def test_requests_without_a_websocket_upgrade_are_refused_without_asking_a_gateway():
     async with passing(f"127.0.0.1:{free_port()}") as (client, _, _):
         for headers in ({}, UPGRADE | {"Upgrade": "h2c"}, UPGRADE | {"Sec-WebSocket-Version": "12"}):
             async with client.get("/v1/connect", headers=headers) as answer:

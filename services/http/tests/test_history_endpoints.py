@@ -110,13 +110,13 @@ async def test_it_says_whether_there_may_be_more(history: History, query: str, o
         (PATH.replace("a%2Fb", "x" * 300), "object"),
     ],
 )
-async def test_what_is_wrong_is_named(path: str, field: str) -> None:
+async def test_the_wrong_field_is_named(path: str, field: str) -> None:
     async with node(Reading(History(0, 0, 0))) as url:
         status, shown = await ask(url, path)
     assert (status, shown["field"]) == (400, field)
 
 
-async def test_what_is_not_known_is_not_looked_for() -> None:
+async def test_an_unknown_object_is_not_searched_for() -> None:
     reading = Reading(History(0, 0, 0))
     async with node(reading, 404) as url:
         assert (await ask(url))[0] == 404
@@ -138,7 +138,7 @@ async def test_so_many_are_read_at_once_and_kafkas_absence_is_said() -> None:
         assert await ask(url) == (503, {"error": "Kafka (k): away"})
 
 
-async def test_of_one_domain_one_is_read_at_a_time_and_another_domains_does_not_wait() -> None:
+async def test_a_domain_reads_one_history_at_a_time_and_does_not_block_other_domains() -> None:
     reading = Reading(History(0, 0, 0))
     reading.go_on.clear()
     async with node(reading) as url:

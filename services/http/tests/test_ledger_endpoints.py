@@ -95,7 +95,7 @@ async def test_a_matcher_that_does_not_know_queries_has_not_answered_one() -> No
         assert (await get(f"{url}{path}?query=a%20%3D%201"))[1]["query"] == "a = 1"
 
 
-async def test_what_is_unknown_or_wrong_is_said_as_the_matcher_says_it() -> None:
+async def test_unknown_names_and_errors_are_passed_on_from_the_matcher() -> None:
     unknown = web.get("/v1/{any:.*}", answering({"error": "object: is not known"}, 404))
     async with served(unknown) as matcher, node([matcher]) as url:
         assert (await get(f"{url}{OBJECT}/lacking"))[:2] == (
@@ -106,7 +106,7 @@ async def test_what_is_unknown_or_wrong_is_said_as_the_matcher_says_it() -> None
         assert (await get(f"{url}{OBJECT}/lacking?limit=0"))[1]["field"] == "limit"
 
 
-async def test_where_no_matcher_can_say_each_ones_reason_is_told_and_when_to_come_back() -> None:
+async def test_if_no_matcher_answers_the_reasons_and_retry_after_are_returned() -> None:
     async def silent(_request: web.Request) -> web.Response:
         await asyncio.sleep(300)
         raise AssertionError
@@ -125,7 +125,7 @@ async def test_where_no_matcher_can_say_each_ones_reason_is_told_and_when_to_com
         assert "Cannot connect" in nobody
 
 
-async def test_which_matcher_cannot_say_is_not_told_to_who_is_no_operator() -> None:
+async def test_only_operators_see_which_matcher_does_not_answer() -> None:
     asked = f"{OBJECT}/lacking"
     async with node(["127.0.0.1:1"], identity=OURS) as url:
         assert (await get(url + asked)) == (503, {"error": "no matcher serves this group at the moment"}, "1")
@@ -185,7 +185,7 @@ def test_paths_are_quoted_and_what_is_none_is_left_out() -> None:
     assert path("gateway") == "/v1/gateway"
 
 
-async def test_who_asks_as_often_as_it_can_keeps_nobody_from_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tenant_that_asks_constantly_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred questions of one tenant, each of which takes its time, held all connections to the matchers."""
     monkeypatch.setattr("coldnotify_http.node_client._CONNECTIONS_MAX", 3)
     monkeypatch.setattr("coldnotify_http.node_client._CONNECTIONS_OF_ONE_MAX", 2)

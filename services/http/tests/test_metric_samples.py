@@ -22,7 +22,7 @@ def counted(**counters: float) -> Figures:
     return Figures(counters=Figures().counters | counters)
 
 
-def test_what_is_there_is_read_and_what_is_not_is_0() -> None:
+def test_missing_samples_read_as_0() -> None:
     figures = read(METRICS)
     assert figures.counters == {"publishes": 7, "deliveries": 0, "sent_bytes": 0}
     assert figures.gauges == {"lag_objects": 5, "lag_requests": 0, "connections": 0}

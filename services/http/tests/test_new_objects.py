@@ -93,7 +93,7 @@ async def service() -> AsyncIterator[Service]:
             await asking.close()
 
 
-async def test_who_has_room_is_not_asked_about(service: Service) -> None:
+async def test_a_tenant_below_its_limit_is_not_asked_about(service: Service) -> None:
     assert (await service.post(f"{OBJECTS}/new", {}))[0] == 200
     assert service.matcher.asked == []
 
@@ -119,7 +119,7 @@ async def test_a_new_object_is_refused_and_one_that_is_there_is_not(service: Ser
     assert sample == 1
 
 
-async def test_of_many_all_are_refused_or_none(service: Service) -> None:
+async def test_a_batch_of_new_objects_is_refused_as_a_whole(service: Service) -> None:
     service.tenants.full = FULL
     assert (await service.post(OBJECTS, {"objects": {"a": {}, "b": {}}}))[0] == 200
     status, answer, _ = await service.post(OBJECTS, {"objects": {"a": {}, "new": {}, "b": {}}})
@@ -129,14 +129,14 @@ async def test_of_many_all_are_refused_or_none(service: Service) -> None:
 
 
 @pytest.mark.parametrize("status", [503, 404, 400])
-async def test_where_nobody_can_say_it_is_let_in(service: Service, status: int) -> None:
+async def test_a_new_object_is_accepted_if_no_matcher_can_tell(service: Service, status: int) -> None:
     """404: a matcher of an earlier release."""
     service.tenants.full, service.matcher.status = FULL, status
     assert (await service.post(f"{OBJECTS}/new", {}))[0] == 200
     assert service.kafka.published == ["new"]
 
 
-async def test_what_is_wrong_is_said_first(service: Service) -> None:
+async def test_invalid_bodies_are_refused_before_limits_are_checked(service: Service) -> None:
     service.tenants.full = FULL
     assert (await service.post(f"{OBJECTS}/new", {"verson": 1}))[0] == 400
     assert service.matcher.asked == []

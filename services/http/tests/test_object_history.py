@@ -56,7 +56,7 @@ def test_the_latest_records_are_found_the_newest_first(bootstrap: str) -> None:
     assert whole.looked == [(whole.begin, whole.end)]
 
 
-def test_where_the_newest_lies_far_back_the_rest_of_what_may_be_read_is_read_there(bootstrap: str) -> None:
+def test_if_the_newest_version_is_far_back_the_remaining_budget_is_read_there(bootstrap: str) -> None:
     settings = HttpSettings(kafka=bootstrap)
     (first, second) = produce(bootstrap, ("b", b'{"version":1}'), ("b", b'{"version":2}'))
     produce(bootstrap, *[("other", b"{}")] * 3_000)
@@ -77,7 +77,7 @@ def test_where_the_newest_lies_far_back_the_rest_of_what_may_be_read_is_read_the
     assert sum(high - low for low, high in lost.looked) <= 1_000
 
 
-def test_what_nobody_can_read_hides_none_of_the_others(bootstrap: str) -> None:
+def test_an_unreadable_batch_does_not_hide_other_records(bootstrap: str) -> None:
     settings = HttpSettings(kafka=bootstrap)
     key = f"{DOMAIN}/{GROUP}/a".encode()
     (before,) = produce(bootstrap, ("a", b"1"))

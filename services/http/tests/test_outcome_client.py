@@ -90,7 +90,7 @@ async def test_many_are_asked_for_in_few_questions_each_in_its_place() -> None:
     assert sum("/objects/" in one for one in matcher.asked) == 2
 
 
-async def test_who_comes_while_questions_are_under_way_is_asked_for_together() -> None:
+async def test_questions_that_arrive_during_a_request_are_asked_together() -> None:
     over, came = asyncio.Event(), asyncio.Semaphore(0)
     matcher = Matcher(lambda offset: {"object": f"o{offset}", "outcome": "published", "newest": {"version": 5}})
 
@@ -111,7 +111,7 @@ async def test_who_comes_while_questions_are_under_way_is_asked_for_together() -
         assert len(matcher.asked) == 3
 
 
-async def test_who_waits_behind_questions_that_are_not_answered_is_told_in_time() -> None:
+async def test_a_question_queued_behind_unanswered_ones_is_answered_in_time() -> None:
     over = asyncio.Event()
 
     async def silent(request: web.Request) -> web.Response:
@@ -132,14 +132,14 @@ async def test_who_waits_behind_questions_that_are_not_answered_is_told_in_time(
         over.set()
 
 
-async def test_what_is_at_the_offset_of_another_object_or_version_is_unknown() -> None:
+async def test_an_offset_of_another_object_or_version_is_unknown() -> None:
     matcher = Matcher(lambda offset: {"object": f"o{offset}", "outcome": "published", "newest": {"version": 5}})
     async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
         asked = [published("x", 1), published("o2", 2, version=6), published("o3", 3)]
         assert [one.outcome for one in await outcomes.of("d", "g", asked)] == ["unknown", "unknown", "published"]
 
 
-async def test_where_no_matcher_can_say_it_in_time_it_is_unknown_and_why() -> None:
+async def test_an_outcome_that_no_matcher_gives_in_time_is_unknown_with_a_reason() -> None:
     async def silent(_request: web.Request) -> web.Response:
         await over.wait()
         return web.json_response({})
@@ -162,7 +162,7 @@ async def test_where_no_matcher_can_say_it_in_time_it_is_unknown_and_why() -> No
         over.set()
 
 
-async def test_who_published_to_kafka_asks_any_node() -> None:
+async def test_a_publisher_to_kafka_may_ask_any_node() -> None:
     matcher = Matcher(lambda _: {"outcome": "published"})
     async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
         app = web.Application(middlewares=[json_errors])

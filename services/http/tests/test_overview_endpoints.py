@@ -109,7 +109,7 @@ def serving(*partitions: int, of: int | None = 4) -> dict[str, Any]:
         (OF_MATCHER, serving(0), None, None),
     ],
 )
-async def test_which_partitions_are_counted(
+async def test_the_overview_lists_the_counted_partitions(
     first: dict[str, Any], second: dict[str, Any], counted: int | None, missing: list[int] | None
 ) -> None:
     async with node(None, first, second) as (url, _, _), ClientSession() as client:
@@ -120,7 +120,7 @@ async def test_which_partitions_are_counted(
     assert (online, overdue) == ((4, 2) if missing == [] else (None, None)), "a sum over a part is no point of a line"
 
 
-async def test_where_nobody_answers_a_point_has_no_numbers() -> None:
+async def test_a_point_has_no_numbers_if_nobody_answers() -> None:
     asking = NodeClient(HttpSettings(matcher="127.0.0.1:1", gateway_http="127.0.0.1:1"))
     shown = await Overview(asking, overdue_s=77)._now()
     await asking.close()
@@ -238,7 +238,7 @@ async def test_one_identity_cannot_take_all_the_places(monkeypatch: pytest.Monke
             one.close()
 
 
-async def test_where_nobody_is_asked_there_is_only_the_bound_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_identities_only_the_total_bound_of_viewers_applies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coldnotify_http.overview_endpoints.VIEWERS_PER_IDENTITY_MAX", 1)
     async with node(ANYBODY) as (url, _, _), ClientSession(url) as client:
         streams = [await client.get("/v1/console/events") for _ in range(3)]
@@ -247,7 +247,7 @@ async def test_where_nobody_is_asked_there_is_only_the_bound_of_all(monkeypatch:
             one.close()
 
 
-async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_viewer_that_does_not_read_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coldnotify_http.overview_endpoints.VIEWERS_MAX", 1)
     monkeypatch.setattr("coldnotify_http.overview_endpoints._WRITE_TIMEOUT_S", 0.5)
     monkeypatch.setattr("coldnotify_http.overview_endpoints.REFRESH_S", 0.01)

@@ -94,7 +94,7 @@ async def test_one_object_is_answered_with_what_kafka_said(service: Service) -> 
     assert service.metric("coldnotify_http_publishes_under_way") == 0
 
 
-async def test_what_was_changed_is_said_and_never_makes_an_acknowledged_publish_fail(service: Service) -> None:
+async def test_the_outcome_is_returned_and_never_fails_an_acknowledged_publish(service: Service) -> None:
     service.outcomes.answers = {
         "published": Outcome("published", Newest(7)),
         "repeated": Outcome("repeated", Newest(7)),
@@ -117,7 +117,7 @@ async def test_what_was_changed_is_said_and_never_makes_an_acknowledged_publish_
     assert service.metric("coldnotify_http_outcome_seconds_count") == 6
 
 
-async def test_who_does_not_want_to_wait_for_it_says_so_and_of_many_it_is_said_on_wish(service: Service) -> None:
+async def test_waiting_for_the_outcome_can_be_declined_and_is_optional_for_batches(service: Service) -> None:
     service.outcomes.answers = {"b": Outcome("stale", Newest(9))}
     service.publisher.failures = {"bad": PublishError("refused", indeterminate=False)}
     status, answer = await service.post(OBJECTS + "/b?outcome=no")
@@ -181,7 +181,7 @@ async def test_one_bad_among_many_is_named_and_none_is_sent(service: Service) ->
     assert service.publisher.seen == []
 
 
-async def test_what_kafka_does_not_acknowledge_is_503_and_says_what_is_known(service: Service) -> None:
+async def test_an_unacknowledged_publish_is_503_with_what_is_known(service: Service) -> None:
     service.publisher.failures = {
         "slow": PublishTimeout("no answer", indeterminate=True),
         "bad": PublishError("refused", indeterminate=False),

@@ -105,7 +105,7 @@ async def test_a_tenant_is_asked_for_as_much_as_stands_in_kafka(service: Service
     assert service.tenants.asked == [("d", 1, one), ("d", 2, many)]
 
 
-async def test_what_is_wrong_costs_nothing(service: Service) -> None:
+async def test_invalid_requests_cost_nothing(service: Service) -> None:
     assert (await service.ask("POST", f"{OBJECTS}/o", {"verson": 1}))[0] == 400
     assert (await service.ask("PUT", f"{OBJECTS}/o/description", {"a b": 1}))[0] == 400
     assert service.tenants.asked == []

@@ -71,7 +71,7 @@ async def test_the_record_has_the_next_incarnation_and_the_log_says_so() -> None
 
 
 @pytest.mark.parametrize("newest", [{"version": 18, "incarnation": 2}, {"version": None, "incarnation": 0}])
-async def test_what_was_not_seen_is_not_reset(newest: dict[str, object]) -> None:
+async def test_an_outdated_view_is_not_reset(newest: dict[str, object]) -> None:
     publisher = Publisher()
     async with node(publisher, newest) as url:
         status, shown = await ask(url, SEEN)
@@ -79,7 +79,7 @@ async def test_what_was_not_seen_is_not_reset(newest: dict[str, object]) -> None
     assert publisher.records == []
 
 
-async def test_what_is_not_known_is_not_reset() -> None:
+async def test_an_unknown_object_is_not_reset() -> None:
     async with node(Publisher(), {"error": "object: is not known"}, 404) as url:
         assert (await ask(url, SEEN))[0] == 404
 
@@ -97,7 +97,7 @@ async def test_what_is_not_known_is_not_reset() -> None:
         ({"object": "a/b"}, "record"),
     ],
 )
-async def test_what_is_wrong_is_named(body: object, field: str) -> None:
+async def test_the_wrong_field_is_named(body: object, field: str) -> None:
     publisher = Publisher()
     async with node(publisher, {"version": 17, "incarnation": 2}) as url:
         status, shown = await ask(url, body)

@@ -127,7 +127,7 @@ async def test_many_are_answered_each_in_order(service: Service) -> None:
         ([1], "message"),
     ],
 )
-async def test_what_is_wrong_names_the_field(service: Service, said: Any, field: str) -> None:
+async def test_an_error_names_the_field(service: Service, said: Any, field: str) -> None:
     status, answer = await service.post("/tasks", said)
     assert (status, answer["field"]) == (400, field)
     if isinstance(said, dict):

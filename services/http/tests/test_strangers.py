@@ -39,7 +39,7 @@ async def end(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-async def test_who_asks_nothing_is_closed_while_others_are_served(
+async def test_a_silent_connection_is_closed_while_others_are_served(
     secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coldnotify_http.app._SILENT_S", 3.0)
@@ -130,7 +130,7 @@ async def connect(service: HttpService, address: str, says: bytes = b"") -> Stra
     return stranger
 
 
-async def test_who_is_slow_to_its_request_is_answered_while_one_address_floods(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_request_is_answered_while_one_address_floods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coldnotify_http.open_files.SILENT_MAX", 10)
     async with serving() as (service, _), asyncio.timeout(LIMIT_S):
         slow = await connect(service, "127.0.0.3", GET[:10])

@@ -91,7 +91,7 @@ async def test_a_tenant_is_shown_to_operators_and_to_its_own(service: Service) -
         ("a b", {"domains": ["c"]}, 400, "tenant"),
     ],
 )
-async def test_what_cannot_be_set_names_the_field(
+async def test_an_invalid_agreement_names_the_field(
     service: Service, name: str, body: object, status: int, field: str
 ) -> None:
     answer = await service.ask("PUT", f"/v1/tenants/{name}", OPERATOR, body)
@@ -108,13 +108,13 @@ async def test_without_kafka_it_is_said(service: Service) -> None:
         )
 
 
-async def test_who_has_a_quota_in_kafka_is_removed_by_the_command(service: Service) -> None:
+async def test_a_tenant_with_a_quota_in_kafka_can_only_be_removed_by_the_command(service: Service) -> None:
     status, answer = await service.ask("DELETE", "/v1/tenants/held", OPERATOR)
     assert (status, answer["field"]) == (409, "principal")
     assert (await service.ask("DELETE", "/v1/tenants/nobody", OPERATOR))[0] == 404
 
 
-async def test_what_is_used_now_is_shown(service: Service, tenancy: Tenancy) -> None:
+async def test_present_usage_is_shown(service: Service, tenancy: Tenancy) -> None:
     verdict = {
         "at_ms": int(time.time() * 1000),
         "until_ms": 1,
