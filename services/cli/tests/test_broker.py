@@ -72,7 +72,7 @@ def test_three_nodes_run_a_dead_one_comes_back_and_the_directory_is_theirs(tmp_p
 
 
 @pytest.mark.kafka
-def test_what_a_power_cut_left_is_named_at_the_start_and_mended_on_demand(tmp_path: Path) -> None:
+def test_damage_of_a_power_cut_is_reported_at_the_start_and_repaired_on_demand(tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = {"data": str(data), "kafka_port": str(free_port())}
     assert coldnotify("broker", "--repair", data=str(data)).stderr == f"Error: data directory {data} is not there\n"

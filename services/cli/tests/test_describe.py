@@ -85,13 +85,15 @@ def node(asked: Asked) -> Iterator[str]:
         (["--delete", "--if-revision", "0000004d.7"], "DELETE", "?if_revision=0000004d.7", None),
     ],
 )
-def test_what_is_asked(node: str, asked: Asked, arguments: list[str], method: str, query: str, body: Any) -> None:
+def test_the_command_sends_the_right_request(
+    node: str, asked: Asked, arguments: list[str], method: str, query: str, body: Any
+) -> None:
     done = coldnotify("describe", "d", "g", "a/b", *arguments, http=node)
     assert done.returncode == 0, done.stderr
     assert asked[-1] == (method, f"/v1/domains/d/groups/g/objects/a%2Fb/description{query}", body)
 
 
-def test_what_is_printed(node: str) -> None:
+def test_describe_prints_values_and_times(node: str) -> None:
     assert coldnotify("describe", "d", "g", "o", http=node).stdout == (
         "Kind   lamp\n"
         "Room   410\n"
@@ -121,7 +123,7 @@ def test_what_is_printed(node: str) -> None:
         (["away", "a=1"], 1, "nobody serves it (unknown: it may be written)"),
     ],
 )
-def test_what_goes_wrong_is_said(node: str, arguments: list[str], code: int, words: str) -> None:
+def test_errors_are_printed(node: str, arguments: list[str], code: int, words: str) -> None:
     done = coldnotify("describe", "d", "g", *arguments, http=node)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
@@ -148,6 +150,6 @@ def test_a_wrong_query_is_wrong_use(node: str) -> None:
 
 @given(TEXTS | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False))
 @settings(deadline=None)
-def test_what_is_shown_can_be_typed(value: str | float | bool) -> None:
+def test_a_printed_value_can_be_typed(value: str | float | bool) -> None:
     again = parse_value(show_value(value))
     assert (type(again) is bool, type(again) is str, again) == (type(value) is bool, type(value) is str, value)

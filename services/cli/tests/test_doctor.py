@@ -272,7 +272,7 @@ def test_a_disk_without_room_is_named(
     assert ("DiskNearlyFull.md" in one.todo) == (state != OK)
 
 
-def test_where_there_is_no_data_directory_there_is_no_disk_to_look_at(tmp_path: Path) -> None:
+def test_without_a_data_directory_no_disk_is_checked(tmp_path: Path) -> None:
     assert list(checkup._disk(DoctorSettings(**HERE, data=tmp_path / "no"))) == []  # type: ignore[arg-type]
 
 

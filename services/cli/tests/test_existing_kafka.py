@@ -50,7 +50,7 @@ def test_missing_topics_are_created_and_all_others_left_as_they_are(acme: str) -
 
 
 @pytest.mark.kafka
-def test_what_differs_is_named_as_doctor_names_it_and_not_changed(acme: str) -> None:
+def test_differences_are_named_as_by_doctor_and_not_changed(acme: str) -> None:
     plan = ("--kafka", acme, "--topics-prefix=acme.", "--partitions=2")
     prepared(acme)
     coldnotify("kafka-tool", "configs", "--bootstrap-server", acme, "--alter", "--topic", ACME.rejected,
@@ -95,7 +95,7 @@ def test_settings_that_cannot_be_are_told(tmp_path: Path) -> None:
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
-def test_who_is_asked_to_stop_does_not_wait_for_kafka() -> None:
+def test_preparing_stops_waiting_for_kafka_on_request() -> None:
     stop = StopFlag()
     stop.set()
     ExistingKafka(UpSettings(kafka=NOWHERE), parts_in_kafka.topics(None, 1, ACME)).prepare(stop)

@@ -91,7 +91,7 @@ def test_explain_prints_a_timeline(node: str) -> None:
         (["who-lacks", "d", "g", "o", "--version", "-1"], 2, "--version"),
     ],
 )
-def test_what_went_wrong_is_one_line(node: str, arguments: list[str], code: int, words: str) -> None:
+def test_an_error_is_one_line(node: str, arguments: list[str], code: int, words: str) -> None:
     done = coldnotify(*arguments, http=node)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr

@@ -86,7 +86,7 @@ def test_the_matcher_that_serves_the_group_is_found(matchers: Matchers) -> None:
         assert matchers.get(*path(group, "a/b c")) == {"object": "a/b c"}
 
 
-def test_what_nobody_serves_and_what_is_unknown_are_told_apart(matchers: Matchers) -> None:
+def test_not_served_and_not_known_are_different_errors(matchers: Matchers) -> None:
     with pytest.raises(click.ClickException, match=r"matcher .*: not served.*; matcher .*: not served"):
         matchers.get(*path("g3", "o"))
     with pytest.raises(NotKnown, match=r"^object: is not known$"):
@@ -110,7 +110,7 @@ def fake() -> Iterator[FakeMatcher]:
     one.admin.stop()
 
 
-def test_what_waits_to_be_removed_is_shown_and_confirmed(fake: FakeMatcher) -> None:
+def test_pending_removals_are_shown_and_confirmed(fake: FakeMatcher) -> None:
     asked = ["removals", "--json", "--matcher", fake.address]
     shown = CliRunner().invoke(command_state, asked)
     row = {"matcher": fake.address, "clocks_agree_s": 5.0, "partition": 3, "clients_held": 150, "objects_held": 0}

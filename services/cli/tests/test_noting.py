@@ -41,7 +41,7 @@ def events_of(path: Path, *kinds: type[Event]) -> list[Event]:
     return [event for event in read_lines(path) if isinstance(event, kinds)]
 
 
-def test_what_is_not_told_is_found(tmp_path: Path) -> None:
+def test_undelivered_messages_are_found(tmp_path: Path) -> None:
     sent, seen = tmp_path / "sent", tmp_path / "seen"
     for told in ((0, 1), (2, 3)):
         for number in told:

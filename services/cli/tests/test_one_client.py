@@ -54,6 +54,6 @@ def test_a_client_is_forgotten_once_that_is_confirmed(node: str, asked: Asked) -
     assert json.loads(done.stdout)["outcome"] == "forgotten"
 
 
-def test_who_is_not_known_is_an_error(node: str) -> None:
+def test_an_unknown_client_is_an_error(node: str) -> None:
     done = coldnotify("client", "forget", "d", "g", "nobody", "--yes", "--http", node)
     assert (done.returncode, "is not known" in done.stderr) == (1, True)

@@ -120,7 +120,7 @@ def node() -> Iterator[str]:
 
 
 @pytest.mark.kafka
-def test_what_it_has_changed_is_said_and_what_was_in_vain_is_no_success(fresh_kafka: EmbeddedBroker, node: str) -> None:
+def test_publish_prints_the_outcome_and_fails_if_nothing_changed(fresh_kafka: EmbeddedBroker, node: str) -> None:
     said = {}
     for group in ITEMS:
         publish = ("publish", "d", group, "o", "--version", "2")

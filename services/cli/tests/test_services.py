@@ -52,7 +52,7 @@ def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
 
 
 @pytest.mark.kafka
-def test_what_is_published_reaches_a_client_and_is_seen_in_the_state(parts: Parts, tmp_path: Path) -> None:
+def test_a_publish_reaches_a_client_and_appears_in_the_state(parts: Parts, tmp_path: Path) -> None:
     state = str(tmp_path / "state.json")
     watch = ("watch", "d", "g", "c1", "cams/north", "other", "--once", "--timeout-s", "100", "--state", state)
     parts.run("publish", "d", "g", "cams/north", "--version", "4", "--payload", '{"fps": 5}')

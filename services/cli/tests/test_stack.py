@@ -31,7 +31,7 @@ def test_zero_takes_any_free_port_each_another() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
-def test_what_was_chosen_nobody_else_chooses_before_it_is_listened_on() -> None:
+def test_a_chosen_port_is_reserved_until_it_is_listened_on() -> None:
     chosen = Addresses.choose(replace(FREE, kafka_nodes=3, gateways=2))
     assert chosen.kafka is not None
     kafka = range(chosen.kafka, chosen.kafka + 3)
@@ -44,7 +44,7 @@ def test_what_was_chosen_nobody_else_chooses_before_it_is_listened_on() -> None:
     assert subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout.split() == []
 
 
-def test_what_is_asked_for_is_not_chosen_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_port_is_not_chosen_for_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     free_ports._release(port)
     monkeypatch.setattr(free_ports, "_FREE_PORT_MIN", port)

@@ -21,13 +21,13 @@ def apple() -> None:
     ("typed", "said"),
     [("aple", "Error: there is no command 'aple'; is 'apple' meant?"), ("pear", "Error: there is no command 'pear'\n")],
 )
-def test_what_is_misspelt_is_answered_with_what_is_near(typed: str, said: str) -> None:
+def test_a_misspelt_command_suggests_similar_ones(typed: str, said: str) -> None:
     done = CliRunner().invoke(fruit, [typed])
     assert done.exit_code == 2
     assert said in done.output
 
 
-def test_what_is_there_is_called() -> None:
+def test_an_existing_command_is_called() -> None:
     assert CliRunner().invoke(fruit, ["apple"]).output == "apple it is\n"
 
 

@@ -144,7 +144,7 @@ def test_a_part_that_is_not_ready_in_time_is_given_up_with_its_own_words() -> No
         wait_for(lambda: fake.part.turn(31.0))
 
 
-def test_what_is_in_the_way_of_the_first_start_is_said_at_once_later_it_is_tried_again() -> None:
+def test_an_obstacle_raises_at_the_first_start_and_is_retried_later() -> None:
     fake = FakePart()
     fake.obstacle = OSError("port taken")
     with pytest.raises(OSError, match="port taken"):

@@ -97,7 +97,7 @@ def test_on_a_terminal_it_is_refreshed_until_it_is_interrupted(node: str) -> Non
 
 
 @pytest.mark.parametrize("partitions", [{"counted": 0, "missing": None}, {"counted": 0, "missing": [0, 1]}, None])
-def test_where_no_matcher_answers_nothing_is_counted(partitions: dict[str, Any] | None) -> None:
+def test_nothing_is_counted_if_no_matcher_answers(partitions: dict[str, Any] | None) -> None:
     silent = [{"address": "m:1", "error": "no answer within 3 s"}]
     shown = OVERVIEW | dict.fromkeys(("clients", "online", "lacking", "overdue"), 0) | {"groups": [], "slowest": []}
     shown |= {"matchers": silent, "partitions": partitions}
@@ -115,7 +115,7 @@ def test_where_no_matcher_answers_nothing_is_counted(partitions: dict[str, Any] 
     assert done.stderr == f"Error: {lines[4]}\n"
 
 
-def test_where_some_partitions_are_not_counted_that_is_said() -> None:
+def test_uncounted_partitions_are_reported() -> None:
     shown = OVERVIEW | {"partitions": {"counted": 6, "missing": [1, 3]}}
     with answering(shown) as address:
         done = coldnotify("top", "--once", http=address)
@@ -132,7 +132,7 @@ def test_where_some_partitions_are_not_counted_that_is_said() -> None:
     assert "not all matchers answer: counts are too low" in plain(former), "of an HTTP service of the release before"
 
 
-def test_what_cannot_be_summed_up_whole_is_said() -> None:
+def test_partial_sums_are_reported() -> None:
     assert any("sums are too low" in line for line in plain(OVERVIEW | {"partial": True}))
 
 

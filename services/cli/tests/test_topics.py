@@ -21,7 +21,7 @@ def test_plan_shows_apply_makes_and_then_there_is_nothing_to_change(fresh_kafka:
 
 
 @pytest.mark.kafka
-def test_what_would_lose_data_is_refused(fresh_kafka: EmbeddedBroker) -> None:
+def test_a_change_that_would_lose_data_is_refused(fresh_kafka: EmbeddedBroker) -> None:
     for verb in ("plan", "apply"):
         done = coldnotify("topics", verb, "--partitions", "3", kafka=fresh_kafka.bootstrap)
         assert done.returncode == 1

@@ -34,7 +34,7 @@ def line_of(topic: str, key: bytes | None, value: bytes | None) -> bytes:
     ],
     ids=["half a character", "two halves", "no number", "deep", "long number", "unpacked zeros", "no text"],
 )
-def test_what_a_stranger_wrote_is_a_line_that_can_be_read(topic: str, value: bytes) -> None:
+def test_a_record_of_a_stranger_is_dumped_as_a_readable_line(topic: str, value: bytes) -> None:
     line = line_of(topic, b"d/g/c/0", value)
     assert len(line) < LINE_BYTES_MAX
     read = parse_event(line)

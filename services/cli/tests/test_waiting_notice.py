@@ -23,7 +23,7 @@ def test_it_says_for_whom_it_waits_once_it_takes_long(
     assert said == "waiting for Kafka (nowhere:1): no answer yet; giving up after 60 s\n"
 
 
-def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quick_wait_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with waiting_notice("Kafka (nowhere:1)", 60):
         pass
     assert capsys.readouterr().err == ""
