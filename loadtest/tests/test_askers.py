@@ -30,7 +30,7 @@ def test_a_whole_rate_is_there_from_the_second_in_which_nearly_all_of_it_is_acce
     assert whole_after_s([accepted(*[10] * 40)], 100.0, 4.0) == 0
 
 
-def test_what_is_accepted_is_counted_when_it_is() -> None:
+def test_publishes_are_counted_at_the_time_of_acceptance() -> None:
     asked = Asked(begun_s=time.monotonic() - 100)
     asked.accept()
     ((number, count),) = asked.bins.items()

@@ -55,7 +55,7 @@ def test_devices_have_the_next_queries_in_turn_and_new_ones_that_nobody_had() ->
 
 
 @pytest.mark.parametrize("few", [FEW, replace(FEW, by_level=True)], ids=["range", "level"])
-def test_what_is_due_is_what_the_service_evaluates(few: Described) -> None:
+def test_expected_loads_equal_the_service_evaluation(few: Described) -> None:
     turns = dict.fromkeys(range(200), 3)
     loads = few.loads(turns)
     for device in range(2):

@@ -110,7 +110,7 @@ def test_coldnotify_acknowledges_pages_and_says_why_it_was_closed() -> None:
 
 
 @pytest.mark.parametrize("by", ["queries", "objects"])
-def test_what_a_device_registers_for_comes_and_goes(by: str) -> None:
+def test_a_change_replaces_the_oldest_registrations(by: str) -> None:
     registered = Described(fan_out=1, by_level=True, queries_each=0, registrations=3)
     if by == "queries":
         registered = replace(registered, queries_each=3, registrations=0, distinct=3)
@@ -132,7 +132,7 @@ def test_what_a_device_registers_for_comes_and_goes(by: str) -> None:
     assert device.change(2) == b"", "four requests are unanswered"
 
 
-def test_what_is_remembered_for_one_device_is_right_for_the_next() -> None:
+def test_frames_remembered_for_one_device_are_right_for_the_next() -> None:
     devices = [ColdNotifyDevice(FEW, n) for n in range(2)]
     for device in devices:
         device.hello()
@@ -213,7 +213,7 @@ def test_redis_values() -> None:
     assert device.closed == "-ERR no"
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_memory_of_frames_is_bounded() -> None:
     remembered: Remembered[int] = Remembered()
     for number in range(3 * ENTRIES_MAX):
         remembered.put(b"%d" % number, number)

@@ -5,7 +5,7 @@ from coldnotify_loadtest.drawn_log import DrawnLog
 END = 10_000
 
 
-def test_what_is_drawn_is_counted_by_channel() -> None:
+def test_drawn_messages_are_counted_by_channel() -> None:
     drawn = DrawnLog(END, 100)
     some = drawn.draw_channels(7)
     wanted = [offset for offset, channel in enumerate(drawn.channel_at) if channel in some]

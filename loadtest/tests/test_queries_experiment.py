@@ -16,7 +16,7 @@ RowsOf = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.mark.kafka
-def test_what_registering_by_queries_costs(tmp_path: Path, rows_of: RowsOf) -> None:
+def test_the_experiment_measures_the_cost_of_queries(tmp_path: Path, rows_of: RowsOf) -> None:
     with pytest.raises(ValueError, match="parts: 'nothing'"):
         EXPERIMENTS["queries"].run(Bench({"parts": ("nothing",)}, tmp_path, Progress(1, "")))
     changes = "parts=distinct,changes,wire", "distinct_queries=1", "changes_conditions=range", "wire_queries=0,3"

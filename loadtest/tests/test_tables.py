@@ -120,7 +120,7 @@ def test_a_series_is_a_line_for_each_case(tmp_path: Path, draw: Draw) -> None:
     assert not draw(result("queries", [{"part": "changes", "condition": "value"}]), tmp_path)
 
 
-def test_what_is_no_result_is_named(tmp_path: Path) -> None:
+def test_an_invalid_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "E1.json").write_text("[]")
     with pytest.raises(ValueError, match=r"E1\.json"):
         report.write(tmp_path)

@@ -17,7 +17,7 @@ RowsOf = Callable[..., list[dict[str, Any]]]
 
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
-def test_who_publishes_without_a_pause_is_told_each_time_and_all_is_told_in_the_end(
+def test_a_flooding_publisher_is_refused_each_time_and_everything_arrives_in_the_end(
     tmp_path: Path, rows_of: RowsOf
 ) -> None:
     with pytest.raises(ValueError, match="ways: 'pigeon'"):

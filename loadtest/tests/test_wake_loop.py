@@ -35,7 +35,7 @@ def _built_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", [Nats, Mosquitto])
-def test_what_devices_of_peers_say_does_not_depend_on_a_server(kind: type[Server], tmp_path: Path) -> None:
+def test_hellos_for_peer_systems_need_no_server(kind: type[Server], tmp_path: Path) -> None:
     path = tmp_path / "hellos"
     wake_loop.write_hellos(path, kind(tmp_path), POPULATION, range(3))
     data = path.read_bytes()

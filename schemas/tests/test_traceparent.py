@@ -27,7 +27,7 @@ def test_a_valid_trace_context_is_recognised(text: str) -> None:
         f"01-{TRACE}-{SPAN}-01-{'x' * 1000}",
     ],
 )
-def test_what_is_none(text: str) -> None:
+def test_invalid_traceparents_are_rejected(text: str) -> None:
     assert not is_traceparent(text)
     assert sampled_in([("traceparent", text.encode())]) == ""
 

@@ -57,7 +57,7 @@ async def test_a_stream_without_an_event_is_an_error_that_no_document_has(port: 
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"])
-async def test_what_ends_by_itself_passes_as_it_is(port: str, method: str) -> None:
+async def test_an_answer_that_ends_by_itself_passes_unchanged(port: str, method: str) -> None:
     with in_front_of(port) as proxy:
         asked = {"X-Asked": "a"}
         async with (

@@ -75,13 +75,13 @@ def test_marks_follow_from_what_is_called(pytester: pytest.Pytester) -> None:
     }
 
 
-def test_what_must_be_alone_is_run_apart(pytester: pytest.Pytester) -> None:
+def test_tests_marked_alone_run_apart(pytester: pytest.Pytester) -> None:
     assert set(collected(pytester, "--alone=only")) == {"test_alone"}
     others = {"test_adds", "test_broker", "test_node", "test_stack", "test_command", "test_lambda"}
     assert set(collected(pytester, "--alone=without")) == others
 
 
-def test_what_is_pure_can_be_asked_for(pytester: pytest.Pytester) -> None:
+def test_pure_tests_can_be_selected(pytester: pytest.Pytester) -> None:
     assert set(collected(pytester, "-m", "pure")) == {"test_adds"}
 
 

@@ -68,7 +68,7 @@ def ended(one: socket.socket) -> bool:
         return True
 
 
-def test_what_is_sent_passes(ends: Ends) -> None:
+def test_bytes_pass(ends: Ends) -> None:
     assert ends.passes()
 
 
@@ -115,7 +115,7 @@ def test_refused_until_it_is_healed(ends: Ends) -> None:
     assert ends.passes()
 
 
-def test_what_is_held_comes_later(ends: Ends) -> None:
+def test_held_bytes_arrive_later(ends: Ends) -> None:
     assert ends.passes()
     ends.proxy.hold()
     assert ends.silent()
@@ -124,7 +124,7 @@ def test_what_is_held_comes_later(ends: Ends) -> None:
     assert ends.passes()
 
 
-def test_what_is_swallowed_never_comes_and_nobody_is_told(ends: Ends) -> None:
+def test_swallowed_bytes_never_arrive_and_nobody_learns_of_it(ends: Ends) -> None:
     assert ends.passes()
     ends.proxy.swallow()
     assert ends.silent()

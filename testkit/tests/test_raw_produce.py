@@ -24,7 +24,7 @@ def silent() -> Iterator[socket.socket]:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("codec", Codec)
-def test_what_is_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBroker, codec: Codec) -> None:
+def test_a_batch_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBroker, codec: Codec) -> None:
     now_ms = time.time_ns() // 1_000_000
     records = [Record(b"a", b"x" * 1_000, [(b"name", b"\xff"), (b"null", None)]), Record(b"b", None, (), 5)]
     with RawProducer(fresh_kafka.bootstrap) as producer:
@@ -52,7 +52,7 @@ def test_what_is_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBro
         (Batch(flags=CONTROL), "INVALID_RECORD"),
     ],
 )
-def test_what_kafka_refuses_has_its_name(fresh_kafka: EmbeddedBroker, batch: Batch, name: str) -> None:
+def test_a_refusal_of_kafka_has_its_name(fresh_kafka: EmbeddedBroker, batch: Batch, name: str) -> None:
     refused = produce(fresh_kafka.bootstrap, TOPICS.sessions, 0, encoded(batch))
     assert (refused.name, refused.written) == (name, False), refused
 

@@ -43,7 +43,7 @@ def test_a_right_batch_is_what_another_writer_makes() -> None:
     assert ours[MAGIC_AT:] == theirs[MAGIC_AT:]
 
 
-def test_what_a_library_would_not_write_is_read_as_it_was_meant() -> None:
+def test_a_batch_that_no_library_would_write_is_read_as_intended() -> None:
     record = Record(b"", None, [(b"\xff", b"\xfe"), (b"", None)], timestamp_delta_ms=-5)
     batch = Batch([record], base_timestamp_ms=(1 << 63) - 1, max_timestamp_ms=-1, flags=TRANSACTIONAL | CONTROL)
     read = DefaultRecordBatch(encoded(batch._replace(producer_id=7, producer_epoch=3, base_sequence=9)))

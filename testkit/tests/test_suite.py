@@ -65,5 +65,5 @@ def test_the_tree_says_whether_there_is_anything_to_run_alone(tmp_path: Path) ->
     assert suite.some_are_alone(tmp_path)
 
 
-def test_what_python_compiles_is_kept() -> None:
+def test_byte_code_is_kept() -> None:
     assert keeping_byte_code({"PYTHONDONTWRITEBYTECODE": "1", "HOME": "/"}) == {"HOME": "/"}

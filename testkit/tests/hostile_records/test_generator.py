@@ -46,7 +46,7 @@ def test_a_seed_draws_the_same() -> None:
     assert drawn(7, 500) != drawn(8, 500)
 
 
-def test_what_is_drawn_can_be_written() -> None:
+def test_drawn_records_can_be_encoded() -> None:
     assert all(encoded(record.batch) for record in drawn(5, 3_000))
 
 

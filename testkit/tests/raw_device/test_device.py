@@ -180,7 +180,7 @@ def test_an_answer_goes_on_where_the_connection_ended() -> None:
     assert unit.device.settled
 
 
-def test_what_was_reached_is_void_once_the_answer_begins_anew() -> None:
+def test_progress_is_void_once_the_answer_begins_again() -> None:
     unit = Unit()
     unit.device.register_query(LAMPS)
     unit.connects()
@@ -271,7 +271,7 @@ def test_a_message_of_a_channel_whose_beginning_is_not_known_is_none_of_it() -> 
     assert unit.told.messages == [8]
 
 
-def test_of_another_log_all_is_told_and_the_loss_before() -> None:
+def test_another_log_is_delivered_completely_after_a_report_of_the_loss() -> None:
     unit = with_tasks()
     unit.crash()
     unit.connects()
@@ -327,7 +327,7 @@ def test_a_set_that_is_not_in_sync_is_said_as_a_whole() -> None:
     assert len(unit.device.state.pending) == len(["camera", LAMPS])
 
 
-def test_what_is_unsettled_is_said_until_it_is_not() -> None:
+def test_unsettled_registrations_are_reported_until_settled() -> None:
     unit = Unit()
     unit.device.register("camera")
     assert unit.connects().capabilities & wire.CAPABILITY_UNSETTLED
