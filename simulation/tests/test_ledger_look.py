@@ -8,7 +8,7 @@ import pytest
 from coldnotify._core.unsettled import Unsettled
 from coldnotify_gateway.core.requests import Requests as GatewayRequests
 from coldnotify_matcher.engine import client_records, unsettled_registrations
-from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
 from coldnotify_simulation.scripted import Rule, check, connected
 
 
@@ -66,7 +66,7 @@ def the_gateway_passes_nothing_on() -> Iterator[None]:
 
 @contextmanager
 def frames_are_not_taken_in() -> Iterator[None]:
-    with patch.object(Requests, "_on_unsettled", lambda *_: None):
+    with patch.object(RegistrationRequests, "on_unsettled", lambda *_: None):
         yield
 
 

@@ -105,7 +105,8 @@ def any_session_may_change_the_registrations() -> Iterator[None]:
     def without(self: Requests, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
         client = self._state.clients.get(f"{request.domain}/{request.group}/{request.client}")
         if request.WhichOneof("body") == "unregister" and client is not None and client.session is not None:
-            self._unregister_all(offset, client, client.session, request.unregister.objects)
+            names = self._registrations._names
+            names.unregister(offset, client, client.session, request.unregister.objects)
         else:
             on_request(self, offset, request, now_ms, first_open=first_open)
 

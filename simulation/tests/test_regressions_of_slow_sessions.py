@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.since import OLDEST
 from coldnotify_gateway.core.identified import Identified
-from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.stream_requests import StreamRequests
 from coldnotify_simulation.scripted import check, connected, gateway_of, link_of, must, takeover, until_item
 from coldnotify_simulation.world import World
 
@@ -87,7 +87,7 @@ def what_another_matcher_says_is_lost(want: Callable[[World], None]) -> None:
 
 @contextmanager
 def a_question_may_stay_without_an_answer() -> Iterator[None]:
-    with patch.object(Requests, "_open_again", lambda *_: None):
+    with patch.object(StreamRequests, "_open_again", lambda *_: None):
         yield
 
 

@@ -14,7 +14,9 @@ from coldnotify_matcher.engine.clients import Client as Known
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.opening import Opening
+from coldnotify_matcher.engine.registering.name_registering import NameRegistering
+from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.run_topics import Cluster
@@ -66,14 +68,14 @@ def the_answer_to_a_registration_is_lost_and_then_power() -> None:
 
 @contextmanager
 def only_what_is_new_is_answered() -> Iterator[None]:
-    register_all = Requests._register_all
+    register_all = NameRegistering.register
 
-    def without(self: Requests, offset: int, client: Known, *more: object) -> object:
+    def without(self: NameRegistering, offset: int, client: Known, *more: object) -> object:
         before = set(client.objects())
         registered, refused = register_all(self, offset, client, *more)  # type: ignore[arg-type]
         return [obj for obj in registered if obj not in before], refused
 
-    with patch.object(Requests, "_register_all", without):
+    with patch.object(NameRegistering, "register", without):
         yield
 
 
@@ -89,16 +91,16 @@ def a_wiped_client_wants_what_it_wanted_before() -> None:
 
 @contextmanager
 def the_stored_cursor_stands_in_for_none() -> Iterator[None]:
-    on_open = Requests._on_open
+    on_open = Opening.on_open
 
-    def without(self: Requests, offset: int, gateway: GatewayView, number: int, key: str, request: internal_pb2.Open,
+    def without(self: Opening, offset: int, gateway: GatewayView, number: int, key: str, request: internal_pb2.Open,
                 now_ms: int, *, again: bool) -> None:  # fmt: skip
         known = self._state.clients.get(key)
         if known is not None and known.cursor >= 0 and not request.HasField("cursor"):
             request.cursor, request.epoch = known.cursor, self._state.epoch
         on_open(self, offset, gateway, number, key, request, now_ms, again=again)
 
-    with patch.object(Requests, "_on_open", without):
+    with patch.object(Opening, "on_open", without):
         yield
 
 
@@ -227,13 +229,15 @@ def a_registration_set_is_cut_in_the_middle() -> None:
 
 @contextmanager
 def each_chunk_is_a_set() -> Iterator[None]:
-    on_sync = Requests._on_sync
+    on_sync = RegistrationRequests.on_sync
 
-    def without(self: Requests, offset: int, known: Known, session: object, chunk: SyncChunk, now_ms: int) -> None:
+    def without(
+        self: RegistrationRequests, offset: int, known: Known, session: object, chunk: SyncChunk, now_ms: int
+    ) -> None:
         whole = SyncChunk(index=0, objects=chunk.objects, last=True)
         on_sync(self, offset, known, session, whole, now_ms)  # type: ignore[arg-type]
 
-    with patch.object(Requests, "_on_sync", without):
+    with patch.object(RegistrationRequests, "on_sync", without):
         yield
 
 
@@ -363,16 +367,16 @@ def one_epoch_for_ever() -> Iterator[None]:
 
 @contextmanager
 def a_cursor_above_the_end_counts() -> Iterator[None]:
-    on_open = Requests._on_open
+    on_open = Opening.on_open
 
-    def without(self: Requests, offset: int, gateway: GatewayView, number: int, key: str, request: internal_pb2.Open,
+    def without(self: Opening, offset: int, gateway: GatewayView, number: int, key: str, request: internal_pb2.Open,
                 now_ms: int, *, again: bool) -> None:  # fmt: skip
         position = self._state.position
         self._state.position = max(position, request.cursor + 1)
         on_open(self, offset, gateway, number, key, request, now_ms, again=again)
         self._state.position = position
 
-    with patch.object(Requests, "_on_open", without):
+    with patch.object(Opening, "on_open", without):
         yield
 
 

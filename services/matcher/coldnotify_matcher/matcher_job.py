@@ -57,7 +57,7 @@ class MatcherJob:
 
     @property
     def puts_off(self) -> bool:
-        """Whether publishes are held back, or sets of queries are being computed, or pages of channels made."""
+        """Whether publishes are held back, or something that was begun is to be gone on with."""
         return self._rules.conflation.holds or self._rules.allowances.any or bool(self._unfinished)
 
     def partition(self, number: int) -> Partition:

@@ -121,6 +121,15 @@ class Client:
         yield from self.queries.values()
         yield from self.channels.values()
 
+    def registered_by(self, hash_: int) -> RegisteredQuery | RegisteredChannel | None:
+        """Its registration of this hash, which a name has not."""
+        return self.queries.get(hash_) or self.channels.get(hash_)
+
+    @property
+    def by_name_alone(self) -> bool:
+        """All that it is registered for are names: the fan-out index tells it all."""
+        return not (self.queries or self.channels)
+
     def objects(self) -> Collection[Obj]:
         """The objects that it is registered for by name."""
         return self._by_name.keys()

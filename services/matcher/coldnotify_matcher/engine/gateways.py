@@ -65,6 +65,23 @@ class GatewayView:
             self.retire(number)
             self.retirements += 1
 
+    def heard(self, now_ms: int) -> None:
+        """It has said something."""
+        self.heard_ms = max(self.heard_ms, now_ms)
+
+    def agrees(self, sessions: int, checksum: int, now_ms: int) -> bool:
+        """Its Beat says so many sessions, of this checksum. Returns whether these are ours."""
+        agreed = len(self.sessions) == sessions and self.checksum == checksum
+        if agreed:
+            self.disagrees_since_ms = None
+        elif self.disagrees_since_ms is None:
+            self.disagrees_since_ms = now_ms
+        return agreed
+
+    def doubt_anew(self, now_ms: int) -> None:
+        """What it has not announced is ended: it may disagree for as long again."""
+        self.disagrees_since_ms = now_ms
+
     def retire(self, number: int) -> None:
         """A session of this number must not come back."""
         self._retired.add(number)

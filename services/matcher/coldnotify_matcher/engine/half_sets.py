@@ -10,13 +10,8 @@ through. Nothing is searched for.
 from collections.abc import Sequence
 from sys import getsizeof
 
-from coldnotify_schemas.interests import Interest
-
-from coldnotify_matcher.engine.interests.said import SaidChannel
+from coldnotify_matcher.engine.interests.said import Packed
 from coldnotify_matcher.engine.sessions import Session
-
-Said = str | Interest | SaidChannel
-"""What a chunk names: an object, a query, a channel."""
 
 STALLED_MS = 30_000
 """A client that was not answered for so long begins its reg-sync again: the protocol's number."""
@@ -31,11 +26,11 @@ class _HalfSet:
 
     def __init__(self) -> None:
         self.chunks = 0
-        self.said: list[Said] = []
+        self.said: list[Packed] = []
         self.size_bytes = 0
         """What it takes in memory."""
 
-    def add(self, said: Sequence[Said]) -> None:
+    def add(self, said: Sequence[Packed]) -> None:
         """One more chunk."""
         self.chunks += 1
         self.said += said
@@ -54,7 +49,7 @@ class HalfSets:
         self._added_to_ms: dict[Session, int] = {}
         """In the same order."""
 
-    def add(self, session: Session, names: Sequence[Said], bytes_max: int, now_ms: int) -> int:
+    def add(self, session: Session, names: Sequence[Packed], bytes_max: int, now_ms: int) -> int:
         """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
         half = self._remove(session) or _HalfSet()
         half.add(names)
@@ -68,7 +63,7 @@ class HalfSets:
             dropped += 1
         return dropped
 
-    def forget(self, session: Session) -> list[Said]:
+    def forget(self, session: Session) -> list[Packed]:
         """The set is whole, or is begun anew, or its session is over. Returns what was in."""
         half = self._remove(session)
         return [] if half is None else half.said
@@ -78,7 +73,7 @@ class HalfSets:
         half = self._sets.get(session)
         return 0 if half is None else half.chunks
 
-    def said(self, session: Session) -> Sequence[Said]:
+    def said(self, session: Session) -> Sequence[Packed]:
         """All that they say."""
         half = self._sets.get(session)
         return () if half is None else half.said
@@ -103,5 +98,5 @@ class HalfSets:
         return half
 
 
-def _size_of(name: Said) -> int:
+def _size_of(name: Packed) -> int:
     return getsizeof(name) if isinstance(name, str) else getsizeof(name) + getsizeof(name.text)

@@ -115,7 +115,7 @@ class Loading:
                 # Its Open is handled once more, and its page may never have come. Told what is published before that,
                 # a session that its gateway holds for live would pass over what the page has.
                 continue
-            if client.queries or client.channels:
+            if not client.by_name_alone:
                 # What its sets were when the predecessor last told it is not known: it is caught up, once they are. Nor
                 # is it known which messages it was told.
                 self._state.announce_anew(client, session)

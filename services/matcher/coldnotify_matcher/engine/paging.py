@@ -8,10 +8,10 @@ by offset, what the session lacks: newest versions above its cursor, and what ha
 A session of a client with queries waits with its first page until the sets of all of them are known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import zip_longest
 
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import sets_digest
 
 from coldnotify_matcher.engine.clients import Client
@@ -21,7 +21,6 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.query_answers import QueryAnswers
 from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.engine.streams.answers import Answer
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
 
 PAGE_BYTES_MAX = 64 * 1024
@@ -60,21 +59,6 @@ class Paging:
         if not session.indexed:
             session.gateway.catching.add(session.number)
         self._send(client, session, now_ms)
-
-    def owe(
-        self, session: Session, queries: Mapping[int, wire_pb2.Query], new: Iterable[int], *, goes_on: bool
-    ) -> None:
-        """The members of these queries are to be told, with the next pages. `new`: they were not registered before.
-
-        `goes_on`: what the client says to have reached may count. Where the answer has begun in this session it does
-        not: the client may have said so before it heard that.
-        """
-        fresh = set(new)
-        for hash_, query in queries.items():
-            reached = query.reached if goes_on and hash_ not in session.answers.begun else ""
-            held = query.held if query.HasField("held") else None
-            at = query.reached_at if reached else None
-            session.answers.owe(hash_, Answer(new=hash_ in fresh, held=held, reached=reached, at=at))
 
     def settle(self, now_ms: int) -> None:
         """Sets become known, and the sessions that wait for them are sent their pages."""

@@ -236,6 +236,12 @@ class State:
         """One more session or registration would have been above this limit of the agreement."""
         self.refusals[domain, limit] = self.refusals.get((domain, limit), 0) + 1
 
+    def note_registrations(self, offset: int, client: Client) -> None:
+        """A request at this offset may have changed what the client is registered for."""
+        if client.changed:
+            client.registrations_applied = max(client.registrations_applied, offset)
+            self.changed[client] = None
+
     def use_of(self, domain: str) -> Use:
         """What this domain used since the last step, to be added to."""
         use = self.use.get(domain)

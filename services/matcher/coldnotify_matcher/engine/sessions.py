@@ -28,7 +28,7 @@ class Session:
     indexed: bool = False
     """Its number stands in the fan-out index."""
     descriptions: bool = False
-    """Its client is told how the members of its queries are described."""
+    """Its client is told how members are described."""
     channels_in_order: bool = False
     """None of them is told before others, whatever the priority."""
     announced_ms: int = 0

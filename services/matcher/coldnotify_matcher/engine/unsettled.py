@@ -24,10 +24,10 @@ class Unsettled:
     error: str = ""
     """The first line of what they raised last."""
     members: tuple[str, ...] = ()
-    """Of a query: these members were not taken. Empty: any may not have been."""
+    """The members that were not taken, where there are any to be told. Empty: any may not have been."""
     position: int = NOWHERE
     """Of a channel: all up to this offset of its log is told."""
 
     def concerns(self, name: str) -> bool:
-        """Whether the object of this name, a member of the query, may not have been taken."""
+        """Whether the member of this name may not have been taken."""
         return not self.members or name in self.members

@@ -29,7 +29,7 @@ OFFSET_MAX = (1 << 63) - 1
 def asked_for(client: Client, objects: Iterable[Obj], hashes: Iterable[int]) -> list[Registration]:
     """What a request has asked for, as far as the client is registered for it now.
 
-    `objects`: those that it is registered for by name. `hashes`: of queries and channels.
+    `objects`: those that it is registered for by name. `hashes`: of the others.
     """
     return [*objects, *(one for hash_ in hashes if (one := _by_hash(client, hash_)) is not None)]
 
@@ -126,7 +126,7 @@ def _by_name(client: Client, objects: Mapping[str, Obj], name: str) -> Obj | Non
 
 
 def _by_hash(client: Client, hash_: int) -> Registration | None:
-    return client.queries.get(hash_) or client.channels.get(hash_)
+    return client.registered_by(hash_)
 
 
 def _unsettled(entry: wire_pb2.UnsettledEntry, before: Unsettled | None, now_ms: int) -> Unsettled:

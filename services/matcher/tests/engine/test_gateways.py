@@ -1,7 +1,7 @@
 """What one partition knows of a gateway: sessions, numbered inbox records of bounded size."""
 
 from coldnotify_matcher.engine.gateways import RECORD_BYTES_MAX, RETIRED_KEPT_MS, GatewayView
-from coldnotify_matcher.engine.requests import DISAGREES_MS_MAX
+from coldnotify_matcher.engine.stream_requests import DISAGREES_MS_MAX
 from coldnotify_schemas import internal_pb2
 from coldnotify_testkit.engine_bench import GATEWAY, INBOX, OTHER_GATEWAY, Bench, fan_outs
 from hypothesis import given

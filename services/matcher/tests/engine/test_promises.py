@@ -4,7 +4,8 @@ All is played without and with conflation, and with several registrations record
 """
 
 import pytest
-from coldnotify_matcher.engine import Intervals, paging, requests
+from coldnotify_matcher.engine import Intervals, paging
+from coldnotify_matcher.engine.registering import registration_requests
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.promises_machine import CLIENTS, INTERVAL_MS, OBJECTS, PAGE_BYTES, Machine
@@ -15,7 +16,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (paging, requests):
+    for module in (paging, registration_requests):
         monkeypatch.setattr(module, "PAGE_BYTES_MAX", PAGE_BYTES)
 
 

@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import paging, requests
+from coldnotify_matcher.engine import paging
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query import query_of
+from coldnotify_matcher.engine.registering import registration_requests
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.descriptions import Description, parse_description_record
 from coldnotify_schemas.digest import MODULUS, digest, sets_digest
@@ -441,7 +442,7 @@ class Asleep(Querying):
 
 @pytest.mark.parametrize("machine", [Both, Asleep])
 def test_the_promises_hold_with_queries(machine: type[Querying], monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (paging, requests):
+    for module in (paging, registration_requests):
         monkeypatch.setattr(module, "PAGE_BYTES_MAX", PAGE_BYTES)
     monkeypatch.setattr(sets, "CHANGES_KEPT", 2)
     machine.counted = Counter()

@@ -1,6 +1,6 @@
 """Reg-sync: a client says its whole set, in chunks; and the digest that tells whether it has to."""
 
-from coldnotify_matcher.engine.requests import REFUSALS_MAX
+from coldnotify_matcher.engine.registering.registration_requests import REFUSALS_MAX
 from coldnotify_matcher.engine.sessions import NO_ASK
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest

@@ -1,6 +1,7 @@
 """Requests: sessions opened, displaced, left; registrations; acknowledgements and Beats.
 
-Stands for: requests, sessions
+Stands for: requests, opening, registration_requests, name_registering, query_registering
+Stands for: stream_requests, opened_answers, sessions
 """
 
 from typing import Any

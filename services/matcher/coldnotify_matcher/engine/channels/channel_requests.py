@@ -12,7 +12,7 @@ from coldnotify_matcher.engine.channels.registering import RegisteredChannels, R
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
-from coldnotify_matcher.engine.interests.said import SaidChannel, said_channel
+from coldnotify_matcher.engine.interests.said import Said
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
@@ -34,7 +34,13 @@ class ChannelRequests:
         self._catching_up = catching_up
 
     def open(
-        self, offset: int, client: Client, session: Session, request: internal_pb2.Open
+        self,
+        offset: int,
+        client: Client,
+        session: Session,
+        request: internal_pb2.Open,
+        said: Sequence[Said],
+        gone: Iterable[int],
     ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.ChannelPosition]]:
         """An Open that names channels, or whose client has some: registers them. (the refused ones, positions)."""
         log = self._state.log_of(client)
@@ -42,11 +48,9 @@ class ChannelRequests:
             return [], []
         replayed = offset < client.registrations_applied
         self.pause(client, session)
-        self.unregister(offset, client, session, request.unregister_channels)
+        self.unregister(offset, client, session, gone)
         void = _is_void(log, request)
-        registered = self._register(
-            log, client, session, map(said_channel, request.channels), replayed=replayed, void=void
-        )
+        registered = self._register(log, client, session, said, replayed=replayed, void=void)
         self._registering.begin_anew(log, client, registered, replayed=replayed, void=void)
         if not client.channels:
             session.leave_channels()
@@ -67,16 +71,14 @@ class ChannelRequests:
             self._remember(log, session, request)
 
     def register(
-        self, offset: int, client: Client, session: Session, request: wire_pb2.Register, answer: internal_pb2.Answered
+        self, offset: int, client: Client, session: Session, said: Sequence[Said], answer: internal_pb2.Answered
     ) -> None:
         """A Register that names channels."""
         log = self._state.log_of(client)
         if log is None:
             return
         replayed = offset < client.registrations_applied
-        registered = self._register(
-            log, client, session, map(said_channel, request.channels), replayed=replayed, void=False
-        )
+        registered = self._register(log, client, session, said, replayed=replayed, void=False)
         answer.refused.extend(registered.refused)
         answer.positions.extend(registered.positions())
         if not registered.begins:
@@ -108,7 +110,7 @@ class ChannelRequests:
                 self._state.count("channels_unregistered")
 
     def sync(
-        self, offset: int, client: Client, session: Session, said: Sequence[SaidChannel]
+        self, offset: int, client: Client, session: Session, said: Sequence[Said]
     ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.ChannelPosition]]:
         """A whole set is in: its channels."""
         log = self._state.log_of(client)
@@ -254,7 +256,7 @@ class ChannelRequests:
         log: ChannelLog,
         client: Client,
         session: Session,
-        said: Iterable[SaidChannel],
+        said: Iterable[Said],
         *,
         replayed: bool,
         void: bool,

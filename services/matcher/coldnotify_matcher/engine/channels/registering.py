@@ -10,7 +10,7 @@ from coldnotify_schemas.names import InvalidName
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
-from coldnotify_matcher.engine.interests.said import SaidChannel
+from coldnotify_matcher.engine.interests.said import ALL_KINDS, Said
 from coldnotify_matcher.engine.partition_state import State
 
 _SAYS_WHERE = (wire_pb2.SINCE_POSITION, wire_pb2.SINCE_BEGINNING)
@@ -47,7 +47,7 @@ class Registering:
         self,
         log: ChannelLog,
         client: Client,
-        said: Iterable[SaidChannel],
+        said: Iterable[Said],
         *,
         replayed: bool,
         void: bool,
@@ -131,11 +131,11 @@ class Registering:
             return str(error).replace("object:", "channel:", 1)
         if f"{client.group_key}/{name}" in client.channels.by_key:
             return ""
-        full = self._state.why_full(client, "objects, queries and channels")
+        full = self._state.why_full(client, ALL_KINDS)
         return f"channel: {full}" if full else ""
 
 
-def _position(log: ChannelLog, client: Client, said: SaidChannel) -> int:
+def _position(log: ChannelLog, client: Client, said: Said) -> int:
     """Behind which offset it begins, if it is not registered yet."""
     now = log.position - 1
     if said.since == wire_pb2.SINCE_POSITION:

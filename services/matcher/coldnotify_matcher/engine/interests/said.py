@@ -1,21 +1,132 @@
-"""Said: what a frame says of an interest that its client registers."""
+"""Said: what a frame says of interests. Three parallel lists on the wire are one list from here on, each with its kind.
 
+Of a name nothing is said but the name. Of a query its client may say how much of the answer it has, of a channel where
+it begins.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from coldnotify_schemas import wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.digest import object_digest
+from coldnotify_schemas.interests import Interest, Kind
 
+KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
+"""Kinds of interests that every matcher of this release takes."""
+ALL_KINDS = "objects, queries and channels"
+"""The same, and the one that needs topics of its own, as refusals name them."""
 _BETWEEN = "\x00"
 
 
-class SaidChannel(NamedTuple):
-    """A channel that a part of a reg-sync names."""
+class Said(NamedTuple):
+    """One interest that a client registers."""
 
+    kind: Kind
     text: str
-    """Its name and attributes, as they were said, joined as `channel_text` does."""
-    since: wire_pb2.Since
-    at: int
+    """As it is registered: a channel's as `channel_text` joins it, but as it was said."""
+    since: wire_pb2.Since = wire_pb2.SINCE_NOW
+    at: int = 0
+    """The place where a channel begins."""
+    held: int | None = None
+    """The digest of the members that the client holds; None: it does not say."""
+    reached: str = ""
+    reached_at: int = 0
+    """Up to which member it has the answer, as of this offset."""
+
+    @property
+    def hash(self) -> int:
+        """The hash of the interest."""
+        return Interest(self.kind, self.text).hash
 
 
-def said_channel(channel: wire_pb2.Channel) -> SaidChannel:
-    """What a frame says of a channel."""
-    return SaidChannel(_BETWEEN.join([channel.name, *channel.attributes]), channel.since, channel.at)
+Packed = str | Said
+"""An interest in a set that may be large: a name is its text."""
+
+
+class Gone(NamedTuple):
+    """One interest that a client unregisters."""
+
+    kind: Kind
+    name: str = ""
+    hash: int = 0
+    """0: it has a name."""
+
+
+def said_in_open(request: internal_pb2.Open) -> list[Said]:
+    """List the interests that a Hello registers."""
+    return _said(request.register, request.queries, request.channels)
+
+
+def gone_in_open(request: internal_pb2.Open) -> list[Gone]:
+    """List those that it unregisters."""
+    return _gone(request.unregister, request.unregister_queries, request.unregister_channels)
+
+
+def said_in_register(request: wire_pb2.Register) -> list[Said]:
+    """List the interests that a Register registers."""
+    return _said(request.objects, request.queries, request.channels)
+
+
+def gone_in_unregister(request: wire_pb2.Unregister) -> list[Gone]:
+    """List the interests that an Unregister unregisters."""
+    return _gone(request.objects, request.queries, request.channels)
+
+
+def said_in_chunk(chunk: wire_pb2.SyncChunk) -> list[Packed]:
+    """List the interests in one part of a whole set. How much its client has of answers does not count."""
+    queries = (Said(Kind.QUERY, query.text) for query in chunk.queries)
+    return [*chunk.objects, *queries, *map(said_channel, chunk.channels)]
+
+
+def said_channel(channel: wire_pb2.Channel) -> Said:
+    """Return the channel as a frame says it."""
+    text = _BETWEEN.join([channel.name, *channel.attributes]) if channel.attributes else channel.name
+    return Said(Kind.CHANNEL, text, channel.since, channel.at)
+
+
+def of_kind(kind: Kind, said: Iterable[Packed]) -> list[Said]:
+    """Those of one kind, in their order, but for packed names."""
+    return [one for one in said if isinstance(one, Said) and one.kind is kind]
+
+
+def names_of(said: Iterable[Packed]) -> list[str]:
+    """The names among them."""
+    return [one if isinstance(one, str) else one.text for one in said if isinstance(one, str) or one.kind is Kind.NAME]
+
+
+def hashes_of(said: Iterable[Said]) -> list[int]:
+    """The hashes of those that are known by their hash: all but names."""
+    return [one.hash for one in said if one.kind is not Kind.NAME]
+
+
+def refused_hash(refusal: wire_pb2.Refusal) -> int:
+    """The hash of the interest that is refused."""
+    if refusal.HasField("query"):
+        return refusal.query
+    return refusal.channel if refusal.HasField("channel") else object_digest(refusal.object)
+
+
+def _said(names: Iterable[str], queries: Iterable[wire_pb2.Query], channels: Iterable[wire_pb2.Channel]) -> list[Said]:
+    said = [Said(Kind.NAME, name) for name in names]
+    for query in queries:
+        held = query.held if query.HasField("held") else None
+        said.append(Said(Kind.QUERY, query.text, held=held, reached=query.reached, reached_at=query.reached_at))
+    said += map(said_channel, channels)
+    return said
+
+
+def _gone(names: Iterable[str], queries: Iterable[int], channels: Iterable[int]) -> list[Gone]:
+    gone = [Gone(Kind.NAME, name) for name in names]
+    gone += [Gone(Kind.QUERY, hash=hash_) for hash_ in queries]
+    gone += [Gone(Kind.CHANNEL, hash=hash_) for hash_ in channels]
+    return gone
+
+
+def names_in(gone: Iterable[Gone]) -> list[str]:
+    """The names among them."""
+    return [one.name for one in gone if one.kind is Kind.NAME]
+
+
+def hashes_in(kind: Kind, gone: Iterable[Gone]) -> Sequence[int]:
+    """The hashes of one kind among them."""
+    return [one.hash for one in gone if one.kind is kind]

@@ -1,0 +1,45 @@
+"""Opened: what a gateway is told of a session that it has announced, checked, or sent a whole set of."""
+
+from collections.abc import Sequence
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+
+from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.said import KINDS
+from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.sessions import Session
+
+
+class OpenedAnswers:
+    """Tells gateways so."""
+
+    def __init__(self, state: State, channels: ChannelRequests) -> None:
+        self._state = state
+        self._channels = channels
+
+    def tell(
+        self,
+        client: Client,
+        session: Session,
+        *,
+        in_sync: bool,
+        client_epoch: int | None,
+        refused: Sequence[wire_pb2.Refusal] = (),
+        positions: Sequence[wire_pb2.ChannelPosition] = (),
+    ) -> None:
+        """The digests are the same, or differ. `client_epoch`: the objects' epoch that the client knows."""
+        opened = internal_pb2.Opened(
+            session=session.number,
+            ask=session.objects.ask,
+            in_sync=in_sync,
+            digest=client.digest,
+            refused=refused,
+            kinds=KINDS | wire_pb2.KINDS_DESCRIPTIONS if session.descriptions else KINDS,
+        )
+        if client_epoch != self._state.epoch:
+            opened.epoch = self._state.epoch
+        if self._state.channel_logs:
+            opened.positions.extend(positions)
+            self._channels.tell_opened(client, session, opened)
+        session.gateway.tell(internal_pb2.Item(opened=opened))
