@@ -30,6 +30,7 @@ from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
+from coldnotify_matcher.engine.arrivals import Door
 from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
@@ -81,10 +82,9 @@ class Engine:
         self._retention = ObjectRetention(self.state, self._outbox)
         removals = RemovalIntake(self.state, self._conflation, self._repairs, self._retention)
         catching_up = CatchingUp(self.state)
-        self._channels = Channels(self.state, self._outbox, catching_up)
-        self._intake = Intake(
-            self.state, self._outbox, self.history, self._conflation, self._repairs, self._strays, removals
-        )
+        door = Door(self.state, self._outbox, self.history, self._strays)
+        self._channels = Channels(self.state, self._outbox, door, catching_up)
+        self._intake = Intake(self.state, door, self.history, self._conflation, self._repairs, removals)
         self._loading = Loading(self.state, self._outbox, index, self._conflation, self._repairs, self._strays)
         self._paging = Paging(self.state, index)
         self._ahead = EvaluatedAhead(self.state)

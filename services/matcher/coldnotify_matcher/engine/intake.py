@@ -1,8 +1,6 @@
 """Records of the objects topic, in offset order: checked, merged, and handed on where they bring a newer version."""
 
-from coldnotify_schemas.descriptions import KEY_PREFIX
-from coldnotify_schemas.names import OBJECT_BYTES_MAX, InvalidName, parse_object_key
-from coldnotify_schemas.partitioner import home_of, partition_of
+from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.records import (
     VERSION_MAX,
     InvalidRecord,
@@ -12,17 +10,15 @@ from coldnotify_schemas.records import (
     since_of,
 )
 
+from coldnotify_matcher.engine.arrivals import Arrival, ArrivalKind, Door, is_description_key
 from coldnotify_matcher.engine.conflation import Conflation
-from coldnotify_matcher.engine.description_intake import DescriptionIntake, is_description_key
+from coldnotify_matcher.engine.description_intake import DescriptionIntake
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
-from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.engine.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.strays import Strays
 
 UNMADE_BYTES_MAX = 8192
 """Of a record that is kept for an object: a payload keeps all of it alive, and of a longer one most is white space."""
@@ -34,21 +30,19 @@ class Intake:
     def __init__(
         self,
         state: State,
-        outbox: Outbox,
+        door: Door,
         history: History,
         conflation: Conflation,
         repairs: Repairs,
-        strays: Strays,
         removals: RemovalIntake,
     ) -> None:
         self._state = state
-        self._outbox = outbox
+        self._door = door
         self._history = history
         self._conflation = conflation
         self._repairs = repairs
-        self._strays = strays
         self._removals = removals
-        self._descriptions = DescriptionIntake(state, conflation, repairs, strays, removals, self._reject)
+        self._descriptions = DescriptionIntake(state, conflation, repairs, removals)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
         """One record of the objects topic's partition."""
@@ -57,17 +51,20 @@ class Intake:
         merged = record.offset < state.position
         if not merged:
             state.position = record.offset + 1
+        arrival = self._door.arrival(record)
+        # While a partition is loaded, what came behind the predecessor's last commit: it has not counted that, or
+        # within its last second.
         if not merged if state.live else 0 < state.replay_from <= record.offset:
-            self._count(record)
-        if is_description_key(record.key):
-            self._descriptions.on_record(record, now_ms, merged=merged)
+            arrival.count()
+        if arrival.kind is ArrivalKind.DESCRIPTION:
+            self._descriptions.on_arrival(arrival, now_ms, merged=merged)
             return
-        if not merged and not state.live and self._keep_unmade(record):
+        if not merged and not state.live and self._keep_unmade(arrival):
             return
-        # Of an object that has a version the key was checked then. A key that is no UTF-8 is none of these.
-        obj = self._known(record.key)
+        # Of an object that has a version the key was checked then.
+        obj = state.objects.get(arrival.text) if arrival.readable else None
         if obj is None or obj.version == UNKNOWN:
-            obj = self._object_at(record)
+            obj = self._object_at(arrival)
             if obj is None:
                 return
         if (removal := read_removal(record)) is not None:
@@ -82,7 +79,7 @@ class Intake:
             obj.last_offset = max(obj.last_offset, record.offset)
             if record.value is None and obj.version != UNKNOWN and state.live and not merged:
                 state.count("nulls_void")
-            self._reject(record, str(error))
+            arrival.reject(str(error))
             if state.live:
                 self._repairs.look_at(obj)
             state.forget_if_idle(obj)
@@ -96,7 +93,7 @@ class Intake:
         if key is not None and is_description_key(key):
             self._descriptions.skip(key, offset)
             return
-        obj = self._known(key)
+        obj = None if key is None else self._state.objects.get(key.decode(errors="surrogateescape"))
         if obj is None:
             return
         obj.last_offset = max(obj.last_offset, offset)
@@ -106,43 +103,21 @@ class Intake:
     def reject_object(self, record: ObjectRecord, reason: str) -> None:
         """The shell does not understand the record: as if nothing but its key and its place were known."""
         self.skip_object(record.key, record.offset)
-        self._reject(record, reason)
+        self._door.reject_object(record, reason)
 
     def on_end(self, offset: int) -> None:
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self._state.position = max(self._state.position, offset)
 
-    def _count(self, record: ObjectRecord) -> None:
-        """Counts a publish for its domain, where it is at home; not what an owner has written down again.
-
-        While a partition is loaded, what came behind the predecessor's last commit: it has not counted that, or within
-        its last second.
-        """
-        key, value = record.key, record.value
-        if key is None or value is None or record.since:
-            return
-        domain, _, rest = key.decode(errors="replace").removeprefix(KEY_PREFIX).partition("/")
-        group, slash, _ = rest.partition("/")
-        try:
-            at_home = slash and home_of(domain, group, self._state.partitions) == self._state.partition
-        except InvalidName:
-            return
-        if at_home:
-            self._state.use_of(domain).publish(len(key) + len(value), high=record.urgent)
-
-    def _known(self, key: bytes | None) -> Obj | None:
-        return None if key is None else self._state.objects.get(key.decode(errors="surrogateescape"))
-
-    def _keep_unmade(self, record: ObjectRecord) -> bool:
+    def _keep_unmade(self, arrival: Arrival) -> bool:
         """Keep just the record, if it is its object's first and in order. False: it is for the rest of `on_object`."""
-        state, key, value, offset = self._state, record.key, record.value, record.offset
+        state, record, name = self._state, arrival.record, arrival.text
+        key, value, offset = record.key, record.value, record.offset
         if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
             return False
+        if not (arrival.readable and arrival.at_home and arrival.name) or name in state.objects:
+            return False
         try:
-            name = key.decode()
-            domain, group, object_ = name.split("/", 2)
-            if name in state.objects or not object_ or home_of(domain, group, state.partitions) != state.partition:
-                return False
             said = parse_public_record(value)
             check_incarnation(said, offset)
         except ValueError:
@@ -196,43 +171,16 @@ class Intake:
             self._state.count("urgent" if urgent else "urgent_above_share")
         return urgent
 
-    def _object_at(self, record: ObjectRecord) -> Obj | None:
+    def _object_at(self, arrival: Arrival) -> Obj | None:
         """The object whose key this is, known or new; None: it is no key, or one that belongs elsewhere."""
-        key = record.key
-        try:
-            domain, group, _ = parse_object_key(key)
-        except InvalidName as error:
-            self._reject(record, str(error))
+        invalid = arrival.why_invalid()
+        if invalid:
+            arrival.reject(invalid)
             return None
-        assert key is not None
-        right = partition_of(domain, group, self._state.partitions)
-        if right != self._state.partition:
-            self._on_stray(key, record, right)
+        if not arrival.at_home:
+            arrival.stray(parse_public_record)
             return None
-        return self._state.object_of(key.decode())
-
-    def _on_stray(self, key: bytes, record: ObjectRecord, right: int) -> None:
-        if record.value is None:
-            self._strays.on_null(key)
-            return
-        if record.moved:
-            self._reject(record, f"key: belongs to partition {right} and was moved once already")
-            return
-        try:
-            parse_public_record(record.value)
-        except InvalidRecord as error:
-            self._reject(record, str(error))
-            return
-        self._strays.add(key, record, right)
-
-    def _reject(self, record: ObjectRecord, reason: str) -> None:
-        state, offset = self._state, record.offset
-        topics = state.rules.topics
-        self._history.rejected(record.key, offset, record.timestamp_ms, reason)
-        if offset < state.replay_from:
-            return
-        self._outbox.write(rejected(topics, topics.objects, state.partition, offset, record.key, record.value, reason))
-        state.count(f"rejected:{reason.partition(':')[0]}")
+        return self._state.object_of(arrival.text)
 
 
 def _understood(record: ObjectRecord) -> tuple[PublicRecord, int]:

@@ -1,18 +1,18 @@
 """The channels of one partition: their logs, and what the shell says and asks of them."""
 
 import msgspec
-from coldnotify_schemas.channels import MessageHeaders, Retention, message_headers
+from coldnotify_schemas.channels import MessageHeaders, Retention
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, FORMAT, ChannelsRecord
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.whole_numbers import whole_number
 
+from coldnotify_matcher.engine.arrivals import Door
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, Message, MessageRecord, understand
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.rejected import rejected
 
 WRITTEN_EVERY_MS = 1_000
 """What is known of a log is written so often at most: a successor reads as much of it once more."""
@@ -26,8 +26,9 @@ _encode = msgspec.json.Encoder().encode
 class Channels:
     """Hands each input to the log that it is of."""
 
-    def __init__(self, state: State, outbox: Outbox, catching_up: CatchingUp) -> None:
+    def __init__(self, state: State, outbox: Outbox, door: Door, catching_up: CatchingUp) -> None:
         self._state = state
+        self._door = door
         self._outbox = outbox
         self._catching_up = catching_up
         self._loaded: dict[Retention, dict[int, ChannelsRecord]] = {}
@@ -64,18 +65,19 @@ class Channels:
         state = self._state
         log = state.channel_logs[record.retention]
         state.at = record.retention.topic(state.rules.topics), record.offset
-        known = record.key is not None and log.last.knows(record.key.decode(errors="surrogateescape"))
+        arrival = self._door.message(record, log.replay_from)
+        known = log.last.knows(arrival.text)
         try:
             message, right = understand(record, self._at_home(), known=known)
         except InvalidRecord as error:
             log.on_end(record.offset + 1)
-            self._reject(log, record, str(error))
+            arrival.reject(str(error))
             return
         headers = record.headers
         assert isinstance(headers, MessageHeaders)
         if right != state.partition:
             log.on_end(record.offset + 1)
-            self._move(log, record, headers, right)
+            arrival.stray(right)
             return
         fresh = record.offset >= max(log.read, log.replay_from)
         before = log.last.of(message.key)
@@ -85,8 +87,8 @@ class Channels:
             return
         if fresh:
             state.count("messages")
-            domain = message.key.partition("/")[0]
-            state.use_of(domain).publish(len(message.key) + len(message.payload), high=headers.high_priority)
+            domain = arrival.domain
+            arrival.count(high=headers.high_priority)
             message = self._with_priority(log, domain, message, headers)
             allowance = state.rules.allowances.of(domain)
             if allowance is not None and not message.high and not allowance.passes(now_ms):
@@ -237,21 +239,3 @@ class Channels:
             home = Home(state.partition, state.partitions, rules.retentions, rules.message_bytes_max, rules.topics)
             self._home = home
         return home
-
-    def _reject(self, log: ChannelLog, record: MessageRecord, reason: str) -> None:
-        if record.offset < log.replay_from:
-            return
-        state = self._state
-        topics = state.rules.topics
-        topic = record.retention.topic(topics)
-        self._outbox.write(rejected(topics, topic, state.partition, record.offset, record.key, record.value, reason))
-        state.count(f"messages_rejected:{reason.partition(':')[0]}")
-
-    def _move(self, log: ChannelLog, record: MessageRecord, headers: MessageHeaders, right: int) -> None:
-        if record.offset < log.replay_from:
-            return
-        place = f"{self._state.partition}@{record.offset}".encode()
-        said = tuple(message_headers(headers._replace(moved=place)))
-        topic = record.retention.topic(self._state.rules.topics)
-        self._outbox.write(Write(topic, right, record.key, record.value, said))
-        self._state.count("messages_moved")

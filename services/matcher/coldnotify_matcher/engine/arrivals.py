@@ -1,0 +1,218 @@
+"""Arrivals: records at the matcher's door, be they of objects, of their descriptions, or messages of channels.
+
+The key is parsed once, here. What cannot be handled is rejected, and what belongs elsewhere is a stray, which its owner
+moves; both are written unless a predecessor has. A publish is counted for its domain, where it is at home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas.channels import MessageHeaders, message_headers
+from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.names import InvalidName, check_object, parse_object_key
+from coldnotify_schemas.partitioner import home_of
+from coldnotify_schemas.records import InvalidRecord
+
+from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.rejected import rejected
+
+if TYPE_CHECKING:
+    from coldnotify_matcher.engine.channel_logs.message_records import MessageRecord
+    from coldnotify_matcher.engine.history import History
+    from coldnotify_matcher.engine.object_records import ObjectRecord
+    from coldnotify_matcher.engine.outbox import Outbox
+    from coldnotify_matcher.engine.partition_state import State
+    from coldnotify_matcher.engine.strays import Strays
+
+_PREFIX = KEY_PREFIX.encode()
+
+
+class ArrivalKind(Enum):
+    """A kind of record."""
+
+    OBJECT = auto()
+    DESCRIPTION = auto()
+    MESSAGE = auto()
+
+
+def is_description_key(key: bytes | None) -> bool:
+    """A record of the objects topic is one of a description, or would be one if its key were right."""
+    return key is not None and key.startswith(_PREFIX)
+
+
+class Arrival:
+    """One record of the objects topic."""
+
+    __slots__ = ("_door", "_readable", "domain", "group", "home", "kind", "name", "record", "text")
+
+    kind: ArrivalKind
+    record: ObjectRecord
+    text: str
+    """domain/group/object, without the prefix of a description."""
+    domain: str
+    group: str
+    name: str
+    """Of the object. It is unchecked until `why_invalid` has said nothing."""
+    home: int | None
+    """The partition that it belongs to; None: its key says none."""
+
+    def __init__(self, door: Door, record: ObjectRecord) -> None:
+        self._door = door
+        self.record = record
+        key, self.kind = record.key, ArrivalKind.OBJECT
+        self.text = self.domain = self.group = self.name = ""
+        self.home, self._readable = None, False
+        if key is None:
+            return
+        if key.startswith(_PREFIX):
+            key, self.kind = key[len(_PREFIX) :], ArrivalKind.DESCRIPTION
+        try:
+            self.text, self._readable = key.decode(), True
+        except UnicodeDecodeError:
+            self.text = key.decode(errors="replace")
+        parts = self.text.split("/", 2)
+        if len(parts) == 3:
+            self.domain, self.group, self.name = parts
+            self.home = door.home_of(self.domain, self.group)
+
+    @property
+    def group_key(self) -> str:
+        """domain/group."""
+        return f"{self.domain}/{self.group}"
+
+    @property
+    def readable(self) -> bool:
+        """Its key is text."""
+        return self._readable
+
+    @property
+    def at_home(self) -> bool:
+        """It belongs to this partition."""
+        return self.home == self._door.partition
+
+    def why_invalid(self) -> str:
+        """Why its key names no object; "": it names one."""
+        try:
+            if self._readable and self.home is not None:
+                check_object(self.name)
+            else:
+                key = self.record.key
+                parse_object_key(key[len(_PREFIX) :] if key and self.kind is ArrivalKind.DESCRIPTION else key)
+        except InvalidName as error:
+            return str(error)
+        return ""
+
+    def count(self) -> None:
+        """Count a publish for its domain, where it is at home; not what an owner has written down again."""
+        record = self.record
+        if record.key is not None and record.value is not None and not record.since and self.at_home:
+            self._door.count(self.domain, len(record.key) + len(record.value), high=record.urgent)
+
+    def reject(self, reason: str) -> None:
+        """It cannot be handled."""
+        self._door.reject_object(self.record, reason)
+
+    def stray(self, check: Callable[[bytes], object]) -> None:
+        """It belongs to another partition. `check`: raises InvalidRecord over a value that nobody understands."""
+        record, strays = self.record, self._door.strays
+        assert record.key is not None
+        assert self.home is not None
+        if record.value is None:
+            strays.on_null(record.key)
+            return
+        try:
+            if record.moved:
+                raise InvalidRecord(f"key: belongs to partition {self.home} and was moved once already")
+            check(record.value)
+        except InvalidRecord as error:
+            self.reject(str(error))
+            return
+        strays.add(record.key, record, self.home)
+
+
+class MessageArrival:
+    """One record of a log of channels."""
+
+    __slots__ = ("_door", "_replay_from", "domain", "kind", "record", "text")
+
+    def __init__(self, door: Door, record: MessageRecord, replay_from: int) -> None:
+        """`replay_from`: the offset from which on a predecessor has rejected and moved nothing."""
+        self._door = door
+        self._replay_from = replay_from
+        self.record = record
+        self.kind = ArrivalKind.MESSAGE
+        self.text = "" if record.key is None else record.key.decode(errors="surrogateescape")
+        self.domain = self.text.partition("/")[0]
+
+    def count(self, *, high: bool) -> None:
+        """Count it for its domain: it is at home, and new."""
+        self._door.count(self.domain, len(self.text) + len(self.record.value or b""), high=high)
+
+    def reject(self, reason: str) -> None:
+        """It cannot be handled."""
+        if self.record.offset >= self._replay_from:
+            self._door.reject_message(self.record, reason)
+
+    def stray(self, right: int) -> None:
+        """It can be understood, and belongs to the partition `right`."""
+        if self.record.offset >= self._replay_from:
+            self._door.move_message(self.record, right)
+
+
+class Door:
+    """Makes arrivals of one partition's records, and writes what comes of those that stay outside."""
+
+    def __init__(self, state: State, outbox: Outbox, history: History, strays: Strays) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._history = history
+        self.strays = strays
+        self.partition = state.partition
+
+    def arrival(self, record: ObjectRecord) -> Arrival:
+        """A record of the objects topic."""
+        return Arrival(self, record)
+
+    def message(self, record: MessageRecord, replay_from: int) -> MessageArrival:
+        """A record of a log of channels."""
+        return MessageArrival(self, record, replay_from)
+
+    def home_of(self, domain: str, group: str) -> int | None:
+        """The partition of a domain and group; None: these are no names."""
+        try:
+            return home_of(domain, group, self._state.partitions)
+        except InvalidName:
+            return None
+
+    def count(self, domain: str, size_bytes: int, *, high: bool) -> None:
+        """Count a publish of so many bytes for its domain."""
+        self._state.use_of(domain).publish(size_bytes, high=high)
+
+    def reject_object(self, record: ObjectRecord, reason: str) -> None:
+        """Write it to the rejected topic."""
+        state, offset = self._state, record.offset
+        self._history.rejected(record.key, offset, record.timestamp_ms, reason)
+        if offset >= state.replay_from:
+            self._reject(state.rules.topics.objects, offset, record.key, record.value, reason)
+            state.count(f"rejected:{reason.partition(':')[0]}")
+
+    def reject_message(self, record: MessageRecord, reason: str) -> None:
+        """Write it to the rejected topic."""
+        topic = record.retention.topic(self._state.rules.topics)
+        self._reject(topic, record.offset, record.key, record.value, reason)
+        self._state.count(f"messages_rejected:{reason.partition(':')[0]}")
+
+    def move_message(self, record: MessageRecord, right: int) -> None:
+        """Write it to the partition where it belongs."""
+        assert isinstance(record.headers, MessageHeaders)
+        place = f"{self.partition}@{record.offset}".encode()
+        said = tuple(message_headers(record.headers._replace(moved=place)))
+        topic = record.retention.topic(self._state.rules.topics)
+        self._outbox.write(Write(topic, right, record.key, record.value, said))
+        self._state.count("messages_moved")
+
+    def _reject(self, topic: str, offset: int, key: bytes | None, value: bytes | None, reason: str) -> None:
+        self._outbox.write(rejected(self._state.rules.topics, topic, self.partition, offset, key, value, reason))
