@@ -13,6 +13,7 @@ from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.states import State
 from coldnotify_matcher.engine import Engine, upkeep
+from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import TopicNames
@@ -278,10 +279,10 @@ def the_requests_topic_is_recreated_and_the_first_to_take_over_fails() -> None:
 
 @contextmanager
 def a_claim_speaks_for_all_records_before_it() -> Iterator[None]:
-    def without(self: Partition) -> int:
-        return self._claimed if self.requests_topic_changed else 0
+    def without(self: Generations, requests_topic_changed: bool) -> int:
+        return self.claimed if requests_topic_changed else 0
 
-    with patch.object(Partition, "_requests_since", property(without)):
+    with patch.object(Generations, "requests_since", without):
         yield
 
 

@@ -9,20 +9,19 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.matcher_state import (
     FORMAT,
     FORMAT_WITH_CHANNELS,
-    GENERATION_KEY,
     ChannelsRecord,
-    GenerationRecord,
     RegistrationsRecord,
     SessionRecord,
 )
 from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase
-from coldnotify_streams.errors import NewerFormat, TakenOver
+from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.engine.use import Use
+from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.merged_records import Merged
 from coldnotify_matcher.record_headers import NOTHING_SAID, Ended, ObjectRecord
 from coldnotify_matcher.request_records import parse_request
@@ -36,7 +35,6 @@ from coldnotify_matcher.state_records import (
     generation_of,
     is_generation_key,
     parse_channels,
-    parse_generation,
     parse_registrations,
     parse_session,
 )
@@ -86,23 +84,18 @@ class Partition(JobPartition):
         self._unfinished = set() if unfinished is None else unfinished
         self._unfinished.discard(number)
         self._cluster = cluster
-        self._owner = owner
-        self._generation = 0
-        self._claimed = 0
-        self._last_generation: GenerationRecord | None = None
+        self._generations = Generations(number, names.sessions, cluster, owner)
         self._buckets: Merged[RegistrationsRecord] = Merged()
         self._sessions: Merged[SessionRecord] = Merged()
         self._to_rewrite: dict[tuple[str, str], None] = {}
         """(topic, key) of what stands last under its key and is no state, or an outdone one, which would be all that
         compaction leaves. It is overwritten once the partition is owned."""
-        self._claimed_higher = False
         self._strange_keys: dict[tuple[str, bytes], None] = {}
         self._aside: dict[tuple[str, bytes | None], tuple[Write, str]] = {}
         """By (topic, key): what goes to the rejected topic with the next step that it owns, and why. A record that
         follows under its key takes it back while it is loaded: what is outdone was rejected by a predecessor."""
         self._newer: dict[tuple[str, bytes], NewerFormat] = {}
         """By (topic, key): records of a later release that stand last under their key. It is theirs then."""
-        self._claim_lost = False
         self.engine.start_load(_NOTHING_IS_FRESH)
 
     def on_load(self, takeover: Takeover) -> None:
@@ -146,20 +139,10 @@ class Partition(JobPartition):
         takeover = self.takeover
         if takeover is not None and takeover.requests_known:
             return False
-        last = self._last_generation
+        last = self._generations.last
         if last is None:  # the claims are lost, or there never were any
             return takeover is not None and not takeover.requests_committed
         return last.requests_topic_id != self._cluster.requests_topic_id
-
-    @property
-    def _requests_since(self) -> int:
-        """The first generation under the present requests topic; `applied` of older records is of one that is no more.
-
-        A claim says so for its successors: whoever made it may have failed before it wrote any record anew.
-        """
-        if self.requests_topic_changed:
-            return self._claimed
-        return self._last_generation.requests_since if self._last_generation is not None else 0
 
     def on_end(self, topic: str, offset: int) -> None:
         """The reader is at the end of this topic's partition."""
@@ -333,15 +316,14 @@ class Partition(JobPartition):
     @property
     def claimed(self) -> bool:
         """The claim has come back from the log, and with it everything that stands before it."""
-        return self.phase is Phase.CLAIMING and self._claimed > 0 and self._generation == self._claimed
+        return self.phase is Phase.CLAIMING and self._generations.is_read_back
 
     def claim(self) -> Write:
         """The record that claims the next generation. Raises NewerFormat."""
         for error in self._newer.values():
             raise error
         self.phase = Phase.CLAIMING
-        self._claimed = self._generation + 1
-        return self._claim_record(self._claimed)
+        return self._generations.claim(self.requests_topic_changed)
 
     def take_repairs(self) -> list[Write]:
         """What is owed to the topics beside the engine's step.
@@ -356,29 +338,18 @@ class Partition(JobPartition):
             self.engine.count(_set_aside(topic, why))
         self._aside.clear()
         repairs += [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
-        if self._claim_lost:
-            repairs.append(self._claim_record(self._claimed))
-        if self.engine.outdone and not self._claimed_higher:
-            # The claims were lost, with their topic. Reading this one back, the matcher loads anew, and above it.
-            self._claimed_higher = True
-            repairs.append(self._claim_record(self.engine.generation_heard))
         self._strange_keys.clear()
-        self._claim_lost = False
-        return repairs
-
-    def _claim_record(self, generation: int) -> Write:
-        topic_id, epoch = self._cluster.requests_topic_id, self._cluster.epoch
-        record = GenerationRecord(FORMAT, generation, self._owner, topic_id, epoch, self._requests_since)
-        return Write(self._names.sessions, self.number, GENERATION_KEY.encode(), msgspec.json.encode(record))
+        heard = self.engine.generation_heard if self.engine.outdone else None
+        return repairs + self._generations.take_repairs(heard, self.requests_topic_changed)
 
     @property
     def must_claim_again(self) -> bool:
         """Another matcher's claim came first."""
-        return self.phase is Phase.CLAIMING and self._generation > self._claimed
+        return self.phase is Phase.CLAIMING and self._generations.is_outdone
 
     def own(self, now_ms: int, ends: Ends) -> None:
         """Everything is loaded and claimed: build the state and take over."""
-        since = self._requests_since
+        since = self._generations.requests_since(self.requests_topic_changed)
         for key, stored in self._logs.stored():
             self.engine.at = key
             if (words := self._logs.beyond(key, stored, ends.logs)) is None:
@@ -402,7 +373,7 @@ class Partition(JobPartition):
         takeover = self.takeover
         committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed
         self.engine.finish_load(
-            self._claimed,
+            self._generations.claimed,
             self._cluster.inboxes,
             now_ms,
             objects_committed=committed,
@@ -460,10 +431,9 @@ class Partition(JobPartition):
         topic, key, value = record.topic, record.key or b"", record.value
         if topic == self._names.sessions and is_generation_key(key):
             try:
-                self._on_generation(value, now_ms)
+                self._generations.on_record(value, now_ms, self.phase)
             except Unreadable as error:
                 self.set_aside(record, str(error), NOT_UNDERSTOOD)
-                self._claim_lost = True
             return
         try:
             text = self._check_key[topic](key)
@@ -491,33 +461,10 @@ class Partition(JobPartition):
         else:
             self._to_rewrite[topic, text] = None
 
-    def _on_generation(self, value: bytes | None, now_ms: int) -> None:
-        if value is None:
-            self._claim_lost = True
-            return
-        record = parse_generation(value, now_ms)
-        if self.phase is Phase.OWNED:
-            if record.generation > self._claimed and record.owner == self._owner:
-                raise TakenOver(f"partition {self.number}: claims were lost, gateways go by a higher generation")
-            if record.generation >= self._claimed and record.owner != self._owner:
-                raise TakenOver(
-                    f"partition {self.number}: {record.owner} took it over (generation {record.generation})"
-                )
-            self._claim_lost = record.owner != self._owner
-            return
-        self._claim_lost = False
-        if record.owner == self._owner and record.generation == self._claimed > self._generation:
-            self._generation = record.generation
-            return
-        if record.generation >= self._generation:
-            # Another's claim of the same number, seen first, wins: ours counts as not made.
-            self._generation = max(record.generation, self._claimed + 1 if self.phase is Phase.CLAIMING else 0)
-            self._last_generation = record
-
     def _on_state(self, topic: str, key: str, value: bytes | None, said: object, now_ms: int) -> None:
         if self.phase is Phase.OWNED:
             newest_format = FORMAT_WITH_CHANNELS if topic == self._names.registrations else FORMAT
-            if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._claimed:
+            if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._generations.claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
         record: RegistrationsRecord | SessionRecord | ChannelsRecord | None
@@ -537,8 +484,7 @@ class Partition(JobPartition):
         else:
             self._to_rewrite[topic, key] = None
         if self.phase is not Phase.CLAIMING:
-            # Should the claims themselves be lost: gateways would drop whatever a lower generation says.
-            self._generation = max(self._generation, ended_by if record is None else record.generation)
+            self._generations.saw(ended_by if record is None else record.generation)
 
 
 def _set_aside(topic: str, why: str) -> str:

@@ -1,0 +1,107 @@
+"""Generations: each owner of a partition claims a higher one than all before it, as a record of the sessions topic.
+
+An owner whose claim is outdone gives up. A claim that something was written over is written again.
+"""
+
+import msgspec
+from coldnotify_schemas.matcher_state import FORMAT, GENERATION_KEY, GenerationRecord
+from coldnotify_streams.core.job import Phase
+from coldnotify_streams.errors import TakenOver
+
+from coldnotify_matcher.engine import Write
+from coldnotify_matcher.run_topics import Cluster
+from coldnotify_matcher.state_records import Unreadable, parse_generation
+
+
+class Generations:
+    """The generations of one partition, as one matcher's run sees them. `owner` tells the run from all others."""
+
+    def __init__(self, partition: int, topic: str, cluster: Cluster, owner: str) -> None:
+        """`topic`: holds the claims, beside sessions."""
+        self._partition = partition
+        self._topic = topic
+        self._cluster = cluster
+        self._owner = owner
+        self.highest = 0
+        """Known to be claimed, or to have written."""
+        self.claimed = 0
+        """By this run; 0: it has claimed none."""
+        self.last: GenerationRecord | None = None
+        """The claim before this run's."""
+        self._lost = False
+        """Something stands where this run's claim was, and is none."""
+        self._claimed_higher = False
+
+    @property
+    def is_read_back(self) -> bool:
+        """This run's claim has come back from the log, and no higher one."""
+        return self.claimed > 0 and self.highest == self.claimed
+
+    @property
+    def is_outdone(self) -> bool:
+        """Another run's claim came first."""
+        return self.highest > self.claimed
+
+    def claim(self, requests_topic_changed: bool) -> Write:
+        """The record that claims the next one."""
+        self.claimed = self.highest + 1
+        return self._record(self.claimed, requests_topic_changed)
+
+    def requests_since(self, requests_topic_changed: bool) -> int:
+        """The first generation under the present requests topic; `applied` of older records is of one that is no more.
+
+        A claim says so for its successors: whoever made it may have failed before it wrote any record anew.
+        """
+        if requests_topic_changed:
+            return self.claimed
+        return self.last.requests_since if self.last is not None else 0
+
+    def saw(self, generation: int) -> None:
+        """A record of this generation was read. Should the claims themselves be lost: gateways would drop whatever a
+        lower generation says."""
+        self.highest = max(self.highest, generation)
+
+    def on_record(self, value: bytes | None, now_ms: int, phase: Phase) -> None:
+        """A record under the claims' key. Raises TakenOver, and Unreadable."""
+        if value is None:
+            self._lost = True
+            return
+        try:
+            record = parse_generation(value, now_ms)
+        except Unreadable:
+            self._lost = True
+            raise
+        ours = record.owner == self._owner
+        if phase is Phase.OWNED:
+            if record.generation > self.claimed and ours:
+                raise TakenOver(f"partition {self._partition}: claims were lost, gateways go by a higher generation")
+            if record.generation >= self.claimed and not ours:
+                raise TakenOver(
+                    f"partition {self._partition}: {record.owner} took it over (generation {record.generation})"
+                )
+            self._lost = not ours
+            return
+        self._lost = False
+        if ours and record.generation == self.claimed > self.highest:
+            self.highest = record.generation
+            return
+        if record.generation >= self.highest:
+            # Another's claim of the same number, seen first, wins: ours counts as not made.
+            self.highest = max(record.generation, self.claimed + 1 if phase is Phase.CLAIMING else 0)
+            self.last = record
+
+    def take_repairs(self, heard: int | None, requests_topic_changed: bool) -> list[Write]:
+        """The claim once more, if something was written over it. `heard`: gateways go by this higher generation."""
+        repairs = [self._record(self.claimed, requests_topic_changed)] if self._lost else []
+        if heard is not None and not self._claimed_higher:
+            # The claims were lost, with their topic. Reading this one back, the matcher loads anew, and above it.
+            self._claimed_higher = True
+            repairs.append(self._record(heard, requests_topic_changed))
+        self._lost = False
+        return repairs
+
+    def _record(self, generation: int, requests_topic_changed: bool) -> Write:
+        topic_id, epoch = self._cluster.requests_topic_id, self._cluster.epoch
+        since = self.requests_since(requests_topic_changed)
+        record = GenerationRecord(FORMAT, generation, self._owner, topic_id, epoch, since)
+        return Write(self._topic, self._partition, GENERATION_KEY.encode(), msgspec.json.encode(record))
