@@ -102,7 +102,7 @@ class Holding:
             if partition.phase is not Phase.OWNED:
                 continue
             here.add(number)
-            stock = partition.engine.take_stock().get(DOMAIN, (0, 0, 0))
+            stock = partition.engine.inventory.look().get(DOMAIN, (0, 0, 0))
             clients, registrations = clients + stock[1], registrations + stock[2]
             said = partition.engine.generation, stock[1], stock[2]
             self.world.clock.later(self.random.uniform(*_HEARD_S), partial(self._hear, number, said))

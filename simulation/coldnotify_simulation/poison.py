@@ -32,7 +32,7 @@ class PoisonedPartition(Partition):
             if request.client == POISON_RAISES:
                 if handled := self._handle(before, now_ms):
                     return handled + poisoned
-                self.engine.at = TOPICS.requests, offset
+                self.engine.state.at = TOPICS.requests, offset
                 raise Planted
             if request.client not in POISONS:
                 before.append((offset, request))

@@ -83,9 +83,9 @@ class ChannelsBench:
         for key, value in self.stored[TOPICS.sessions].items():
             engine.load_session(key, msgspec.json.decode(value, type=SessionRecord), self.now_ms, applied_counts=True)
         for key, value in self.stored[TOPICS.channels_state].items():
-            engine.load_channels(key, msgspec.json.decode(value, type=ChannelsRecord))
+            engine.channels.load(key, msgspec.json.decode(value, type=ChannelsRecord))
         start = max(self.log_start, self.committed if self.committed is not None else 0)
-        engine.start_channels(self.retention, self.epoch, start, self.log_start)
+        engine.channels.start(self.retention, self.epoch, start, self.log_start)
         engine.finish_load(
             self.generation, INBOXES, self.now_ms, objects_committed=0, requests_start=self.requests_committed
         )
@@ -96,11 +96,11 @@ class ChannelsBench:
         """The log is followed: so many records, or all."""
         ready = [one for one in self.log if one.offset >= self.read_to]
         for one in ready[:records]:
-            self.engine.on_message(self._record(one), self.now_ms)
+            self.engine.channels.on_message(self._record(one), self.now_ms)
             self.read_to = one.offset + 1
         if records is None or records >= len(ready):
             self.read_to = self.end
-            self.engine.on_channels_end(self.retention, self.end)
+            self.engine.channels.on_end(self.retention, self.end)
 
     def handle(self) -> None:
         """All requests are handled, behind all that the log has."""
@@ -115,7 +115,7 @@ class ChannelsBench:
         """So many blocks that are waited for are read. How many there were."""
         read = 0
         while read < number:
-            wanted = self.engine.wanted_blocks()
+            wanted = self.engine.channels.wanted_blocks()
             if not wanted:
                 break
             self.read_block(wanted[0][1])
@@ -128,7 +128,9 @@ class ChannelsBench:
         records = [one for one in self.log if one.offset >= start][: self.block_records]
         next_ = records[-1].offset + 1 if len(records) == self.block_records else max(self.end, start + 1)
         found = [] if unreadable else [self._record(one) for one in records]
-        self.engine.on_block(Block(self.retention, start, next_, self.log_start, found, unreadable), self.now_ms)
+        self.engine.channels.on_block(
+            Block(self.retention, start, next_, self.log_start, found, unreadable), self.now_ms
+        )
 
     def step(self, *, writes_lost: slice | None = None, told_lost: bool = False) -> Step:
         """Carries out the engine's next step. Some writes may be lost, and the items for gateways with them."""
@@ -146,8 +148,8 @@ class ChannelsBench:
             if record.gateway:
                 assert INBOX[record.gateway] == inbox
                 self.told[record.gateway] += record.items
-        self.committed = self.engine.channels_done(self.retention)
-        not_stored = self.engine.first_not_stored
+        self.committed = self.engine.channels.done(self.retention)
+        not_stored = self.engine.state.brief.first_offset
         self.requests_committed = self.handled if not_stored is None else min(self.handled, not_stored)
         return step
 
@@ -156,7 +158,7 @@ class ChannelsBench:
         while True:
             self.read()
             self.handle()
-            self.engine.channels_commit_due = True
+            self.engine.channels.commit_due = True
             self.step()
             if not self.read_blocks():
                 break

@@ -167,7 +167,7 @@ class ChannelsMachine:
     def retention(self, share: float) -> None:
         log_start = self.bench.log_start + int((self.bench.end - self.bench.log_start) * share)
         self.remove_below(log_start)
-        self.bench.engine.on_log_start(self.bench.retention, self.bench.log_start)
+        self.bench.engine.channels.on_log_start(self.bench.retention, self.bench.log_start)
 
     @rule(1, share=[0.3, 0.6])
     def retention_unheard(self, share: float) -> None:
@@ -191,7 +191,7 @@ class ChannelsMachine:
 
     @rule(12, commits=(False, True))
     def step(self, commits: bool) -> None:
-        self.bench.engine.channels_commit_due = commits
+        self.bench.engine.channels.commit_due = commits
         self.bench.step()
 
     @rule(10, number=range(1, 3 + 1), unreadable=[False] * 7 + [True])
@@ -199,7 +199,7 @@ class ChannelsMachine:
         if not unreadable:
             self.counted["blocks"] += self.bench.read_blocks(number)
             return
-        wanted = self.bench.engine.wanted_blocks()
+        wanted = self.bench.engine.channels.wanted_blocks()
         if wanted:
             start = wanted[0][1]
             self.bench.read_block(start, unreadable=True)

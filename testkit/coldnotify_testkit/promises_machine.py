@@ -603,7 +603,7 @@ class Machine(RuleBasedStateMachine):
             sum(client.session is not None for client in clients),
             sum(client.registered for client in clients),
         )
-        assert engine.take_stock().get(DOMAIN, (0, 0, 0)) == counted
+        assert engine.inventory.look().get(DOMAIN, (0, 0, 0)) == counted
         assert sum(tally.known for tally in engine.state.tallies.values()) == len(clients)
 
     def teardown(self) -> None:

@@ -64,7 +64,7 @@ class ChannelLogs:
     def start(self, bounds: Mapping[str, LogBounds]) -> None:
         """Their records will come, after those that `logs_before` says."""
         for topic, log in self._logs.items():
-            self._engine.start_channels(log.retention, log.epoch, bounds[topic].start, bounds[topic].log_start)
+            self._engine.channels.start(log.retention, log.epoch, bounds[topic].start, bounds[topic].log_start)
 
     def forget_stored(self) -> None:
         """The engine has it."""
@@ -81,15 +81,15 @@ class ChannelLogs:
 
     def on_record(self, record: Record, now_ms: int) -> None:
         """One record of a log."""
-        self._engine.on_message(_message(self._logs[record.topic].retention, record), now_ms)
+        self._engine.channels.on_message(_message(self._logs[record.topic].retention, record), now_ms)
 
     def skip(self, record: Record) -> None:
         """One record that is set aside."""
-        self._engine.skip_message(self._logs[record.topic].retention, record.offset)
+        self._engine.channels.skip(self._logs[record.topic].retention, record.offset)
 
     def on_end(self, topic: str, offset: int) -> None:
         """A log has been read up to there."""
-        self._engine.on_channels_end(self._logs[topic].retention, offset)
+        self._engine.channels.on_end(self._logs[topic].retention, offset)
 
     def replay_from(self, topic: str) -> int:
         """From which offset of a log nobody has rejected what is to be."""
@@ -97,15 +97,15 @@ class ChannelLogs:
 
     def on_log_start(self, topic: str, log_start: int) -> None:
         """A log begins there by now."""
-        self._engine.on_log_start(self._logs[topic].retention, log_start)
+        self._engine.channels.on_log_start(self._logs[topic].retention, log_start)
 
     def done(self, topic: str) -> int:
         """Up to which offset of a log nothing is left to be done."""
-        return self._engine.channels_done(self._logs[topic].retention)
+        return self._engine.channels.done(self._logs[topic].retention)
 
     def wanted(self) -> list[tuple[str, int]]:
         """What lies behind and is to be read: (topic, offset)."""
-        return [(self._topics[retention], start) for retention, start in self._engine.wanted_blocks()]
+        return [(self._topics[retention], start) for retention, start in self._engine.channels.wanted_blocks()]
 
     def on_block(self, block: events.Block, now_ms: int) -> None:
         """What was read of that."""
@@ -114,7 +114,7 @@ class ChannelLogs:
         count = self._engine.state.count
         count("blocks_unreadable" if block.unreadable else "blocks_read")
         count("block_bytes", sum(len(record.value or b"") for record in records))
-        self._engine.on_block(
+        self._engine.channels.on_block(
             Block(retention, block.start, block.next, block.log_start, records, block.unreadable), now_ms
         )
 

@@ -105,7 +105,7 @@ class Partition(JobPartition):
     @property
     def at(self) -> At:
         """What the engine is handling."""
-        return self.engine.at
+        return self.engine.state.at
 
     @property
     def position(self) -> int:
@@ -120,7 +120,7 @@ class Partition(JobPartition):
     @property
     def first_not_stored(self) -> int | None:
         """The first request that a successor is to handle again: its session's record waits."""
-        return self.engine.first_not_stored
+        return self.engine.state.brief.first_offset
 
     @property
     def clients(self) -> int:
@@ -213,7 +213,7 @@ class Partition(JobPartition):
         about = (record.topic, record.key if by_key else b"%d" % record.offset)
         if self.phase is not Phase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
             _paced.log("not even rejected: too much is", level="warning", topic=record.topic, reason=reason)
-            self.engine.count(_set_aside(record.topic, why))
+            self.engine.state.count(_set_aside(record.topic, why))
             return
         write = rejected(self._names, record.topic, self.number, record.offset, record.key, record.value, reason)
         self._aside[about] = write, why
@@ -310,7 +310,7 @@ class Partition(JobPartition):
 
     def take_use(self) -> dict[str, Use]:
         """What domains used since the last time."""
-        use, self.engine.use = self.engine.use, {}
+        use, self.engine.state.use = self.engine.state.use, {}
         return use
 
     @property
@@ -335,11 +335,11 @@ class Partition(JobPartition):
             return []
         repairs = [write for write, _ in self._aside.values()]
         for (topic, _), (_, why) in self._aside.items():
-            self.engine.count(_set_aside(topic, why))
+            self.engine.state.count(_set_aside(topic, why))
         self._aside.clear()
         repairs += [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
         self._strange_keys.clear()
-        heard = self.engine.generation_heard if self.engine.outdone else None
+        heard = self.engine.state.generation_heard if self.engine.state.outdone else None
         return repairs + self._generations.take_repairs(heard, self.requests_topic_changed)
 
     @property
@@ -351,20 +351,20 @@ class Partition(JobPartition):
         """Everything is loaded and claimed: build the state and take over."""
         since = self._generations.requests_since(self.requests_topic_changed)
         for key, stored in self._logs.stored():
-            self.engine.at = key
+            self.engine.state.at = key
             if (words := self._logs.beyond(key, stored, ends.logs)) is None:
-                self.engine.load_channels(key, stored)
+                self.engine.channels.load(key, stored)
             else:
                 self._disbelieve(self._names.channels_state, key, stored, words, NOT_UNDERSTOOD)
         if ends.logs:
             self._logs.start(ends.logs)
         for key, bucket in self._buckets.winners.items():
-            self.engine.at = key.rpartition("/")[0]
+            self.engine.state.at = key.rpartition("/")[0]
             counts = bucket.generation >= since
             if self._is_believed(self._names.registrations, key, bucket, ends, applied_counts=counts):
                 self.engine.load_registrations(key, bucket, applied_counts=counts)
         for key, session in self._sessions.winners.items():
-            self.engine.at = key
+            self.engine.state.at = key
             counts = session.generation >= since
             if self._is_believed(self._names.sessions, key, session, ends, applied_counts=counts):
                 self.engine.load_session(key, session, now_ms, applied_counts=counts)

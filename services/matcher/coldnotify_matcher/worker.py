@@ -155,16 +155,16 @@ class Worker(StreamWorker):
             held = [partition.engine.removals_held for partition in owned]
             for what, number in zip(metrics.REMOVED, map(sum, zip(*held, strict=True)), strict=False):
                 metrics.REMOVALS_HELD.labels(what).set(number)
-            metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.removals_under_way for partition in owned))
-            due_ms = [due for partition in owned if (due := partition.engine.next_removal_ms)]
+            metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.retention.under_way for partition in owned))
+            due_ms = [due for partition in owned if (due := partition.engine.retention.next_due_ms)]
             metrics.RETENTION_NEXT_DUE.set(min(due_ms, default=0) / 1000)
             metrics.PARKED.set(sum(partition.engine.parked for partition in owned))
-            metrics.QUERIES.set(sum(partition.engine.queries for partition in owned))
-            channel_metrics.WAITING.set(sum(partition.engine.awaited_blocks for partition in owned))
-            metrics.QUERY_MEMBERS.set(sum(partition.engine.query_members for partition in owned))
+            metrics.QUERIES.set(sum(partition.engine.state.members.sets.queries for partition in owned))
+            channel_metrics.WAITING.set(sum(partition.engine.channels.awaited_blocks for partition in owned))
+            metrics.QUERY_MEMBERS.set(sum(partition.engine.state.members.sets.members for partition in owned))
             if self._tenancy is not None:
                 self._tenancy.holds(
-                    PartitionStock(one.number, str(one.engine.generation), one.engine.take_stock()) for one in owned
+                    PartitionStock(one.number, str(one.engine.generation), one.engine.inventory.look()) for one in owned
                 )
                 self._ceilings.agree(Held(*limit) for limit in self._tenancy.held_limits())
                 self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())
@@ -177,7 +177,7 @@ class Worker(StreamWorker):
 
     def _show_intervals(self, owned: Sequence[Partition]) -> None:
         for domain in self._rules.conflation.entries:  # of the setting, so they stay few
-            longest_ms = max((p.engine.conflation_interval_ms(domain) for p in owned), default=0)
+            longest_ms = max((p.engine.conflation.interval_ms(domain) for p in owned), default=0)
             metrics.CONFLATION_INTERVAL_SECONDS.labels(domain).set(longest_ms / 1000)
 
     def _traced(self, record: Record, traceparent: str) -> str:

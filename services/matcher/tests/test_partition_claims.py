@@ -1,4 +1,7 @@
-"""A partition's claims: who owns it, given up to a later claim; and what a claim made on another cluster is worth."""
+"""A partition's claims: who owns it, given up to a later claim; and what a claim made on another cluster is worth.
+
+Stands for: generations
+"""
 
 import pytest
 from coldnotify_matcher.epoch import epoch_of

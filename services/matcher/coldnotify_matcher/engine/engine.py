@@ -25,13 +25,11 @@ request below it changes nothing when it comes again, and what was done in part 
 from collections.abc import Mapping, Sequence
 
 from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.channels import Retention
-from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.arrivals import Door
-from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.channels.followed_logs import Channels
@@ -44,17 +42,15 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.intake import Intake
-from coldnotify_matcher.engine.inventory import Holding, Inventory
+from coldnotify_matcher.engine.inventory import Inventory
 from coldnotify_matcher.engine.loading import Loading
-from coldnotify_matcher.engine.memberships import Looked
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.object_records import ObjectRecord
-from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.operating import Operated, Operating
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Step
 from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.partition_state import At, State
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.removal_intake import RemovalIntake
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_matcher.engine.requests import Requests
@@ -62,7 +58,6 @@ from coldnotify_matcher.engine.retention import Retention as ObjectRetention
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.engine.upkeep import Upkeep
-from coldnotify_matcher.engine.use import Use
 
 
 class Engine:
@@ -78,14 +73,14 @@ class Engine:
         self._strays = Strays(self.state, self._outbox)
         self._records = ClientRecords(self.state, self._outbox)
         index = Index(self.state)
-        self._conflation = Conflation(self.state, index)
-        self._retention = ObjectRetention(self.state, self._outbox)
-        removals = RemovalIntake(self.state, self._conflation, self._repairs, self._retention)
+        self.conflation = Conflation(self.state, index)
+        self.retention = ObjectRetention(self.state, self._outbox)
+        removals = RemovalIntake(self.state, self.conflation, self._repairs, self.retention)
         catching_up = CatchingUp(self.state)
         door = Door(self.state, self._outbox, self.history, self._strays)
-        self._channels = Channels(self.state, self._outbox, door, catching_up)
-        self._intake = Intake(self.state, door, self.history, self._conflation, self._repairs, removals)
-        self._loading = Loading(self.state, self._outbox, index, self._conflation, self._repairs, self._strays)
+        self.channels = Channels(self.state, self._outbox, door, catching_up)
+        self._intake = Intake(self.state, door, self.history, self.conflation, self._repairs, removals)
+        self._loading = Loading(self.state, self._outbox, index, self.conflation, self._repairs, self._strays)
         self._paging = Paging(self.state, index)
         self._ahead = EvaluatedAhead(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
@@ -94,13 +89,13 @@ class Engine:
             self.state,
             index,
             self._paging,
-            self._conflation,
+            self.conflation,
             ChannelRequests(self.state, catching_up),
             self._operating,
             self.history,
         )
         self._upkeep = Upkeep(self.state)
-        self._inventory = Inventory(self.state)
+        self.inventory = Inventory(self.state)
 
     # ---- loading -------------------------------------------------------------------------------------------------
 
@@ -120,19 +115,6 @@ class Engine:
         """A client's session record, the winner among its key's records. Its registrations are loaded before."""
         self._loading.load_session(key, record, now_ms, applied_counts=applied_counts)
 
-    def load_channels(self, key: str, record: ChannelsRecord) -> None:
-        """One bucket of what a predecessor knew of a log of channels, the winner among its key's records."""
-        self._channels.load(key, record)
-
-    def start_channels(self, retention: Retention, epoch: int, start: int, log_start: int) -> None:
-        """This log is followed: its records come through `on_message`, from `start` on.
-
-        `start`: the committed offset, if it is one of this log; else where the log begins, which is `log_start`.
-        Records of the REPEATS_KNOWN_OFFSETS before `start` come first, all that there are. The log's buckets are loaded
-        before.
-        """
-        self._channels.start(retention, epoch, start, log_start)
-
     def finish_load(
         self,
         generation: int,
@@ -146,7 +128,7 @@ class Engine:
 
         `requests_start`: the offset from which requests are handled; None: from the end on.
         """
-        self._retention.start(now_ms)
+        self.retention.start(now_ms)
         self._loading.finish(
             generation, inboxes, now_ms, objects_committed=objects_committed, requests_start=requests_start
         )
@@ -190,30 +172,10 @@ class Engine:
         self._paging.settle(now_ms)
         return handled
 
-    def on_message(self, record: MessageRecord, now_ms: int) -> None:
-        """One record of a log of channels, in the order of its offsets."""
-        self._channels.on_message(record, now_ms)
-
-    def skip_message(self, retention: Retention, offset: int) -> None:
-        """The record at this offset of a log of channels is set aside: nobody is told of it."""
-        self._channels.skip(retention, offset)
-
-    def on_channels_end(self, retention: Retention, offset: int) -> None:
-        """The log of channels has been read up to `offset`, also where its last offsets hold no records."""
-        self._channels.on_end(retention, offset)
-
-    def on_log_start(self, retention: Retention, log_start: int) -> None:
-        """The log of channels begins here by now: retention has removed what is below."""
-        self._channels.on_log_start(retention, log_start)
-
-    def on_block(self, block: Block, now_ms: int) -> None:
-        """A part of a log of channels that `wanted_blocks` named. Who waits for it may go on with the next `flush`."""
-        self._channels.on_block(block, now_ms)
-
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
         """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
         if topic == self.state.rules.topics.channels_state:
-            self._channels.rewrite(key)
+            self.channels.rewrite(key)
             return
         self._records.rewrite(topic, key, was_null=was_null)
 
@@ -223,17 +185,17 @@ class Engine:
         self._upkeep.on_tick(now_ms)
         self.state.members.on_tick(now_ms)
         self._forgetting.on_tick(now_ms)
-        self._retention.on_tick(now_ms)
-        self._conflation.on_tick(now_ms)
-        self._channels.on_tick(now_ms)
+        self.retention.on_tick(now_ms)
+        self.conflation.on_tick(now_ms)
+        self.channels.on_tick(now_ms)
 
     def flush(self, now_ms: int, spent: Spent = never) -> None:
         """Fan out what was held back until now; go on with pages of channels and with sets that sessions wait for.
 
         These go on until the turn is `spent`, and `unfinished` says whether there are more."""
         self.state.spent = spent
-        self._conflation.flush(now_ms)
-        self._channels.flush(now_ms)
+        self.conflation.flush(now_ms)
+        self.channels.flush(now_ms)
         self._paging.settle(now_ms)
 
     # ---- outputs -------------------------------------------------------------------------------------------------
@@ -244,103 +206,41 @@ class Engine:
         self._records.write_changed(now_ms)
         self._forgetting.write_sessions()
         self._strays.write()
-        self._channels.write(now_ms)
+        self.channels.write(now_ms)
         return self._outbox.take(now_ms)
 
     @property
     def objects_done(self) -> int:
         """Up to which offset of the objects topic nothing is left to be done: what may be committed."""
-        return self._conflation.floor
-
-    def channels_done(self, retention: Retention) -> int:
-        """Up to which offset of this log of channels nothing is left to be done, once the last step is durable."""
-        return self._channels.done(retention)
-
-    @property
-    def channels_commit_due(self) -> bool:
-        """The next step brings `channels_done` to where the logs have been read. Else it follows within seconds."""
-        return self._channels.commit_due
-
-    @channels_commit_due.setter
-    def channels_commit_due(self, due: bool) -> None:
-        self._channels.commit_due = due
-
-    def wanted_blocks(self) -> list[tuple[Retention, int]]:
-        """Parts of logs of channels that sessions wait for, by their first offset, in the order of their turns.
-
-        Each stays wanted until an `on_block` that begins there has come, or nobody waits for it any more.
-        """
-        return self._channels.wanted_blocks()
-
-    @property
-    def awaited_blocks(self) -> int:
-        """How many blocks of channels' logs sessions wait for: all, also those whose turn is far off."""
-        return self._channels.awaited_blocks
-
-    @property
-    def first_not_stored(self) -> int | None:
-        """The first request whose outcome is not written yet, nor will be by this step; None: there is none."""
-        return self.state.brief.first_offset
-
-    @property
-    def queries(self) -> int:
-        """How many have a set, by canonical form."""
-        return self.state.members.sets.queries
-
-    @property
-    def query_members(self) -> int:
-        """Of all these sets."""
-        return self.state.members.sets.members
-
-    @property
-    def removals_under_way(self) -> int:
-        """Nulls that retention has written, and that were not read back yet."""
-        return self._retention.under_way
-
-    @property
-    def next_removal_ms(self) -> int:
-        """When the first object's time comes (Unix time), as of the last look at all of them; 0: there is none."""
-        return self._retention.next_due_ms
+        return self.conflation.floor
 
     @property
     def unfinished(self) -> bool:
         """Whether `flush` has something to do at once: sets of queries are to be computed, or pages to be made."""
-        return self.state.members.unsettled or self._channels.unfinished
+        return self.state.members.unsettled or self.channels.unfinished
 
     @property
     def removals_held(self) -> tuple[int, int]:
         """How many clients and objects wait to be removed until it is sure that the clock is right."""
-        return self._forgetting.brake.held, self._retention.brake.held
+        return self._forgetting.brake.held, self.retention.brake.held
 
     def confirm_removals(self, now_ms: int) -> None:
         """An operator says that it is: for an hour any number may go, unless clocks are apart."""
         self._forgetting.brake.confirm(now_ms)
-        self._retention.brake.confirm(now_ms)
+        self.retention.brake.confirm(now_ms)
 
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
         if self.unfinished:
             return 0
-        due = (self._conflation.next_due_ms(), self._channels.next_due_ms())
+        due = (self.conflation.next_due_ms(), self.channels.next_due_ms())
         return min((one for one in due if one is not None), default=None)
 
     # ---- for the shell, and for those who look in ------------------------------------------------------------------
 
-    def held_since(self, obj: Obj) -> int | None:
-        """The offset of the first publish of this object that is held back now; None: none is."""
-        return self._conflation.held_since(obj)
-
-    def look_at_queries(self, client: Client, name: str) -> Looked:
-        """What is known of an object and a client's queries, without evaluating any."""
-        return self.state.members.look(client, name)
-
     def may_lack_members(self, client: Client) -> bool:
         """Whether the client may not have applied all that there is of its queries."""
         return self.state.members.missed(client, client.cursor)
-
-    def conflation_interval_ms(self, entry: str) -> int:
-        """The present interval of a domain, or of `*`, as the rules name it."""
-        return self._conflation.interval_ms(entry)
 
     def operated(self, offset: int) -> Operated | None:
         """What the operator's request at this offset has done; None: it was not handled, or is long past."""
@@ -352,11 +252,6 @@ class Engine:
         return sum(tally.parked for tally in self.state.tallies.values())
 
     @property
-    def partitions(self) -> int:
-        """How many partitions there are."""
-        return self.state.partitions
-
-    @property
     def position(self) -> int:
         """The next offset of the objects topic."""
         return self.state.position
@@ -365,16 +260,6 @@ class Engine:
     def generation(self) -> int:
         """The one that this partition was taken over with."""
         return self.state.generation
-
-    @property
-    def generation_heard(self) -> int:
-        """The highest that a gateway has seen."""
-        return self.state.generation_heard
-
-    @property
-    def outdone(self) -> bool:
-        """That has been higher than ours for some time: gateways drop all that we say."""
-        return self.state.outdone
 
     @property
     def objects(self) -> ObjectMap:
@@ -409,19 +294,6 @@ class Engine:
     def counts(self, counts: dict[str, int]) -> None:
         self.state.counts = counts
 
-    def take_stock(self) -> dict[str, Holding]:
-        """By domain, how much it has here."""
-        return self._inventory.look()
-
-    @property
-    def use(self) -> dict[str, Use]:
-        """By domain, what it used since the last step; the shell takes it, and counts it for tenants."""
-        return self.state.use
-
-    @use.setter
-    def use(self, use: dict[str, Use]) -> None:
-        self.state.use = use
-
     def refused(self, client_key: str) -> tuple[int, str] | None:
         """(when, why) this client was sent away last; None: it was not, or has been let in since."""
         return self.state.refused_clients.of(client_key)
@@ -430,16 +302,3 @@ class Engine:
         """By domain and limit of its tenant's agreement, sessions and registrations refused since the last step."""
         taken, self.state.refusals = self.state.refusals, {}
         return taken
-
-    @property
-    def at(self) -> At:
-        """What is being handled. Should that raise, this is what to set aside."""
-        return self.state.at
-
-    @at.setter
-    def at(self, at: At) -> None:
-        self.state.at = at
-
-    def count(self, name: str) -> None:
-        """Something happened in the shell that is counted with the engine's events."""
-        self.state.count(name)

@@ -216,7 +216,7 @@ class Ledger:
                 shown["rejected"] = [one._asdict() for one in engine.history.rejections(prefix + object_name)]
                 if obj is not None:
                     shown["object"] = self._object(engine, client, obj)
-                    looked = None if client is None else engine.look_at_queries(client, obj.name)
+                    looked = None if client is None else engine.state.members.look(client, obj.name)
         if looked is not None and (looked.members or looked.refused) and object_name is not None:
             about = shown["object"]
             with in_turn():
@@ -251,7 +251,7 @@ class Ledger:
         has = client is not None and mark.offset is not None and not lacks(client, obj, mark)
         return {
             **shown,
-            "held": engine.held_since(obj) is not None,
+            "held": engine.conflation.held_since(obj) is not None,
             "client_registered": registered,
             "client_applied": registered and has,
             "client_has": has,
@@ -272,7 +272,7 @@ class Ledger:
             if client.interested(obj):
                 wanting.append(client)
             elif client.queries:
-                looked = engine.look_at_queries(client, obj.name)
+                looked = engine.state.members.look(client, obj.name)
                 description = looked.description
                 if any(looked.members.values()):
                     wanting.append(client)

@@ -78,7 +78,7 @@ def partition_for(current: HasWorker, domain: str, group: str) -> Partition:
     worker = current.worker
     partitions = [] if worker is None else list(worker.partitions.values())
     if partitions:
-        number = partition_of(domain, group, partitions[0].engine.partitions)
+        number = partition_of(domain, group, partitions[0].engine.state.partitions)
         for partition in partitions:
             if partition.number == number:
                 return partition
@@ -158,7 +158,7 @@ class Look:
 
     def partitions_count(self) -> int | None:
         """How many partitions there are; None where this matcher has none, and does not know."""
-        return next((one.engine.partitions for one in list(self._partitions().values())), None)
+        return next((one.engine.state.partitions for one in list(self._partitions().values())), None)
 
     def partitions(self, _request: web.Request) -> web.Response:
         """GET /v1/partitions."""
@@ -228,7 +228,7 @@ class Look:
         group = check_name("group", request.match_info["group"])
         with self.lock():
             partitions = self._partitions()
-            count = next((p.engine.partitions for p in partitions.values()), 1)
+            count = next((p.engine.state.partitions for p in partitions.values()), 1)
             partition = partitions.get(partition_of(domain, group, count))
             if partition is None:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")

@@ -22,7 +22,7 @@ class HeldBench(Bench):
         self, clients_max: int | None = None, registrations_max: int | None = None, elsewhere: tuple[int, int] = (0, 0)
     ) -> None:
         """As the shell does it once a second."""
-        stock = self.engine.take_stock().get(DOMAIN, (0, 0, 0))
+        stock = self.engine.inventory.look().get(DOMAIN, (0, 0, 0))
         held = Held(DOMAIN, clients_max, registrations_max, stock[1] + elsewhere[0], stock[2] + elsewhere[1])
         self.ceilings.agree([held])
 
@@ -96,12 +96,12 @@ def test_a_lowered_agreement_ends_nobodys_session_and_takes_nobodys_registration
     bench.agree(clients_max=1, registrations_max=1)
     bench.tick(2_000)
     assert bench.closed() == []
-    assert bench.engine.take_stock()[DOMAIN][1:] == (3, 6)
+    assert bench.engine.inventory.look()[DOMAIN][1:] == (3, 6)
     # Known registrations are answered, as ever, and a matcher that takes over has them.
     bench.register("a", session=1, client="client-1")
     bench.load()
     bench.agree(clients_max=1, registrations_max=1)
-    assert bench.engine.take_stock()[DOMAIN][1:] == (3, 6)
+    assert bench.engine.inventory.look()[DOMAIN][1:] == (3, 6)
     assert (bench.closed(), bench.refused()) == ([], [])
     # One for one: still too many are there.
     bench.leave(session=3, client="client-3")
@@ -131,7 +131,7 @@ def test_who_was_never_let_in_may_be_refused_however_often_its_gateway_asks(benc
     bench.open("b", session=2, client="client-2", again=True, never_opened=True)
     bench.settle()
     assert {(session, code) for session, code, _ in bench.closed()} == {(2, CloseCode.ABOVE_AGREEMENT)}
-    assert bench.engine.take_stock()[DOMAIN][1] == 1
+    assert bench.engine.inventory.look()[DOMAIN][1] == 1
 
 
 def test_who_was_in_and_is_refused_by_a_successor_is_let_in_once_its_gateway_says_so(bench: HeldBench) -> None:
@@ -150,7 +150,7 @@ def test_who_was_in_and_is_refused_by_a_successor_is_let_in_once_its_gateway_say
     assert [code for _, code, _ in bench.closed()] == [CloseCode.ABOVE_AGREEMENT]
     bench.open("a", session=2, client="client-1", again=True)
     bench.settle()
-    assert bench.engine.take_stock()[DOMAIN][1] == 1
+    assert bench.engine.inventory.look()[DOMAIN][1] == 1
 
 
 def test_registrations_of_every_kind_count_together(bench: HeldBench) -> None:
@@ -159,7 +159,7 @@ def test_registrations_of_every_kind_count_together(bench: HeldBench) -> None:
     query = wire_pb2.Register(request=7, queries=[wire_pb2.Query(text='kind = "lamp"')])
     bench.request(1, "client-1", register=query)
     bench.settle()
-    assert bench.engine.take_stock()[DOMAIN][2] == 2
+    assert bench.engine.inventory.look()[DOMAIN][2] == 2
     bench.register("b", session=1, client="client-1")
     assert bench.refused() == [("b", f"{REGISTRATIONS_WORDS}2")]
     other = wire_pb2.Register(request=8, queries=[wire_pb2.Query(text='kind = "door"')])
@@ -175,7 +175,7 @@ def test_what_is_unregistered_makes_room_at_once(bench: HeldBench) -> None:
     bench.unregister("a", session=1, client="client-1")
     bench.register("b", session=1, client="client-1")
     assert bench.refused() == []
-    assert bench.engine.take_stock()[DOMAIN][2] == 1
+    assert bench.engine.inventory.look()[DOMAIN][2] == 1
 
 
 def test_what_others_have_counts(bench: HeldBench) -> None:

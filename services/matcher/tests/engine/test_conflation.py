@@ -218,8 +218,8 @@ def test_held_from_the_very_beginning_there_is_nothing_complete(bench: Bench) ->
     bench.opened("a")
     bench.version("a", 1)
     told(bench)
-    bench.engine._conflation._held.clear()  # as if the first offset of all were held
-    bench.engine._conflation._held[bench.engine.objects[f"{DOMAIN}/region-1/a"]] = 0
+    bench.engine.conflation._held.clear()  # as if the first offset of all were held
+    bench.engine.conflation._held[bench.engine.objects[f"{DOMAIN}/region-1/a"]] = 0
 
     bench.beat(1)
 
@@ -310,7 +310,7 @@ def beat(bench: Bench, *, behind: int, gateway: int = GATEWAY) -> None:
 
 
 def interval_ms(bench: Bench) -> int:
-    return bench.engine.conflation_interval_ms(DOMAIN)
+    return bench.engine.conflation.interval_ms(DOMAIN)
 
 
 def lag_behind(bench: Bench, version: int) -> None:
@@ -355,7 +355,7 @@ def test_what_is_held_leaves_as_the_newest_at_its_end_whatever_the_interval_does
 
     if shrunk:
         for ms in range(10):
-            tuned.engine._conflation.on_tick(tuned.now_ms + 7_000 * ms)
+            tuned.engine.conflation.on_tick(tuned.now_ms + 7_000 * ms)
         assert interval_ms(tuned) < 200
     pass_ms(tuned, 999)
     assert told(tuned) == []
@@ -378,7 +378,7 @@ def test_a_gateway_that_is_dead_keeps_nothing_long(tuned: Bench) -> None:
         beat(tuned, behind=0, gateway=OTHER_GATEWAY)
 
     assert interval_ms(tuned) == 0
-    assert not tuned.engine._conflation._tuned[DOMAIN].told, "nothing is kept of it"
+    assert not tuned.engine.conflation._tuned[DOMAIN].told, "nothing is kept of it"
 
 
 def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned: Bench) -> None:
@@ -414,7 +414,7 @@ def test_intervals_as_they_are_now() -> None:
 
     engine = Bench(rules=rules).engine
 
-    assert [engine.conflation_interval_ms(entry) for entry in ("a", "b", "*")] == [200, 30, 50]
+    assert [engine.conflation.interval_ms(entry) for entry in ("a", "b", "*")] == [200, 30, 50]
 
 
 # --- of high priority

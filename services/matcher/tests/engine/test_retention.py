@@ -59,7 +59,7 @@ def test_what_was_not_published_for_so_long_is_removed_and_nothing_is_left_of_it
         bench.load()
     bench.tick(1000)
     assert nulls(bench) == []
-    assert bench.engine.next_removal_ms == bench.now_ms + 1000
+    assert bench.engine.retention.next_due_ms == bench.now_ms + 1000
 
     bench.tick(1000)
 
@@ -165,7 +165,7 @@ def test_never_is_never() -> None:
     publish(bench, "o", 3)
     bench.tick(100 * AFTER_MS)
     assert nulls(bench) == []
-    assert bench.engine.next_removal_ms == 0
+    assert bench.engine.retention.next_due_ms == 0
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, 1, 946_684_800_000, 4_102_444_800_000])
@@ -248,7 +248,7 @@ def subscribed(bench: Bench, text: str) -> None:
     for _ in range(3):
         bench.engine.flush(bench.now_ms)
         bench.settle()
-    assert bench.engine.query_members == 1
+    assert bench.engine.state.members.sets.members == 1
 
 
 def differences(bench: Bench) -> list[tuple[int, int]]:
@@ -272,7 +272,7 @@ def test_it_leaves_the_sets_that_have_it_once(bench: Bench, text: str, published
     bench.tick(0)
 
     assert differences(bench) == [(0, 1)]
-    assert (bench.engine.query_members, bench.engine.counts["left"]) == (0, 1)
+    assert (bench.engine.state.members.sets.members, bench.engine.counts["left"]) == (0, 1)
 
 
 def test_so_many_at_a_time_and_none_while_they_are_not_read_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,9 +289,9 @@ def test_so_many_at_a_time_and_none_while_they_are_not_read_back(bench: Bench, m
         written.append(len(step.state))
         bench.make_durable(step)
     assert written == [3, 2, 0, 0]
-    assert bench.engine.removals_under_way == 5
+    assert bench.engine.retention.under_way == 5
     bench.settle()
-    assert bench.engine.removals_under_way == 0
+    assert bench.engine.retention.under_way == 0
     rest(bench)
     assert known(bench) == set()
     assert len(nulls(bench)) == 12, "one for each"

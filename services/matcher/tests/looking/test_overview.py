@@ -66,7 +66,7 @@ def test_groups_clients_and_objects_that_wait(
     (waiting,) = body["oldest"]
     assert (waiting["object"], waiting["since_ms"], waiting["lacking"], waiting["asleep"]) == ("b", 2000, 2, 1)
     assert (body["clients"], body["online"], body["partial"]) == (3, 2, False)
-    assert (body["partitions"], body["partitions_count"]) == ([PARTITION], bench.partition.engine.partitions)
+    assert (body["partitions"], body["partitions_count"]) == ([PARTITION], bench.partition.engine.state.partitions)
     sums = {"clients": 3, "online": 2, "lacking": 2, "overdue": 2, "objects": 2, "groups_count": 1}
     sums |= {"seen_1h": 2, "seen_1d": 2, "seen_7d": 2}
     assert body["domains"] == {DOMAIN: sums}

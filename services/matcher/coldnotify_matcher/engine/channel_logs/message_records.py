@@ -36,7 +36,7 @@ class Block(NamedTuple):
     retention: Retention
     """Of the log."""
     start: int
-    """As `Engine.wanted_blocks` said it."""
+    """As `Channels.wanted_blocks` said it."""
     next: int
     """Above `start`."""
     log_start: int

@@ -46,7 +46,12 @@ class Channels:
         self._loaded.setdefault(Retention(retention), {})[int(bucket)] = record
 
     def start(self, retention: Retention, epoch: int, start: int, log_start: int) -> None:
-        """The log is followed, from `start` on."""
+        """The log is followed: its records come through `on_message`, from `start` on.
+
+        `start`: the committed offset, if it is one of this log; else where the log begins, which is `log_start`.
+        Records of the REPEATS_KNOWN_OFFSETS before `start` come first, all that there are. The log's buckets are loaded
+        before.
+        """
         rules = self._state.rules
         log = self._state.channel_logs[retention] = ChannelLog(retention, epoch, rules.channel_bounds)
         self._turns[retention] = None
@@ -199,7 +204,10 @@ class Channels:
         return sum(len(log.waiting) for log in self._state.channel_logs.values())
 
     def wanted_blocks(self) -> list[tuple[Retention, int]]:
-        """Those that come next, by their first offset: logs in turns, of each in the order that it says."""
+        """Those that come next, by their first offset: logs in turns, of each in the order that it says.
+
+        Each stays wanted until an `on_block` that begins there has come, or nobody waits for it any more.
+        """
         logs = self._state.channel_logs
         return [(retention, start) for retention in self._turns for start in logs[retention].wanted()]
 

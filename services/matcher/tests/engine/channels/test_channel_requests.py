@@ -162,7 +162,7 @@ def test_a_set_that_is_said_again_without_channels_waits_for_no_block() -> None:
     for chunk in (set_of(since), wire_pb2.SyncChunk(last=True)):
         bench.request(sync=chunk)
     bench.handle()
-    assert bench.engine.wanted_blocks() == []
+    assert bench.engine.channels.wanted_blocks() == []
     assert bench.engine.next_due_ms() is None
 
 

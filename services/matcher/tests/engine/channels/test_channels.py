@@ -218,14 +218,14 @@ def test_those_who_come_back_to_different_places_come_together() -> None:
 def test_logs_have_their_blocks_read_in_turns() -> None:
     """However many wait for those of one log, another one's clients do not wait for all of them."""
     bench = ChannelsBench()
-    bench.engine.start_channels(Retention.HOUR, LOG_EPOCH, 0, 0)
+    bench.engine.channels.start(Retention.HOUR, LOG_EPOCH, 0, 0)
     for log in bench.engine.state.channel_logs.values():
         for number in range(3):
             log.wait(Client(f"{PREFIX}client-{number}"), number * BLOCK_OFFSETS)
     turns = []
     for _ in range(4):
-        turns.append(bench.engine.wanted_blocks()[0][0])
-        bench.engine.on_block(Block(turns[-1], 9 * BLOCK_OFFSETS, 10 * BLOCK_OFFSETS, 0, []), bench.now_ms)
+        turns.append(bench.engine.channels.wanted_blocks()[0][0])
+        bench.engine.channels.on_block(Block(turns[-1], 9 * BLOCK_OFFSETS, 10 * BLOCK_OFFSETS, 0, []), bench.now_ms)
     assert turns == [Retention.DAY, Retention.HOUR] * 2
 
 
@@ -241,8 +241,8 @@ def test_all_blocks_that_are_waited_for_are_counted() -> None:
         since = channel("a", since=wire_pb2.SINCE_POSITION, at=number * BLOCK_OFFSETS)
         bench.open([text("a")], [since], session=number, client=f"client-{number}")
     bench.handle()
-    assert len(bench.engine.wanted_blocks()) == WANTED_MAX
-    assert bench.engine.awaited_blocks == 12
+    assert len(bench.engine.channels.wanted_blocks()) == WANTED_MAX
+    assert bench.engine.channels.awaited_blocks == 12
 
 
 def test_a_beat_says_how_far_the_logs_are() -> None:
@@ -320,7 +320,7 @@ def test_a_predecessor_that_died_between_two_buckets_leaves_nothing_unsaid(write
     bench.remove_below(3)
     bench.take_over()
     bench.read()
-    bench.engine.channels_commit_due = True
+    bench.engine.channels.commit_due = True
     bench.step(writes_lost=writes_lost)
     bench.take_over()
     bench.take()
@@ -341,7 +341,7 @@ def test_a_successor_begins_where_what_is_written_goes_up_to() -> None:
     bench.send("a")
     bench.send("b", gap=2 * REPEATS_KNOWN_OFFSETS)
     bench.read()
-    bench.engine.channels_commit_due = True
+    bench.engine.channels.commit_due = True
     bench.step()
     bench.remove_below(2)
     bench.take_over()
@@ -570,7 +570,7 @@ def test_what_cannot_be_read_is_told_as_missed_behind_what_was_told_last() -> No
     bench.settle()
     bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_POSITION, at=0)])
     bench.handle()
-    while wanted := bench.engine.wanted_blocks():
+    while wanted := bench.engine.channels.wanted_blocks():
         (_, start) = wanted[0]
         bench.read_block(start, unreadable=start == 4)
     bench.step()
