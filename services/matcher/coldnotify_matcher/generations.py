@@ -50,7 +50,7 @@ class Generations:
     def requests_since(self, requests_topic_changed: bool) -> int:
         """The first generation under the present requests topic; `applied` of older records is of one that is no more.
 
-        A claim says so for its successors: whoever made it may have failed before it wrote any record anew.
+        A claim says so for its successors: whoever made it may have failed before it wrote any record again.
         """
         if requests_topic_changed:
             return self.claimed
@@ -91,7 +91,7 @@ class Generations:
             self.last = record
 
     def take_repairs(self, heard: int | None, requests_topic_changed: bool) -> list[Write]:
-        """The claim once more, if something was written over it. `heard`: gateways go by this higher generation."""
+        """The claim again, if something was written over it. `heard`: gateways go by this higher generation."""
         repairs = [self._record(self.claimed, requests_topic_changed)] if self._lost else []
         if heard is not None and not self._claimed_higher:
             # The claims were lost, with their topic. Reading this one back, the matcher loads anew, and above it.

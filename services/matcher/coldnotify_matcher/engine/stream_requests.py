@@ -111,7 +111,7 @@ class StreamRequests:
         self._state.announce_anew(client, session)
 
     def _is_ours(self, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
-        """Whether its cursors are of this epoch. A request from before it is handled once more by who owns it now."""
+        """Whether its cursors are of this epoch. A request from before it is handled again by who owns it now."""
         return not said.HasField("epoch") or said.epoch == self._state.epoch
 
     def _end_what_is_not_announced(self, gateway: GatewayView, since_ms: int) -> None:

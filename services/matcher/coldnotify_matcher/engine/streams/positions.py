@@ -20,11 +20,11 @@ class Positions:
     """In the same row of pages: what its client knows of the channel, which may be less: the last message, or where it
     began."""
     pending: dict[int, int] = field(default_factory=dict)
-    """The offsets where channels begin of which its client has said so, and that were not caught up since."""
+    """The offsets where channels begin that its client has said, and that were not caught up since."""
     lost: dict[int, None] = field(default_factory=dict)
-    """Channels of which it is to be told that messages of another log may be missing."""
+    """Channels whose client is to be told that messages of another log may be missing."""
     lost_untold: dict[int, None] = field(default_factory=dict)
-    """Those of which it is still to be told so in the present row of pages."""
+    """Those that the present row of pages is still to say so of."""
     begun: dict[int, int] = field(default_factory=dict)
     """As `pending`, of the last page. Its gateway may not have taken that: then it asks again by the same number, and
     its cursor does not say where these begin."""
@@ -93,7 +93,7 @@ class Positions:
         self.pending, self.lost = {}, {}
 
     def taken_last(self) -> None:
-        """Its gateway has taken the last page, if there was one: it asks anew, from where its client is."""
+        """Its gateway has taken the last page, if there was one: it asks again, from where its client is."""
         self.begun, self.lost_told = {}, {}
 
     def said_anew(self) -> None:
@@ -101,7 +101,7 @@ class Positions:
         self.pending, self.begun = {}, {}
 
     def opened(self, *, void: bool) -> None:
-        """Its client says all anew. `void`: offsets of another log."""
+        """Its client says all again. `void`: offsets of another log."""
         self.void = void
         self.said_anew()
         self.lost, self.lost_told = {}, {}

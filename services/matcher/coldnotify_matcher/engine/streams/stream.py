@@ -2,7 +2,7 @@
 
 A session has one for objects, and one for its domain's channels if its client has any. They differ in what fills a
 page: newest versions, or every message. How pages are asked for, sent, acknowledged, lost and caught up is the same,
-and is here. A full connection is for the gateway to see: it asks anew once the connection is drained.
+and is here. A full connection is for the gateway to see: it asks again once the connection is drained.
 
 `TABLE` says how the stages follow each other. Everything that changes a stream is in this file.
 """

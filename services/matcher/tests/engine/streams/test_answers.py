@@ -44,7 +44,7 @@ def test_what_its_client_says_to_have_reached_survives_a_row_in_which_nothing_of
 
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("event", Event)
-def test_what_the_table_does_not_have_raises_key_error(stage: Stage, event: Event) -> None:
+def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> None:
     answer = Answer(new=False, stage=stage)
     act = {Event.BEGUN: lambda: answer.begin([]), Event.LOST: answer.lose, Event.ENDED: answer.end}[event]
     if event in TABLE[stage]:

@@ -76,7 +76,7 @@ def test_what_was_told_in_front_is_forgotten_with_the_next_page() -> None:
 
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("event", Event)
-def test_what_the_table_does_not_have_raises_key_error(stage: Stage, event: Event) -> None:
+def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> None:
     row = Row(stage=stage)
     act = {
         Event.OPENED: lambda: row.open(1, 0),

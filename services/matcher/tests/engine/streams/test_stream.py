@@ -74,7 +74,7 @@ def test_the_epoch_is_said_once() -> None:
 
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize("event", Event)
-def test_what_the_table_does_not_have_raises_key_error(stage: Stage, event: Event) -> None:
+def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> None:
     stream = Stream(stage=stage)
     act = {
         Event.BEGUN: lambda: stream.begin(PAGING, 0),
