@@ -7,7 +7,7 @@ def test_the_tables_are_the_generated_ones() -> None:
     assert TYPESCRIPT.read_text(encoding="utf-8") == generate(), "make docs"
 
 
-def test_what_a_table_names_stands_above_it() -> None:
+def test_a_table_stands_below_those_that_it_names() -> None:
     text = generate()
     assert (
         text.index("export const QUERY ") < text.index("export const HELLO ") < text.index("export const CLIENT_FRAME ")

@@ -52,7 +52,7 @@ FAULTS: dict[Fault, set[str]] = {
 DRILLS: dict[Fault, set[str]] = {
     the_list_of_the_revoked_is_cut_short: {"RevokedListUnusable"},
     nonsense_is_published: {"RecordsRejected"},
-    strangers_write_into_our_topics: {"RecordsSetAside", "InboxRecordsSetAside"},
+    strangers_write_into_our_topics: {"RecordsSetAside"},
     a_later_release_has_written: {"PartitionWaits", "PartitionNotServed", "PartitionNotServedForHours"},
     versions_are_below_the_newest: {"PublishesStale"},
     a_gateways_clock_is_wrong: {"RemovalsStandStill"},
@@ -72,7 +72,7 @@ DRILLS: dict[Fault, set[str]] = {
     messages_are_read_slowly: {"ChannelsLag"},
     messages_are_removed_unread: {"MessagesMissed"},
     many_come_back_from_different_days: {"ChannelsCatchUpSlow"},
-    a_log_is_damaged_on_disk: {"BlocksUnreadable"},
+    a_log_is_damaged_on_disk: {"MessagesMissed"},
     loading_is_throttled: {"TakeoverSlow"},
     a_matcher_hangs_and_is_replaced: {"PartitionServedTwice"},
     two_matchers_have_one_name: {"MatcherReloads", "TakeoverStorm"},
