@@ -105,7 +105,7 @@ def chosen(parameters: Parameters) -> list[type[Server]]:
     wanted = str(parameters["servers"])
     names = list(known) if wanted == "all" else [name.strip() for name in wanted.split(",")]
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"servers: unknown value {unknown[0]!r}, expected one of {', '.join(known)}")
+        raise ValueError(f"servers: {unknown[0]!r} is unknown, expected one of {', '.join(known)}")
     return [known[name] for name in names]
 
 

@@ -20,7 +20,7 @@ RowsOf = Callable[..., list[dict[str, Any]]]
 def test_a_flooding_publisher_is_refused_each_time_and_everything_arrives_in_the_end(
     tmp_path: Path, rows_of: RowsOf
 ) -> None:
-    with pytest.raises(ValueError, match="ways: 'pigeon'"):
+    with pytest.raises(ValueError, match="ways: unknown value 'pigeon'"):
         EXPERIMENTS["flood"].run(Bench({"ways": ("pigeon",)}, tmp_path, Progress(1, "")))
     rows = rows_of("flood")
     assert [(row["way"], row["flow"]) for row in rows] == [
@@ -37,7 +37,7 @@ def test_a_flooding_publisher_is_refused_each_time_and_everything_arrives_in_the
 @pytest.mark.timeout(900)
 def test_a_tenant_beside_a_loud_one(tmp_path: Path, rows_of: RowsOf) -> None:
     for name, wrong in (("parts", "halves"), ("ways", "pigeon")):
-        with pytest.raises(ValueError, match=f"{name}: '{wrong}'"):
+        with pytest.raises(ValueError, match=f"{name}: unknown value '{wrong}'"):
             EXPERIMENTS["isolation"].run(Bench({"parts": (), "ways": (), name: (wrong,)}, tmp_path, Progress(1, "")))
     rows = rows_of("isolation")
     assert [row.get("way") for row in rows] == ["http", "session", "kafka-user", "kafka", None]
@@ -53,7 +53,7 @@ def test_a_tenant_beside_a_loud_one(tmp_path: Path, rows_of: RowsOf) -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
 def test_a_device_beside_strangers_who_ask_for_dear_things(tmp_path: Path, rows_of: RowsOf) -> None:
-    with pytest.raises(ValueError, match="parts: 'cheap'"):
+    with pytest.raises(ValueError, match="parts: unknown value 'cheap'"):
         EXPERIMENTS["strangers"].run(Bench({"parts": ("cheap",)}, tmp_path, Progress(1, "")))
     rows = rows_of("strangers")
     assert [row["part"] for row in rows] == ["like", "changes", "explanations", "find", "channels"]

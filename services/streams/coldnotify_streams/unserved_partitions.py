@@ -81,7 +81,7 @@ class Unserved:
         self.settled = not missing
         if missing:
             self._before = None
-            log.warning("partitions assigned to no member: joining the group again", partitions=sorted(missing))
+            log.warning("partitions given to nobody: joining the group again", partitions=sorted(missing))
         return bool(missing)
 
     def look(self, admin: AdminClient, group: str, timeout_s: float) -> bool:
