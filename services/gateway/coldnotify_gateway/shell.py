@@ -10,12 +10,11 @@ from typing import cast
 import structlog
 from coldnotify_common.paced import Paced
 from coldnotify_common.security.identity import ANYBODY, Identity
-from coldnotify_common.tracing import Span, Tracer
+from coldnotify_common.tracing import Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.core import (
     Finish,
-    Frame,
     Gateway,
     HighWater,
     Output,
@@ -29,7 +28,6 @@ from coldnotify_gateway.core import (
     SendUrgent,
     Violation,
 )
-from coldnotify_gateway.core.told import size_of
 from coldnotify_gateway.device_connection import Connection, ConnectionEvents, Proof
 from coldnotify_gateway.hearing import Hearing
 from coldnotify_gateway.inbox_reader import Mark, Read
@@ -39,6 +37,7 @@ from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.writing import Writing
 
 log = structlog.get_logger()
 _paced = Paced(log)
@@ -52,9 +51,6 @@ _REST_S_MAX = 0.02
 """Writing to so many connections is work, of some microseconds each, and is followed by a rest of half the time that
 it took, at most so long. What comes meanwhile leaves in one write a connection: at 200 publishes a second to 1,000
 connections that halves the CPU time. A publish that comes alone does not wait."""
-_GATHERED_BYTES_MAX = 16 * 1024
-"""What is gathered for one connection before it is written: little beside the high-water mark, so that it is soon known
-when a connection is full."""
 
 
 class Shell(ConnectionEvents):
@@ -76,7 +72,6 @@ class Shell(ConnectionEvents):
         """`identify` raises Violation."""
         self.gateway = gateway
         self._identify = identify
-        self._tracer = tracer
         self._settings = settings
         self._writer = writer
         self._publications = publications
@@ -94,15 +89,8 @@ class Shell(ConnectionEvents):
         self._none_open.set()
         self._batches: deque[tuple[deque[Read], Callable[[], None]]] = deque()
         self._pumping = False
-        self._written = 0
-        """Writes since the pump began its slice."""
-        self._gathering = False
-        self._gathered: dict[Peer, list[Frame]] = {}
-        self._gathered_bytes = 0
-        self._gathered_published: list[tuple[int, int]] = []
-        """(when it was published, to how many connections) of the fan-outs among what is gathered."""
-        self._gathered_spans: list[Span] = []
         self.latency = Latency()
+        self._writing = Writing(self.latency, tracer, self._bound_of)
 
     async def all_closed(self, timeout_s: float) -> None:
         """Waits until no socket is open, also none that the core has closed and forgotten; at most so long."""
@@ -233,25 +221,23 @@ class Shell(ConnectionEvents):
         """Handles records for a slice of time; the rest once the loop has looked at the connections.
 
         A single item's frames are written at once. When records queue up, a slice's frames are gathered and written
-        together: a write costs some microseconds, however many frames it has.
+        together.
         """
         began_s = self._loop.time()
         end_s = began_s + _SLICE_S
-        self._written = 0
-        self._gathering = len(self._batches) > 1 or _has_several(self._batches[0][0])
+        self._writing.begin(gathering=len(self._batches) > 1 or _has_several(self._batches[0][0]))
         while self._batches:
             batch, handled = self._batches[0]
             while batch:
                 if self._loop.time() > end_s:
-                    self._write_gathered()
+                    self._writing.flush()
                     self._loop.call_soon(self._pump)
                     return
                 self._on_record(batch.popleft())
             self._batches.popleft()
             handled()
-        self._write_gathered()
-        self._gathering = False
-        if self._written < _REST_FROM_WRITES:
+        self._writing.end()
+        if self._writing.writes < _REST_FROM_WRITES:
             self._pumping = False
         else:
             took_s = self._loop.time() - began_s
@@ -317,18 +303,13 @@ class Shell(ConnectionEvents):
         for output in outputs:
             match output:
                 case SendAll():
-                    span = self._begin_span(output) if output.traceparent else None
-                    self._send_all(output.peers, output.frame)
-                    if span is not None:
-                        self._end_span(span)
-                    if output.published_ms:
-                        self._note_latency(output.published_ms, len(output.peers))
+                    self._writing.send_all(output)
                 case Send():
-                    self._send(output.peer, output.frames)
+                    self._writing.send(output.peer, output.frames)
                 case SendUrgent():
-                    self._send_urgent(output)
+                    self._writing.send_urgent(output)
                 case Overtake():
-                    self._overtake(output)
+                    self._writing.overtake(output)
                 case Produce():
                     if not self._writer.write(output):
                         self.on_delivery_failed(output)
@@ -341,7 +322,7 @@ class Shell(ConnectionEvents):
                 case PauseReading():
                     self._hearing.pause(cast(Connection, output.peer), output.seconds)
                 case Finish():
-                    self._write_gathered_of(output.peer)
+                    self._writing.flush_of(output.peer)
                     output.peer.finish()
                     connection = cast(Connection, output.peer)
                     self._hearing.forget(connection)
@@ -355,114 +336,9 @@ class Shell(ConnectionEvents):
             low_water_bytes = min(low_water_bytes, high_water_bytes // 8)
         connection.set_high_water(high_water_bytes, low_water_bytes)
 
-    def _send_all(self, peers: Sequence[Peer], frame: Frame) -> None:
-        if self._gathering:
-            gathered = self._gathered
-            for peer in peers:
-                frames = gathered.get(peer)
-                if frames is None:
-                    gathered[peer] = [frame]
-                else:
-                    frames.append(frame)
-            self._note_gathered(len(frame.data))
-            return
-        self._written += len(peers)
-        data, remaining = frame.data, iter(cast(Sequence[Connection], peers))
-        while True:
-            try:
-                for peer in remaining:
-                    if peer.waits:
-                        peer.wait(frame)
-                    else:
-                        peer.write(data)
-                return
-            except (OSError, RuntimeError):
-                continue  # that connection is gone, its connection_lost is on its way; the others are not
-
-    def _send_urgent(self, output: SendUrgent) -> None:
-        span = self._begin_span(output) if output.traceparent else None
-        self._written += len(output.peers)
-        for peer in output.peers:
-            # What was gathered for it was said before, and is overtaken where the connection is full.
-            self._write_gathered_of(peer)
-            try:
-                peer.send_urgent(output.urgent)
-            except (OSError, RuntimeError):
-                continue
-            self._bound_of(peer)
-        if span is not None:
-            span.end()
-        if output.published_ms:
-            self.latency.observe(output.published_ms, time.time() * 1000, len(output.peers))
-
-    def _overtake(self, output: Overtake) -> None:
-        for peer in output.peers:
-            self._write_gathered_of(peer)  # else what was gathered would be no part of what waits
-            try:
-                peer.overtake(output.channels, output.repeats)
-            except (OSError, RuntimeError):
-                continue
-            self._bound_of(peer)
-
-    def _note_latency(self, published_ms: int, deliveries: int) -> None:
-        if self._gathered:
-            self._gathered_published.append((published_ms, deliveries))
-        else:
-            self.latency.observe(published_ms, time.time() * 1000, deliveries)
-
-    def _begin_span(self, output: SendAll | SendUrgent) -> Span | None:
-        if self._tracer is None:
-            return None
-        return self._tracer.begin("deliver", output.traceparent, {"coldnotify.deliveries": len(output.peers)})
-
-    def _end_span(self, span: Span) -> None:
-        if self._gathered:
-            self._gathered_spans.append(span)
-        else:
-            span.end()
-
-    def _send(self, peer: Peer, frames: Sequence[Frame]) -> None:
-        if self._gathering:
-            self._gathered.setdefault(peer, []).extend(frames)
-            self._note_gathered(size_of(frames))
-            return
-        self._write(peer, frames)
-
-    def _note_gathered(self, size_bytes: int) -> None:
-        self._gathered_bytes += size_bytes
-        if self._gathered_bytes > _GATHERED_BYTES_MAX:
-            self._write_gathered()
-
-    def _write_gathered(self) -> None:
-        gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
-        self._written += len(gathered)
-        for peer, frames in gathered.items():
-            self._write(peer, frames)
-        published, self._gathered_published = self._gathered_published, []
-        for published_ms, deliveries in published:
-            self.latency.observe(published_ms, time.time() * 1000, deliveries)
-        if self._gathered_spans:
-            spans, self._gathered_spans = self._gathered_spans, []
-            for span in spans:
-                span.end()
-
-    def _write_gathered_of(self, peer: Peer) -> None:
-        frames = self._gathered.pop(peer, None)
-        if frames:
-            self._write(peer, frames)
-
-    def _write(self, peer: Peer, frames: Sequence[Frame]) -> None:
-        connection = cast(Connection, peer)
-        try:
-            connection.send(frames)
-        except (OSError, RuntimeError):
-            return
-        self._bound_of(peer)
-
-    def _bound_of(self, peer: Peer) -> None:
-        connection = cast(Connection, peer)
-        if connection.blocked and connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
-            self.do(self.gateway.on_overfull(peer, self._loop.time()))
+    def _bound_of(self, connection: Connection) -> None:
+        if connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
+            self.do(self.gateway.on_overfull(connection, self._loop.time()))
 
 
 def _has_several(records: Sequence[Read]) -> bool:

@@ -1,6 +1,8 @@
 """What the shell does as the core says.
 
 When it writes a fan-out: at once, or together with what comes while it rests. When a connection is full.
+
+Stands for: writing
 """
 
 import asyncio
