@@ -11,7 +11,18 @@ from multiprocessing.connection import Connection
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.interests import by_channel, digest_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import SINCE_NOW, Ack, Channel, ClientFrame, GatewayFrame, Hello, SyncChunk
+from coldnotify_schemas.wire_pb2 import (
+    INTEREST_CHANNEL,
+    SINCE_NOW,
+    Ack,
+    CaughtUp,
+    ClientFrame,
+    GatewayFrame,
+    Hello,
+    Interest,
+    Stream,
+    SyncChunk,
+)
 
 from coldnotify_loadtest.latency import Latencies
 
@@ -34,11 +45,22 @@ class Told:
     """Messages before which the device had not been told all."""
 
 
+def _from_now(channel: str) -> Interest:
+    return Interest(kind=INTEREST_CHANNEL, text=channel, since=SINCE_NOW)
+
+
+def _acknowledged(page: int) -> bytes:
+    return encode(ClientFrame(ack=Ack(streams=[Stream(page=page)])))
+
+
+def _live_with(caught_up: CaughtUp) -> bool:
+    return any(stream.HasField("complete") for stream in caught_up.streams)
+
+
 class _Device:
     def __init__(self, group: str, client: str, channel: str, told: Told, ready: asyncio.Event) -> None:
         self._who = group, client
-        self._interest = by_channel(channel)
-        self._channel = Channel(name=channel, since=SINCE_NOW)
+        self._channel = channel
         self._told = told
         self._ready = ready
         self._at = -1
@@ -53,8 +75,8 @@ class _Device:
                 domain=domain,
                 group=name,
                 client=client,
-                digest=digest_of([self._interest]),
-                channels=[self._channel],
+                digest=digest_of([by_channel(self._channel)]),
+                interests=[_from_now(self._channel)],
                 keepalive_s=_KEEPALIVE_S,
             )
             writer.write(encode(ClientFrame(hello=hello)))
@@ -79,12 +101,12 @@ class _Device:
                 self._told.gaps += self._at >= 0 and message.offset - message.back > self._at
                 self._at = message.offset
                 latencies.append(now_ns - int.from_bytes(message.payload[:_TIME_BYTES], "big"))
-            elif kind == "caught_up" and frame.caught_up.HasField("channels_complete"):
+            elif kind == "caught_up" and _live_with(frame.caught_up):
                 self._ready.set()
-            elif kind == "channels_end":
-                if frame.channels_end.last:
+            elif kind == "page_end" and frame.page_end.stream:
+                if frame.page_end.last:
                     self._ready.set()
-                writer.write(encode(ClientFrame(ack=Ack(channels_page=frame.channels_end.page))))
+                writer.write(_acknowledged(frame.page_end.page))
         self._told.latencies.add_ns(latencies)
 
 
@@ -187,6 +209,7 @@ class _Returning:
             keepalive_s=_KEEPALIVE_S,
         )
         self._at: dict[int, int] = {}
+        self._epoch: int | None = None
         self._cursor = -1
         self._told = Back()
 
@@ -196,7 +219,9 @@ class _Returning:
         """
         self._told, self._at = told, {}
         if cursor is not None:
-            self._hello.channels_cursor = self._cursor = cursor
+            self._cursor = cursor
+            self._hello.ClearField("streams")
+            self._hello.streams.add(epoch=self._epoch, complete=cursor)
         begun_s = time.monotonic()
         async with connecting:
             reader, writer = await asyncio.open_connection(host, port)
@@ -223,14 +248,15 @@ class _Returning:
             self._told.messages += 1
             self._told.gaps += message.offset - message.back > self._at.get(message.channel, self._cursor)
             self._at[message.channel] = message.offset
-        elif kind == "channels_end":
-            writer.write(encode(ClientFrame(ack=Ack(channels_page=frame.channels_end.page))))
-            return frame.channels_end.last
+        elif kind == "page_end" and frame.page_end.stream:
+            writer.write(_acknowledged(frame.page_end.page))
+            return frame.page_end.last
         elif kind == "caught_up":
-            return frame.caught_up.HasField("channels_complete")
+            return _live_with(frame.caught_up)
         elif kind == "welcome":
-            if frame.welcome.HasField("channels_epoch"):
-                self._hello.channels_epoch = frame.welcome.channels_epoch
+            for stream in frame.welcome.streams:
+                if stream.HasField("epoch"):
+                    self._epoch = stream.epoch
             if not frame.welcome.in_sync:
                 self._say_all(writer)
         elif kind == "missed":
@@ -243,7 +269,7 @@ class _Returning:
         for index, start in enumerate(range(0, len(self._channels), OBJECTS_PER_FRAME_MAX)):
             some = self._channels[start : start + OBJECTS_PER_FRAME_MAX]
             chunk = SyncChunk(index=index, last=start + len(some) == len(self._channels))
-            chunk.channels.extend(Channel(name=name, since=SINCE_NOW) for name in some)
+            chunk.interests.extend(map(_from_now, some))
             writer.write(encode(ClientFrame(sync=chunk)))
 
 

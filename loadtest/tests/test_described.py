@@ -76,7 +76,7 @@ def test_expected_loads_equal_the_service_evaluation(few: Described) -> None:
 def a_device_that_is_ready() -> QueryDevice:
     device = QueryDevice(ONE, 0)
     (first,) = said(device.hello())
-    assert (list(first.hello.register), first.hello.queries[0].text) == (["thing-0-0"], TEXT)
+    assert (list(first.hello.register), first.hello.interests[0].text) == (["thing-0-0"], TEXT)
     assert first.hello.digest == (digest(["thing-0-0"]) + QUERY) % 2**64
     device.receive(frame("welcome", in_sync=True, epoch=7))
     device.receive(registered(begun=[QUERY]))
@@ -101,7 +101,7 @@ def test_a_device_keeps_its_members_and_stamps_differences_with_their_offset() -
     assert device.receive(notification("a", offset=102, left=[QUERY]))[1] == (-103,)
     assert device.held().digest == held("b")
     (again,) = said(device.hello())
-    assert not again.hello.queries
+    assert not again.hello.interests
     assert (again.hello.epoch, again.hello.cursor) == (7, 102)
 
 
@@ -114,7 +114,7 @@ def test_a_device_asks_only_if_its_sets_are_others() -> None:
     device.hello()
     device.receive(frame("welcome", in_sync=True))
     (asked,) = said(device.receive(frame("caught_up", complete=92, sets_digest=held("b")))[0])
-    assert (asked.register.queries[0].text, asked.register.queries[0].held) == (TEXT, digest(["a"]))
+    assert (asked.register.interests[0].text, asked.register.interests[0].held) == (TEXT, digest(["a"]))
     device.receive(registered(request=asked.register.request) + registered(begun=[QUERY]))
     device.receive(notification("b", answer=True, entered=[QUERY]) + registered(answered=[QUERY]))
     device.receive(frame("caught_up", complete=93))
@@ -125,13 +125,13 @@ def test_a_device_asks_only_if_its_sets_are_others() -> None:
 def test_a_device_replaces_its_oldest_query() -> None:
     device = a_device_that_is_ready()
     gone, new = said(device.change(1))
-    assert list(gone.unregister.queries) == [QUERY]
-    assert new.register.queries[0].text == ONE.new_query(0, 0)
+    assert list(gone.unregister.interests) == [QUERY]
+    assert new.register.interests[0].text == ONE.new_query(0, 0)
     device.receive(frame("unregistered", request=gone.unregister.request))
     device.receive(registered(request=new.register.request))
     (lost,) = said(device.receive(frame("caught_up", complete=95))[0])
-    assert list(lost.register.queries) == list(new.register.queries), "its answer has not come"
-    device.receive(registered(request=lost.register.request, refused=[{"query": query_hash(ONE.new_query(0, 0))}]))
+    assert list(lost.register.interests) == list(new.register.interests), "its answer has not come"
+    device.receive(registered(request=lost.register.request, refused=[{"interest": query_hash(ONE.new_query(0, 0))}]))
     assert (device.held().queries, device.held().refused, device.held().again) == (0, 1, 1)
 
 

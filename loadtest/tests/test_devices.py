@@ -122,7 +122,7 @@ def test_a_change_replaces_the_oldest_registrations(by: str) -> None:
         gone, new = said(device.change(2))
         if by == "objects":
             return set(gone.unregister.objects), set(new.register.objects)
-        return set(gone.unregister.queries), {query_hash(query.text) for query in new.register.queries}
+        return set(gone.unregister.interests), {query_hash(query.text) for query in new.register.interests}
 
     (first, once_new), (second, twice_new) = changed(), changed()
     assert len(first) == len(once_new) == len(twice_new) == 2

@@ -52,9 +52,9 @@ class Request(_message.Message):
     group: str
     client: str
     open: Open
-    register: _wire_pb2.Register
-    unregister: _wire_pb2.Unregister
-    sync: _wire_pb2.SyncChunk
+    register: Register
+    unregister: Unregister
+    sync: SyncChunk
     catch_up: CatchUp
     check_digest: CheckDigest
     leave: Leave
@@ -67,7 +67,7 @@ class Request(_message.Message):
     ask_outcome: AskOutcome
     unsettled: _wire_pb2.Unsettled
     descriptions: bool
-    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[_wire_pb2.Unsettled, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries", "channels", "unregister_channels", "channels_epoch", "channels_cursor", "channels_ask", "channels_acked", "never_opened", "descriptions", "channels_in_order", "all_unsettled")
@@ -101,9 +101,9 @@ class Open(_message.Message):
     again: bool
     acked: int
     page_bytes: int
-    queries: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Query]
+    queries: _containers.RepeatedCompositeFieldContainer[Query]
     unregister_queries: _containers.RepeatedScalarFieldContainer[int]
-    channels: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Channel]
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
     unregister_channels: _containers.RepeatedScalarFieldContainer[int]
     channels_epoch: int
     channels_cursor: int
@@ -113,7 +113,77 @@ class Open(_message.Message):
     descriptions: bool
     channels_in_order: bool
     all_unsettled: bool
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[_Union[_wire_pb2.Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ..., channels_epoch: _Optional[int] = ..., channels_cursor: _Optional[int] = ..., channels_ask: _Optional[int] = ..., channels_acked: _Optional[int] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ...) -> None: ...
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ..., channels_epoch: _Optional[int] = ..., channels_cursor: _Optional[int] = ..., channels_ask: _Optional[int] = ..., channels_acked: _Optional[int] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ..., all_unsettled: _Optional[bool] = ...) -> None: ...
+
+class Query(_message.Message):
+    __slots__ = ("text", "held", "reached", "reached_at")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    held: int
+    reached: str
+    reached_at: int
+    def __init__(self, text: _Optional[str] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
+
+class Channel(_message.Message):
+    __slots__ = ("name", "attributes", "since", "at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    attributes: _containers.RepeatedScalarFieldContainer[str]
+    since: _wire_pb2.Since
+    at: int
+    def __init__(self, name: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[_wire_pb2.Since, str]] = ..., at: _Optional[int] = ...) -> None: ...
+
+class ChannelPosition(_message.Message):
+    __slots__ = ("channel", "position")
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    channel: int
+    position: int
+    def __init__(self, channel: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+
+class Register(_message.Message):
+    __slots__ = ("request", "objects", "queries", "channels")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    objects: _containers.RepeatedScalarFieldContainer[str]
+    queries: _containers.RepeatedCompositeFieldContainer[Query]
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
+
+class Unregister(_message.Message):
+    __slots__ = ("request", "objects", "queries", "channels")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    objects: _containers.RepeatedScalarFieldContainer[str]
+    queries: _containers.RepeatedScalarFieldContainer[int]
+    channels: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class SyncChunk(_message.Message):
+    __slots__ = ("index", "last", "objects", "queries", "channels")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    last: bool
+    objects: _containers.RepeatedScalarFieldContainer[str]
+    queries: _containers.RepeatedCompositeFieldContainer[Query]
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
 
 class CatchUpChannels(_message.Message):
     __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes", "paging")
@@ -331,9 +401,9 @@ class Opened(_message.Message):
     refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
     kinds: int
     channels_epoch: int
-    positions: _containers.RepeatedCompositeFieldContainer[_wire_pb2.ChannelPosition]
+    positions: _containers.RepeatedCompositeFieldContainer[ChannelPosition]
     retention: Retention
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., channels_epoch: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[_wire_pb2.ChannelPosition, _Mapping]]] = ..., retention: _Optional[_Union[Retention, str]] = ...) -> None: ...
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., channels_epoch: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[ChannelPosition, _Mapping]]] = ..., retention: _Optional[_Union[Retention, str]] = ...) -> None: ...
 
 class Answered(_message.Message):
     __slots__ = ("session", "request", "unregistered", "refused", "newest", "digest", "kinds", "catch_up", "positions", "channels_epoch", "catch_up_channels", "retention")
@@ -357,11 +427,11 @@ class Answered(_message.Message):
     digest: int
     kinds: int
     catch_up: bool
-    positions: _containers.RepeatedCompositeFieldContainer[_wire_pb2.ChannelPosition]
+    positions: _containers.RepeatedCompositeFieldContainer[ChannelPosition]
     channels_epoch: int
     catch_up_channels: bool
     retention: Retention
-    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ..., positions: _Optional[_Iterable[_Union[_wire_pb2.ChannelPosition, _Mapping]]] = ..., channels_epoch: _Optional[int] = ..., catch_up_channels: _Optional[bool] = ..., retention: _Optional[_Union[Retention, str]] = ...) -> None: ...
+    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ..., positions: _Optional[_Iterable[_Union[ChannelPosition, _Mapping]]] = ..., channels_epoch: _Optional[int] = ..., catch_up_channels: _Optional[bool] = ..., retention: _Optional[_Union[Retention, str]] = ...) -> None: ...
 
 class Page(_message.Message):
     __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at", "sets_unknown", "unchanged", "begun", "paging", "channels_complete", "channels_ask")

@@ -24,6 +24,12 @@ class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KINDS_CHANNELS: _ClassVar[Kinds]
     KINDS_DESCRIPTIONS: _ClassVar[Kinds]
 
+class InterestKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INTEREST_UNSAID: _ClassVar[InterestKind]
+    INTEREST_QUERY: _ClassVar[InterestKind]
+    INTEREST_CHANNEL: _ClassVar[InterestKind]
+
 class Since(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SINCE_NOW: _ClassVar[Since]
@@ -65,6 +71,9 @@ KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds
 KINDS_CHANNELS: Kinds
 KINDS_DESCRIPTIONS: Kinds
+INTEREST_UNSAID: InterestKind
+INTEREST_QUERY: InterestKind
+INTEREST_CHANNEL: InterestKind
 SINCE_NOW: Since
 SINCE_OLDEST: Since
 SINCE_NEWEST: Since
@@ -86,7 +95,7 @@ OUTCOME_STALE: OutcomeKind
 OUTCOME_REJECTED: OutcomeKind
 
 class ClientFrame(_message.Message):
-    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome", "unsettled")
+    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish", "ask_outcome", "unsettled", "session")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +107,7 @@ class ClientFrame(_message.Message):
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     ASK_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     register: Register
     unregister: Unregister
@@ -109,10 +119,11 @@ class ClientFrame(_message.Message):
     publish: Publish
     ask_outcome: AskOutcome
     unsettled: Unsettled
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[Unsettled, _Mapping]] = ...) -> None: ...
+    session: int
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ..., ask_outcome: _Optional[_Union[AskOutcome, _Mapping]] = ..., unsettled: _Optional[_Union[Unsettled, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
 
 class GatewayFrame(_message.Message):
-    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "channels_end", "published", "not_published", "outcome")
+    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "published", "not_published", "outcome", "session")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     NOTIFICATION_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
@@ -124,10 +135,10 @@ class GatewayFrame(_message.Message):
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MISSED_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_END_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     NOT_PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     notification: Notification
     caught_up: CaughtUp
@@ -139,14 +150,34 @@ class GatewayFrame(_message.Message):
     close: Close
     message: Message
     missed: Missed
-    channels_end: ChannelsEnd
     published: Published
     not_published: NotPublished
     outcome: Outcome
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., channels_end: _Optional[_Union[ChannelsEnd, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
+    session: int
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., session: _Optional[int] = ...) -> None: ...
+
+class Stream(_message.Message):
+    __slots__ = ("epoch", "complete", "page", "positions")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    complete: int
+    page: int
+    positions: _containers.RepeatedCompositeFieldContainer[Position]
+    def __init__(self, epoch: _Optional[int] = ..., complete: _Optional[int] = ..., page: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
+
+class Position(_message.Message):
+    __slots__ = ("interest", "position")
+    INTEREST_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    interest: int
+    position: int
+    def __init__(self, interest: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token", "queries", "unregister_queries", "channels_cursor", "channels_epoch", "channels", "unregister_channels")
+    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token", "interests", "unregister_interests", "streams")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -159,12 +190,9 @@ class Hello(_message.Message):
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_S_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
-    QUERIES_FIELD_NUMBER: _ClassVar[int]
-    UNREGISTER_QUERIES_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_CURSOR_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_FIELD_NUMBER: _ClassVar[int]
-    UNREGISTER_CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    INTERESTS_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_INTERESTS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     capabilities: int
     domain: str
@@ -177,95 +205,72 @@ class Hello(_message.Message):
     cursor: int
     keepalive_s: int
     token: str
-    queries: _containers.RepeatedCompositeFieldContainer[Query]
-    unregister_queries: _containers.RepeatedScalarFieldContainer[int]
-    channels_cursor: int
-    channels_epoch: int
-    channels: _containers.RepeatedCompositeFieldContainer[Channel]
-    unregister_channels: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels_cursor: _Optional[int] = ..., channels_epoch: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ...) -> None: ...
+    interests: _containers.RepeatedCompositeFieldContainer[Interest]
+    unregister_interests: _containers.RepeatedScalarFieldContainer[int]
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., interests: _Optional[_Iterable[_Union[Interest, _Mapping]]] = ..., unregister_interests: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
-class Query(_message.Message):
-    __slots__ = ("text", "held", "reached", "reached_at")
+class Interest(_message.Message):
+    __slots__ = ("kind", "text", "attributes", "since", "at", "held", "reached", "reached_at")
+    KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
-    HELD_FIELD_NUMBER: _ClassVar[int]
-    REACHED_FIELD_NUMBER: _ClassVar[int]
-    REACHED_AT_FIELD_NUMBER: _ClassVar[int]
-    text: str
-    held: int
-    reached: str
-    reached_at: int
-    def __init__(self, text: _Optional[str] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
-
-class Channel(_message.Message):
-    __slots__ = ("name", "attributes", "since", "at")
-    NAME_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    kind: InterestKind
+    text: str
     attributes: _containers.RepeatedScalarFieldContainer[str]
     since: Since
     at: int
-    def __init__(self, name: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ...) -> None: ...
-
-class ChannelPosition(_message.Message):
-    __slots__ = ("channel", "position")
-    CHANNEL_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    channel: int
-    position: int
-    def __init__(self, channel: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+    held: int
+    reached: str
+    reached_at: int
+    def __init__(self, kind: _Optional[_Union[InterestKind, str]] = ..., text: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
 
 class Register(_message.Message):
-    __slots__ = ("request", "objects", "queries", "channels")
+    __slots__ = ("request", "objects", "interests")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
-    QUERIES_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    INTERESTS_FIELD_NUMBER: _ClassVar[int]
     request: int
     objects: _containers.RepeatedScalarFieldContainer[str]
-    queries: _containers.RepeatedCompositeFieldContainer[Query]
-    channels: _containers.RepeatedCompositeFieldContainer[Channel]
-    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
+    interests: _containers.RepeatedCompositeFieldContainer[Interest]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., interests: _Optional[_Iterable[_Union[Interest, _Mapping]]] = ...) -> None: ...
 
 class Unregister(_message.Message):
-    __slots__ = ("request", "objects", "queries", "channels")
+    __slots__ = ("request", "objects", "interests")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
-    QUERIES_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    INTERESTS_FIELD_NUMBER: _ClassVar[int]
     request: int
     objects: _containers.RepeatedScalarFieldContainer[str]
-    queries: _containers.RepeatedScalarFieldContainer[int]
-    channels: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[int]] = ...) -> None: ...
+    interests: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., interests: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncChunk(_message.Message):
-    __slots__ = ("index", "last", "objects", "queries", "channels")
+    __slots__ = ("index", "last", "objects", "interests")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
-    QUERIES_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    INTERESTS_FIELD_NUMBER: _ClassVar[int]
     index: int
     last: bool
     objects: _containers.RepeatedScalarFieldContainer[str]
-    queries: _containers.RepeatedCompositeFieldContainer[Query]
-    channels: _containers.RepeatedCompositeFieldContainer[Channel]
-    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
+    interests: _containers.RepeatedCompositeFieldContainer[Interest]
+    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ..., interests: _Optional[_Iterable[_Union[Interest, _Mapping]]] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("complete", "page", "channels_complete", "channels_page")
+    __slots__ = ("complete", "page", "streams")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_PAGE_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     complete: int
     page: int
-    channels_complete: int
-    channels_page: int
-    def __init__(self, complete: _Optional[int] = ..., page: _Optional[int] = ..., channels_complete: _Optional[int] = ..., channels_page: _Optional[int] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    def __init__(self, complete: _Optional[int] = ..., page: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Unsettled(_message.Message):
     __slots__ = ("entries", "settled", "settled_hashes", "all", "request")
@@ -354,32 +359,28 @@ class AskOutcome(_message.Message):
     def __init__(self, ask: _Optional[int] = ..., object: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("in_sync", "epoch", "refused", "kinds", "channels_epoch", "positions")
+    __slots__ = ("in_sync", "epoch", "refused", "kinds", "streams")
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     in_sync: bool
     epoch: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
     kinds: int
-    channels_epoch: int
-    positions: _containers.RepeatedCompositeFieldContainer[ChannelPosition]
-    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., channels_epoch: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[ChannelPosition, _Mapping]]] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("object", "reason", "query", "channel")
+    __slots__ = ("object", "reason", "interest")
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
-    QUERY_FIELD_NUMBER: _ClassVar[int]
-    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    INTEREST_FIELD_NUMBER: _ClassVar[int]
     object: str
     reason: str
-    query: int
-    channel: int
-    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., query: _Optional[int] = ..., channel: _Optional[int] = ...) -> None: ...
+    interest: int
+    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., interest: _Optional[int] = ...) -> None: ...
 
 class Notification(_message.Message):
     __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description")
@@ -410,14 +411,14 @@ class Notification(_message.Message):
     def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
-    __slots__ = ("complete", "sets_digest", "channels_complete")
+    __slots__ = ("complete", "sets_digest", "streams")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     SETS_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     complete: int
     sets_digest: int
-    channels_complete: int
-    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., channels_complete: _Optional[int] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged")
@@ -452,16 +453,6 @@ class Missed(_message.Message):
     reason: Reason
     paged: bool
     def __init__(self, channel: _Optional[int] = ..., after: _Optional[int] = ..., before: _Optional[int] = ..., reason: _Optional[_Union[Reason, str]] = ..., paged: _Optional[bool] = ...) -> None: ...
-
-class ChannelsEnd(_message.Message):
-    __slots__ = ("page", "last", "complete")
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    LAST_FIELD_NUMBER: _ClassVar[int]
-    COMPLETE_FIELD_NUMBER: _ClassVar[int]
-    page: int
-    last: bool
-    complete: int
-    def __init__(self, page: _Optional[int] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
 
 class Published(_message.Message):
     __slots__ = ("request", "offset")
@@ -500,24 +491,22 @@ class NotPublished(_message.Message):
     def __init__(self, request: _Optional[int] = ..., reason: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("request", "refused", "kinds", "answered", "unchanged", "begun", "positions", "channels_epoch")
+    __slots__ = ("request", "refused", "kinds", "answered", "unchanged", "begun", "streams")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     BEGUN_FIELD_NUMBER: _ClassVar[int]
-    POSITIONS_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     request: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
     kinds: int
     answered: _containers.RepeatedScalarFieldContainer[int]
     unchanged: _containers.RepeatedScalarFieldContainer[int]
     begun: _containers.RepeatedScalarFieldContainer[int]
-    positions: _containers.RepeatedCompositeFieldContainer[ChannelPosition]
-    channels_epoch: int
-    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., positions: _Optional[_Iterable[_Union[ChannelPosition, _Mapping]]] = ..., channels_epoch: _Optional[int] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Unregistered(_message.Message):
     __slots__ = ("request",)
@@ -526,26 +515,32 @@ class Unregistered(_message.Message):
     def __init__(self, request: _Optional[int] = ...) -> None: ...
 
 class PageEnd(_message.Message):
-    __slots__ = ("page", "query", "reached", "reached_at", "sets_unknown")
+    __slots__ = ("page", "query", "reached", "reached_at", "sets_unknown", "stream", "last", "complete")
     PAGE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     REACHED_AT_FIELD_NUMBER: _ClassVar[int]
     SETS_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
     page: int
     query: int
     reached: str
     reached_at: int
     sets_unknown: bool
-    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ...) -> None: ...
+    stream: int
+    last: bool
+    complete: int
+    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., stream: _Optional[int] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ("complete", "channels_complete")
+    __slots__ = ("complete", "streams")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
-    CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     complete: int
-    channels_complete: int
-    def __init__(self, complete: _Optional[int] = ..., channels_complete: _Optional[int] = ...) -> None: ...
+    streams: _containers.RepeatedCompositeFieldContainer[Stream]
+    def __init__(self, complete: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[Stream, _Mapping]]] = ...) -> None: ...
 
 class Wait(_message.Message):
     __slots__ = ("seconds",)

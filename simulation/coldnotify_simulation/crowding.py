@@ -11,10 +11,9 @@ from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
-from coldnotify_schemas.internal_pb2 import Open, Request
+from coldnotify_schemas.internal_pb2 import Open, Query, Request
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_schemas.wire_pb2 import Query
 
 from coldnotify_simulation.describing import QUERIES
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS

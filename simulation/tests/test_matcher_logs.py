@@ -78,7 +78,7 @@ def test_a_client_that_is_behind_is_told_every_message_that_still_exists() -> No
     for matcher in world.matchers:
         matcher.start()
     world.run(5.0)
-    channel = wire_pb2.Channel(name="tasks", since=wire_pb2.SINCE_OLDEST)
+    channel = internal_pb2.Channel(name="tasks", since=wire_pb2.SINCE_OLDEST)
     digest = channel_hash("tasks")
     ask(world, 1, open=internal_pb2.Open(digest=digest, ask=1, channels=[channel], channels_ask=1))
     until(world, lambda: any(page.last for page in pages(world, 1)))

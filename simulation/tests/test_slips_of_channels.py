@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from coldnotify._core.channels import Channels
-from coldnotify_gateway.core import Waiting, overtaking
+from coldnotify_gateway.core import Waiting, encoding
 from coldnotify_matcher.engine.channel_logs import repeats
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channels import channel_paging
@@ -67,18 +67,18 @@ SLIPS = {
         35,
     ),
     "what overtakes moves the cursor": Slip(
-        overtaking,
-        "_repeat",
+        encoding,
+        "as_part_of_a_page",
         "message.paged = True",
-        "message.paged = isinstance(message, Missed)",
+        'message.paged = said.HasField("missed")',
         51,
     ),
     "a message of high priority overtakes those of its channel": Slip(
         Waiting,
         "overtake",
-        "found.append((entry.channel, offset, _repeat(entry)))",
-        "setattr(entry, *(('back', offset) if isinstance(entry, Message) else ('paged', True))); "
-        "found = [(entry.channel, offset, _repeat(entry))]",
+        "found.append(frame)",
+        "found = [frame]; entry = frame.told.entry; "
+        "entry and entry.HasField('message') and setattr(entry.message, 'back', frame.told.offset)",
         95,
     ),
     "all channels of a session are taken to be where one is that came first": Slip(

@@ -76,7 +76,7 @@ SLIPS = {
     ),
     "what is not evaluated yet lies below the cursor that a page says": Slip(
         Paging,
-        "send",
+        "_send",
         "if client.queries and not self._state.members.want(client):",
         "if not self._state.members.want(client) and not client.queries:",
         1,

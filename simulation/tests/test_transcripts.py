@@ -44,7 +44,7 @@ def test_every_kind_of_frame_occurs(texts: dict[str, str]) -> None:
     assert kinds("then") == {*usual, "unsettled"}
     assert kinds("do") == {
         *("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close"),
-        *("message", "missed", "channels_end"),
+        *("message", "missed"),
     }
 
 

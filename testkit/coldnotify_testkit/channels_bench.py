@@ -227,7 +227,7 @@ class ChannelsBench:
     def open(
         self,
         wanted: Iterable[str],
-        channels: Iterable[wire_pb2.Channel] = (),
+        channels: Iterable[internal_pb2.Channel] = (),
         *,
         session: int = 1,
         client: str = "client-1",
@@ -284,9 +284,11 @@ class ChannelsBench:
         return items
 
 
-def channel(name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0) -> wire_pb2.Channel:
+def channel(
+    name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0
+) -> internal_pb2.Channel:
     """Returns a channel as it is in a frame."""
-    return wire_pb2.Channel(name=name, attributes=attributes, since=since, at=at)
+    return internal_pb2.Channel(name=name, attributes=attributes, since=since, at=at)
 
 
 def text(name: str, *attributes: str) -> str:

@@ -291,10 +291,10 @@ class ChannelsMachine:
                 one.said = True
             session.registers += 1
             session.behind = True
-            said = wire_pb2.Register(request=9, channels=[one.frame() for one in new])
+            said = internal_pb2.Register(request=9, channels=[one.frame() for one in new])
             self.bench.request(session.number, device.name, session.gateway, register=said)
         if device.unregistering:
-            gone = wire_pb2.Unregister(request=9, channels=sorted(device.unregistering))
+            gone = internal_pb2.Unregister(request=9, channels=sorted(device.unregistering))
             self.bench.request(session.number, device.name, session.gateway, unregister=gone)
 
     @rule(3, client=CLIENTS, gateway=GATEWAYS, leaves=(False, True))
@@ -490,11 +490,11 @@ class ChannelsMachine:
             said.append(one.frame())
         session.digest = device.digest
         session.unregister = sorted(device.unregistering)
-        chunk = wire_pb2.SyncChunk(index=0, channels=said, last=True)
+        chunk = internal_pb2.SyncChunk(index=0, channels=said, last=True)
         self.bench.request(session.number, device.name, session.gateway, sync=chunk)
         self.counted["syncs"] += 1
 
-    def on_positions(self, device: Device, positions: Iterable[wire_pb2.ChannelPosition]) -> None:
+    def on_positions(self, device: Device, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
         for one in positions:
             position = one.position if one.HasField("position") else NOWHERE
             subscribed = device.channels.get(one.channel)
@@ -505,7 +505,7 @@ class ChannelsMachine:
             elif subscribed.position is None:
                 subscribed.position = subscribed.known = position
 
-    def check_positions(self, session: Session, positions: Iterable[wire_pb2.ChannelPosition]) -> None:
+    def check_positions(self, session: Session, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
         """Asserts that a position that was reported once is reported again, to whichever session."""
         name, now = session.device.name, session.device.channels
         for one in positions:

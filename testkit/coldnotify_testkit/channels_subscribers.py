@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coldnotify_schemas import wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_hash, channel_text
 
@@ -48,10 +48,10 @@ class Subscribed:
     def wants(self, sent: Sent) -> bool:
         return sent.channel == self.name and (not sent.to or bool(set(sent.to) & set(self.attributes)))
 
-    def frame(self) -> wire_pb2.Channel:
+    def frame(self) -> internal_pb2.Channel:
         if self.position is None:
-            return wire_pb2.Channel(name=self.name, attributes=self.attributes, since=self.since, at=self.at)
-        return wire_pb2.Channel(
+            return internal_pb2.Channel(name=self.name, attributes=self.attributes, since=self.since, at=self.at)
+        return internal_pb2.Channel(
             name=self.name,
             attributes=self.attributes,
             since=wire_pb2.SINCE_BEGINNING if self.known == NOWHERE else wire_pb2.SINCE_POSITION,
@@ -83,7 +83,7 @@ class Session:
     gateway: int
     number: int
     digest: int
-    channels: list[wire_pb2.Channel]
+    channels: list[internal_pb2.Channel]
     unregister: list[int]
     cursor: int
     epoch: int | None

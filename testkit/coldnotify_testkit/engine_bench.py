@@ -11,7 +11,7 @@ from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.run_topics import Cluster
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
@@ -319,13 +319,13 @@ class Bench:
         self, *names: str, request: int = 1, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
     ) -> None:
         """A Register."""
-        self.request(session, client, gateway, register=wire_pb2.Register(request=request, objects=names))
+        self.request(session, client, gateway, register=internal_pb2.Register(request=request, objects=names))
 
     def unregister(
         self, *names: str, request: int = 1, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
     ) -> None:
         """An Unregister."""
-        self.request(session, client, gateway, unregister=wire_pb2.Unregister(request=request, objects=names))
+        self.request(session, client, gateway, unregister=internal_pb2.Unregister(request=request, objects=names))
 
     def sync(
         self,
@@ -339,8 +339,8 @@ class Bench:
         descriptions: bool = False,
     ) -> None:
         """A SyncChunk."""
-        said = [wire_pb2.Query(text=text) for text in queries]
-        chunk = wire_pb2.SyncChunk(index=index, objects=names, last=last, queries=said)
+        said = [internal_pb2.Query(text=text) for text in queries]
+        chunk = internal_pb2.SyncChunk(index=index, objects=names, last=last, queries=said)
         self.request(session, client, gateway, sync=chunk, descriptions=descriptions)
 
     def catch_up(

@@ -206,8 +206,8 @@ class Session:
         service = self.service
         service.names.difference_update(hello.unregister)
         self.describes = bool(hello.capabilities & wire.CAPABILITY_DESCRIPTIONS) and service.tells_descriptions
-        refused = self._register(list(hello.register), list(hello.queries))
-        hashes = set(hello.unregister_queries)
+        refused = self._register(list(hello.register), list(hello.interests))
+        hashes = set(hello.unregister_interests)
         if service.knows_queries:
             service.queries = {text for text in service.queries if query_hash(text) not in hashes}
         same = hello.HasField("epoch") and hello.epoch == service.epoch
@@ -218,7 +218,7 @@ class Session:
             if self.position is None:
                 self._answer_all()
             else:
-                self._answer(list(hello.register), list(hello.queries))
+                self._answer(list(hello.register), list(hello.interests))
             self._catch_up()
 
     def _welcome(self, in_sync: bool, refused: list[wire.Refusal], epoch: int | None = None) -> None:
@@ -228,17 +228,18 @@ class Session:
         kinds |= wire.KINDS_DESCRIPTIONS if self.describes else 0
         self._say(welcome=wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused, kinds=kinds))
 
-    def _register(self, names: list[str], queries: list[wire.Query]) -> list[wire.Refusal]:
+    def _register(self, names: list[str], queries: list[wire.Interest]) -> list[wire.Refusal]:
         self.service.names.update(names)
         refused = []
         for query in queries if self.service.knows_queries else ():
+            assert query.kind == wire.INTEREST_QUERY
             if query.text in self.service.refuses:
-                refused.append(wire.Refusal(query=query_hash(query.text), reason="1:1: no query"))
+                refused.append(wire.Refusal(interest=query_hash(query.text), reason="1:1: no query"))
             else:
                 self.service.queries.add(query.text)
         return refused
 
-    def _answer(self, names: list[str], queries: list[wire.Query]) -> None:
+    def _answer(self, names: list[str], queries: list[wire.Interest]) -> None:
         self.owed += names
         for query in queries:
             if query.text not in self.service.told_queries:
@@ -258,16 +259,16 @@ class Session:
         self.answers = [Answer(text) for text in sorted(self.service.told_queries)]
 
     def _on_register(self, register: wire.Register) -> None:
-        refused = self._register(list(register.objects), list(register.queries))
-        kinds = wire.KINDS_NAMES | wire.KINDS_QUERIES if register.queries and self.service.knows_queries else 0
+        refused = self._register(list(register.objects), list(register.interests))
+        kinds = wire.KINDS_NAMES | wire.KINDS_QUERIES if register.interests and self.service.knows_queries else 0
         self._say(registered=wire.Registered(request=register.request, refused=refused, kinds=kinds))
-        self._answer(list(register.objects), list(register.queries))
+        self._answer(list(register.objects), list(register.interests))
         if self.live:
             self.live = False
             self._catch_up()
 
     def _on_unregister(self, unregister: wire.Unregister) -> None:
-        hashes = set(unregister.queries)
+        hashes = set(unregister.interests)
         self.service.names.difference_update(unregister.objects)
         self.service.queries = {text for text in self.service.queries if query_hash(text) not in hashes}
         self.answers = [answer for answer in self.answers if answer.text in self.service.queries]
@@ -283,7 +284,7 @@ class Session:
             service.names, service.queries = set(), set()
             refused = []
             for one in self.sync:
-                refused += self._register(list(one.objects), list(one.queries))
+                refused += self._register(list(one.objects), list(one.interests))
             self._welcome(True, refused)
             self._answer_all()
             self._catch_up()

@@ -22,7 +22,7 @@ CEILINGS = {
     OF_FIELDS: 121,
     SET_FROM_OUTSIDE: 1_338,
     TWO_MEANINGS: 146,
-    WORDS: 114_500,
+    WORDS: 114_520,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

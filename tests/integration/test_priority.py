@@ -24,10 +24,11 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    INTEREST_QUERY,
     ClientFrame,
     Hello,
+    Interest,
     Notification,
-    Query,
 )
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.device_frames import ack, hello
@@ -137,7 +138,7 @@ def test_a_member_is_told_at_once_as_soon_as_the_device_knows_it_as_one_and_not_
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
         said = Hello(
             protocol=1, capabilities=CAPABILITY_NAMES | CAPABILITY_QUERIES, domain=DOMAIN, group=group, client="unit",
-            digest=query_hash(text), queries=[Query(text=text)],
+            digest=query_hash(text), interests=[Interest(kind=INTEREST_QUERY, text=text)],
         )  # fmt: skip
         told: list[Notification] = []
         with RawClient(up.gateway[1]) as device:

@@ -37,12 +37,14 @@ def _add_message(message: Descriptor, found: dict[str, str]) -> None:
     name = _constant(message.name)
     if name in found:
         return
-    for field in message.fields:
+    # A browser has one session on a connection: of a frame it needs the kinds alone.
+    known = [field for field in message.fields if field.containing_oneof or not message.name.endswith("Frame")]
+    for field in known:
         if field.message_type is not None:
             _add_message(field.message_type, found)
         elif field.enum_type is not None:
             _add_enum(field.enum_type, found)
-    fields = "".join(f"  {field.camelcase_name}: {_field(field)},\n" for field in message.fields)
+    fields = "".join(f"  {field.camelcase_name}: {_field(field)},\n" for field in known)
     body = f"{{\n{fields}}}" if fields else "{}"
     found[name] = f"\nexport const {name} = {body} as const satisfies Table;\n"
 

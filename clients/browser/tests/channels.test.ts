@@ -7,7 +7,7 @@ import { channelHash } from "../src/core/digest.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { sinceOf } from "../src/core/since.js";
 import { CHANNELS_BACKLOG_BYTES_MAX } from "../src/core/settings.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame, REASON, SINCE, type WireChannel } from "../src/core/wire.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame, REASON, SINCE, type WireInterest } from "../src/core/wire.js";
 import {
   ChannelCallbackFailed,
   ChannelParked,
@@ -67,17 +67,19 @@ class Socket {
   answer({ hello, register, unregister }: Partial<ClientFrame>): void {
     const kinds = knowsChannels ? 5 : 1;
     if (hello) {
-      for (const name of Socket.wanted) this.told.set(name, hello.channelsCursor ?? -1n);
-      const channelsEpoch = hello.channelsCursor === undefined && knowsChannels ? EPOCH : undefined;
-      const positions = knowsChannels ? this.begin(hello.channels) : [];
-      this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined, kinds, channelsEpoch, positions } });
+      const cursor = hello.streams[0]?.complete;
+      for (const name of Socket.wanted) this.told.set(name, cursor ?? -1n);
+      const positions = knowsChannels ? this.begin(hello.interests) : [];
+      const streams = knowsChannels ? [{ epoch: cursor === undefined ? EPOCH : undefined, positions }] : [];
+      this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined, kinds, streams } });
       this.say({ caughtUp: { complete: 5n } });
       if (knowsChannels) this.pages();
     }
     if (register) {
-      const refused = register.channels.filter(({ name }) => name === "no").map(({ name }) => ({ channel: channelHash(name), reason: "too many" }));
-      const positions = knowsChannels ? this.begin(register.channels.filter(({ name }) => name !== "no")) : [];
-      this.say({ registered: { request: register.request, kinds, channelsEpoch: knowsChannels ? EPOCH : undefined, positions, refused } });
+      const refused = register.interests.filter(({ text }) => text === "no").map(({ text }) => ({ interest: channelHash(text), reason: "too many" }));
+      const positions = knowsChannels ? this.begin(register.interests.filter(({ text }) => text !== "no")) : [];
+      const streams = knowsChannels ? [{ epoch: EPOCH, positions }] : [];
+      this.say({ registered: { request: register.request, kinds, streams, refused } });
       if (knowsChannels) this.pages();
     }
     if (unregister) this.say({ unregistered: { request: unregister.request } });
@@ -86,8 +88,8 @@ class Socket {
   /** What clients of earlier connections wanted; the Hello does not say it again. */
   static wanted = new Set<string>();
 
-  begin(channels: readonly WireChannel[]): { channel: bigint; position?: bigint }[] {
-    return channels.map(({ name = "", since, at = 0n }) => {
+  begin(channels: readonly WireInterest[]): { interest: bigint; position?: bigint }[] {
+    return channels.map(({ text: name = "", since, at = 0n }) => {
       let begins = BigInt(log.length) - 1n;
       if (since === SINCE.SINCE_OLDEST || since === SINCE.SINCE_BEGINNING) begins = -1n;
       if (since === SINCE.SINCE_POSITION) begins = at;
@@ -97,7 +99,7 @@ class Socket {
       }
       this.told.set(name, begins);
       Socket.wanted.add(name);
-      return begins < 0n ? { channel: channelHash(name) } : { channel: channelHash(name), position: begins };
+      return begins < 0n ? { interest: channelHash(name) } : { interest: channelHash(name), position: begins };
     });
   }
 
@@ -112,9 +114,9 @@ class Socket {
     this.lost.clear();
     for (let at = 0; at < behind.length; at += PAGE_MESSAGES) {
       for (const one of behind.slice(at, at + PAGE_MESSAGES)) this.message(one.channel, one.payload, one.offset, true);
-      this.say({ channelsEnd: { page: 1 + at, last: false } });
+      this.say({ pageEnd: { stream: 1, page: 1 + at, last: false } });
     }
-    this.say({ channelsEnd: { page: 1 + behind.length, last: true, ...ends } });
+    this.say({ pageEnd: { stream: 1, page: 1 + behind.length, last: true, ...ends } });
   }
 
   message(channel: string, payload: Uint8Array, offset: bigint, paged: boolean): void {
@@ -202,7 +204,7 @@ test("each message is told once, in order, also after a reload, and what came me
   const last = send("tasks", Uint8Array.of(0xff, 0));
   await until(() => told.length === 7, "bytes");
   assert.deepEqual(told.at(-1)?.payload, Uint8Array.of(0xff, 0));
-  await until(() => socket().said.some(({ ack }) => ack?.channelsComplete === last), "it is acknowledged");
+  await until(() => socket().said.some(({ ack }) => ack?.streams[0]?.complete === last), "it is acknowledged");
   assert.equal(client.status.channelsCursor, last);
   await client.disconnect();
 
@@ -214,7 +216,7 @@ test("each message is told once, in order, also after a reload, and what came me
   assert(await again.waitCaughtUp(DEADLINE_S));
   assert.deepEqual(told.map(({ offset }) => offset), [missed], "since counts once");
   const hello = socket().said[0]?.hello;
-  assert.deepEqual([hello?.channelsCursor, hello?.channelsEpoch, hello?.channels], [last, EPOCH, []], "the cursor says it all");
+  assert.deepEqual([hello?.streams[0]?.complete, hello?.streams[0]?.epoch, hello?.interests], [last, EPOCH, []], "the cursor says it all");
   assert.deepEqual(errors, []);
 });
 
@@ -301,7 +303,7 @@ test("what waits for a slow callback has a bound, and all of it is told in the e
   release();
   await until(() => told.length === count, "all");
   assert.deepEqual(told, [...told.keys()].map(BigInt));
-  assert(socket().said.some(({ register }) => register?.channels[0]?.name === "tasks"), "it was asked for again");
+  assert(socket().said.some(({ register }) => register?.interests[0]?.text === "tasks"), "it was asked for again");
 });
 
 test("a service that is older than channels is reported once, and asked again; what it refuses is reported", async () => {
@@ -334,7 +336,7 @@ test("it ends; and what cannot be is named", async () => {
   client.registerOnly(["a"]);
   assert.equal(client.status.registrations, 2, "channels stay");
   client.unregisterChannel("tasks");
-  await until(() => socket().said.some(({ unregister }) => unregister?.channels[0] === channelHash("tasks")), "the service is told");
+  await until(() => socket().said.some(({ unregister }) => unregister?.interests[0] === channelHash("tasks")), "the service is told");
   const cases: [() => unknown, RegExp][] = [
     [() => client.channel(""), /^RangeError: channel: /],
     [() => client.channel("a\0b"), /^RangeError: channel: .* zero byte/],

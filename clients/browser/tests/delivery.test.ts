@@ -5,11 +5,13 @@ import { beforeEach, test } from "node:test";
 
 import { Delivery, type ValueJob } from "../src/core/delivery.js";
 import { setsDigest } from "../src/core/digest.js";
-import { byQuery } from "../src/core/interests.js";
+import { byQuery, Spare } from "../src/core/interests.js";
 import { Journal } from "../src/core/journal.js";
 import type { Membership } from "../src/core/membership.js";
+import type { Queries } from "../src/core/queries.js";
 import { Registrations } from "../src/core/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
+import { INTEREST_KIND, type WireInterest } from "../src/core/wire.js";
 import { CallbackFailed, ObjectParked, PayloadUnreadable } from "../src/errors.js";
 
 /** Objects a, b, c, registered, settled and subscribed to (c is not). */
@@ -228,12 +230,17 @@ function ofQuery(): { bench: Bench; query: Membership; hash: bigint; enters: (na
   return { bench, query, hash: query.hash, enters: (name, answer) => bench.delivery.changed(name, update, [query.hash], [], answer) };
 }
 
+/** As a frame with nothing else says it. */
+function said(queries: Queries, { interest }: Membership): WireInterest | null {
+  return queries.said(interest, new Spare([interest]));
+}
+
 test("how far an answer has come is stored once all that came is told", () => {
   const { bench, query, hash, enters } = ofQuery();
   const { queries } = bench.delivery;
   queries.begun([hash]);
   enters("x", true);
-  queries.pageEnd({ page: 1, query: hash, reached: "x", reachedAt: 7n, setsUnknown: false });
+  queries.pageEnd({ page: 1, query: hash, reached: "x", reachedAt: 7n, setsUnknown: false, stream: 0, last: false, complete: undefined });
   assert.equal(query.kept.reached, null);
   bench.delivery.prepare();
   assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
@@ -245,7 +252,7 @@ test("how far an answer has come is stored once all that came is told", () => {
   assert.equal(query.kept.reached, null);
   assert.equal(bench.tell(), "x@1");
   assert.deepEqual(query.kept.reached, { name: "x", offset: 7n });
-  assert.deepEqual(queries.said([query.interest]), [{ text: "all", reached: "x", reachedAt: 7n }]);
+  assert.deepEqual(said(queries, query), { kind: INTEREST_KIND.INTEREST_QUERY, text: "all", reached: "x", reachedAt: 7n });
 });
 
 test("who lacks versions does not say which members it holds", () => {
@@ -257,7 +264,7 @@ test("who lacks versions does not say which members it holds", () => {
     assert(!bench.registrations.isOwed(query.interest));
     query.dropped = lacks;
     queries.compare(1n);
-    assert.equal(queries.said([query.interest])[0]?.held, lacks ? undefined : 0n);
+    assert.equal(said(queries, query)?.held, lacks ? undefined : 0n);
     assert(bench.registrations.isOwed(query.interest), "before the cursor passes");
   }
 });
@@ -298,11 +305,11 @@ test("who has entered is stored until its version is told", () => {
   assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
   assert.deepEqual([...query.kept.entering], []);
 
-  const asked = (): unknown => crashed.delivery.queries.said([query.interest]);
+  const asked = (): unknown => said(crashed.delivery.queries, query);
   const { digest } = crashed.delivery.queries.get(query.interest) as Membership;
   crashed.delivery.queries.compare(setsDigest([[query.hash, digest]]));
   assert(crashed.registrations.isOwed(query.interest), "the sets are the same, and x's version was not told");
-  assert.deepEqual(asked(), [{ text: "all" }], "whole, not as what is held");
+  assert.deepEqual(asked(), { kind: INTEREST_KIND.INTEREST_QUERY, text: "all" }, "whole, not as what is held");
 });
 
 test("who entered before a crash and comes again is told once, and not asked for", () => {

@@ -367,8 +367,8 @@ test("without a callback of versions it is stored as it came, and the query is a
   assert.deepEqual([cursor, queries.get("lamps")?.dropped], [11n, true]);
   assert.deepEqual(bench.descriptions(), { a: ON });
   bench.client.subscribe(LAMPS, 2);
-  const asked = bench.out().flatMap(({ register }) => register ?? []).find(({ queries }) => queries.length > 0);
-  assert.deepEqual(asked?.queries.map(({ text, held, reached }) => [text, held, reached]), [["lamps", undefined, ""]]);
+  const asked = bench.out().flatMap(({ register }) => register ?? []).find(({ interests }) => interests.length > 0);
+  assert.deepEqual(asked?.interests.map(({ text, held, reached }) => [text, held, reached]), [["lamps", undefined, ""]]);
   bench.say({ registered: { request: asked?.request, kinds: KINDS } });
   bench.say({ registered: { begun: [LAMPS_HASH] } });
   bench.notify(ON, { entered: [LAMPS_HASH], answer: true, offset: 0n });
@@ -381,13 +381,13 @@ test("a query of which a member was never described is answered whole, once the 
     const bench = new Bench(document({ descriptions }, []));
     bench.client.subscribe(LAMPS, 1);
     bench.client.askDescriptions(LAMPS, true);
-    assert.deepEqual(bench.connect().queries, []);
+    assert.deepEqual(bench.connect().interests, []);
     bench.say({ welcome: { inSync: true, kinds: KINDS } });
     bench.say({ caughtUp: { complete: 12n } });
     const { cursor, pending } = bench.document;
     assert.deepEqual([cursor, pending.get(LAMPS)], [12n, "register"]);
-    const asked = bench.out().find(({ register }) => register?.queries.length)?.register;
-    assert.equal(asked?.queries[0]?.held, undefined);
+    const asked = bench.out().find(({ register }) => register?.interests.length)?.register;
+    assert.equal(asked?.interests[0]?.held, undefined);
     bench.say({ registered: { request: asked?.request, kinds: KINDS } });
     bench.say({ registered: { begun: [LAMPS_HASH] } });
     bench.notify(ON, { version: 1n, entered: [LAMPS_HASH], answer: true, offset: 0n });
@@ -413,7 +413,7 @@ test("a service that tells none makes the client forget them, also what is being
   bench.connect();
   bench.say({ welcome: { inSync: true, kinds: KINDS } });
   bench.say({ caughtUp: { complete: 12n } });
-  assert.deepEqual(bench.out().flatMap(({ register }) => register?.queries.map(({ text }) => text) ?? []).filter(Boolean), ["lamps"]);
+  assert.deepEqual(bench.out().flatMap(({ register }) => register?.interests.map(({ text }) => text) ?? []).filter(Boolean), ["lamps"]);
 });
 
 test("who asks no more has none in its document, which is what it was without", () => {

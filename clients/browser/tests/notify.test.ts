@@ -51,7 +51,7 @@ class Socket {
   /** What a query's members are; "no" is none. They are described if the service tells that. */
   members(text: string): void {
     const hash = queryHash(text);
-    if (text === "no") return this.say({ registered: { refused: [{ query: hash, reason: "line 1: no" }] } });
+    if (text === "no") return this.say({ registered: { refused: [{ interest: hash, reason: "line 1: no" }] } });
     this.say({ registered: { begun: [hash] } });
     const description = Socket.tellsDescriptions ? new TextEncoder().encode('{"Room":410}') : undefined;
     for (const name of ["a", "b"]) this.say({ notification: { name, version: 1n, answer: true, entered: [hash], description } });
@@ -67,13 +67,13 @@ class Socket {
     const kinds = Socket.knowsQueries ? (Socket.tellsDescriptions ? 11 : 3) : 0;
     if (hello) {
       this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined, kinds } });
-      if (kinds) for (const { text } of hello.queries) this.members(text);
+      if (kinds) for (const { text } of hello.interests) this.members(text);
       for (const name of hello.register) this.say({ notification: { name, version: 1n, answer: true } });
       this.say({ caughtUp: { complete: 5n } });
     }
     if (register) {
       this.say({ registered: { request: register.request, kinds } });
-      if (kinds) for (const { text } of register.queries) this.members(text);
+      if (kinds) for (const { text } of register.interests) this.members(text);
       for (const name of register.objects) this.say({ notification: { name, version: 1n, answer: true } });
     }
     if (unregister) this.say({ unregistered: { request: unregister.request } });
@@ -297,7 +297,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
   client.registerOnly(["d"]);
   assert.equal(client.status.registrations, 3, "queries stay");
   client.unregisterQuery("Room = 410");
-  await until(() => socket().said.some(({ unregister }) => unregister?.queries[0] === hash), "the service is told");
+  await until(() => socket().said.some(({ unregister }) => unregister?.interests[0] === hash), "the service is told");
   assert.deepEqual([query.members, query.membersKnown], [new Set(), false]);
   await client.disconnect();
 });
@@ -317,7 +317,7 @@ test("a service that is older than queries is reported once, and asked again", a
   Socket.knowsQueries = true;
   socket().end(false);
   await until(() => client.caughtUp, "another one took over");
-  assert.deepEqual(Socket.all.map(({ said }) => said[0]?.hello?.queries[0]?.text), Array(3).fill("Room = 410"));
+  assert.deepEqual(Socket.all.map(({ said }) => said[0]?.hello?.interests[0]?.text), Array(3).fill("Room = 410"));
 });
 
 test("it comes back by itself, to another address if it knows one", async () => {

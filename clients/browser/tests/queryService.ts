@@ -185,45 +185,45 @@ export class QuerySession {
       this.tellsDescriptions = (hello.capabilities & 4) !== 0 && knowsQueries && service.tellsDescriptions;
       if ((hello.capabilities & 4) !== 0 && !this.#saysKinds) throw new Error("descriptions without queries");
       if (this.#saysKinds && !this.#names) throw new Error("queries without names");
-      if (hello.queries.length + hello.unregisterQueries.length > 0 && !this.#saysKinds) throw new Error("queries without capability");
-      this.#limit(hello.register.length + hello.unregister.length, hello.queries, hello.unregisterQueries.length);
+      if (hello.interests.length + hello.unregisterInterests.length > 0 && !this.#saysKinds) throw new Error("queries without capability");
+      this.#limit(hello.register.length + hello.unregister.length, hello.interests, hello.unregisterInterests.length);
       for (const name of hello.unregister) names.delete(name);
-      for (const hash of knowsQueries ? hello.unregisterQueries : []) queries.delete(hash);
+      for (const hash of knowsQueries ? hello.unregisterInterests : []) queries.delete(hash);
       for (const name of hello.register) names.add(name), this.#owedNames.add(name);
-      const refused = this.#register(hello.queries);
+      const refused = this.#register(hello.interests);
       const sameEpoch = hello.epoch === service.epoch;
       this.#cursor = sameEpoch && hello.cursor !== undefined && hello.cursor <= service.end ? hello.cursor : null;
       const isVoid = !sameEpoch || (hello.cursor !== undefined && this.#cursor === null);
-      const refusedDigest = refused.reduce((sum, { query }) => sum + query, 0n);
+      const refusedDigest = refused.reduce((sum, { interest }) => sum + interest, 0n);
       this.#inSync = service.digest === BigInt.asUintN(64, hello.digest - refusedDigest);
       this.#welcome(isVoid, refused);
       if (this.#inSync) this.#catchUp();
     }
     if (register) {
-      this.#limit(register.objects.length, register.queries, 0);
-      if (register.queries.length > 0 && !this.#names) throw new Error("queries without names");
+      this.#limit(register.objects.length, register.interests, 0);
+      if (register.interests.length > 0 && !this.#names) throw new Error("queries without names");
       for (const name of register.objects) names.add(name);
-      const refused = this.#register(register.queries);
-      const kinds = register.queries.length > 0 && knowsQueries ? 3 : 0;
+      const refused = this.#register(register.interests);
+      const kinds = register.interests.length > 0 && knowsQueries ? 3 : 0;
       this.#send({ registered: { request: register.request, kinds, refused } });
       for (const name of register.objects) this.tell(name, true, 0n, [], [], true);
       if (kinds && this.live) this.#catchUp();
     }
     if (unregister) {
-      this.#limit(unregister.objects.length, [], unregister.queries.length);
+      this.#limit(unregister.objects.length, [], unregister.interests.length);
       for (const name of unregister.objects) names.delete(name);
-      for (const hash of knowsQueries ? unregister.queries : []) queries.delete(hash), this.#answers.delete(hash);
+      for (const hash of knowsQueries ? unregister.interests : []) queries.delete(hash), this.#answers.delete(hash);
       this.#send({ unregistered: { request: unregister.request } });
     }
     if (sync) {
-      this.#limit(sync.objects.length, sync.queries, 0);
+      this.#limit(sync.objects.length, sync.interests, 0);
       this.#sync = sync.index === 0 ? [sync] : [...this.#sync, sync];
       if (sync.last) {
         names.clear();
         if (knowsQueries) queries.clear();
         this.#answers.clear();
         this.#owedNames.clear();
-        const refused = this.#sync.flatMap((chunk) => this.#register(chunk?.queries ?? []));
+        const refused = this.#sync.flatMap((chunk) => this.#register(chunk?.interests ?? []));
         for (const name of this.#sync.flatMap((chunk) => chunk?.objects ?? [])) names.add(name), this.#owedNames.add(name);
         this.#inSync = true;
         this.#welcome(false, refused);
@@ -250,14 +250,14 @@ export class QuerySession {
     if (queries.reduce((sum, { text }) => sum + text.length, 0) > 16 * 1024) throw new Error("too much text in a frame");
   }
 
-  #register(said: readonly { text: string; held: bigint | undefined; reached: string; reachedAt: bigint }[]): { query: bigint; reason: string }[] {
-    const refused: { query: bigint; reason: string }[] = [];
+  #register(said: readonly { text: string; held: bigint | undefined; reached: string; reachedAt: bigint }[]): { interest: bigint; reason: string }[] {
+    const refused: { interest: bigint; reason: string }[] = [];
     for (const { text, held, reached, reachedAt } of this.#service.knowsQueries ? said : []) {
       const set = this.#service.sets.get(text);
       const hash = queryHash(text);
       if (set === undefined || this.#service.refused.has(text)) {
         this.#service.queries.delete(hash);
-        refused.push({ query: hash, reason: "no" });
+        refused.push({ interest: hash, reason: "no" });
         continue;
       }
       this.#service.queries.set(hash, set);
@@ -266,7 +266,7 @@ export class QuerySession {
     return refused;
   }
 
-  #welcome(isVoid: boolean, refused: { query: bigint; reason: string }[]): void {
+  #welcome(isVoid: boolean, refused: { interest: bigint; reason: string }[]): void {
     const kinds = (this.#saysKinds && this.#service.knowsQueries ? 3 : 0) + (this.tellsDescriptions ? 8 : 0);
     this.#send({ welcome: { inSync: this.#inSync, epoch: isVoid ? this.#service.epoch : undefined, kinds, refused } });
   }

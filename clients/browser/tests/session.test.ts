@@ -19,7 +19,6 @@ import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type Gatewa
 const SETTINGS = { ...DEFAULTS, keepaliveS: 60 };
 
 const ONE_CRC = ["config-7f217f6b6dc8", "config-d7e77869948b"] as const;
-const NO_CHANNELS_ACK = { channelsComplete: undefined, channelsPage: 0 };
 
 /** A session with everything about it, and a clock. */
 class Bench {
@@ -88,8 +87,8 @@ test("Hello says it all", () => {
   const [frame] = new Bench(["a", "b"], { settled: false }).out();
   assert.deepEqual(frame?.hello, {
     protocol: 1, capabilities: 0, domain: "d", group: "g", client: "c", digest: digest(["a", "b"]),
-    register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t", queries: [], unregisterQueries: [],
-    channels: [], unregisterChannels: [], channelsCursor: undefined, channelsEpoch: undefined,
+    register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t",
+    interests: [], unregisterInterests: [], streams: [],
   });
   const [first] = new Bench([], { epoch: null, cursor: null }).out();
   assert.deepEqual([first?.hello?.epoch, first?.hello?.cursor], [undefined, undefined]);
@@ -124,7 +123,17 @@ test("pages are acknowledged at once", () => {
   bench.out();
   bench.say({ welcome: { inSync: true } });
   bench.say({ pageEnd: { page: 3 } });
-  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 3, ...NO_CHANNELS_ACK } }]);
+  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 3, streams: [] } }]);
+});
+
+test("a page of channels is acknowledged in its stream, one of a stream that is not known nowhere", () => {
+  const bench = new Bench(["a"]);
+  bench.out();
+  bench.say({ welcome: { inSync: true } });
+  bench.say({ pageEnd: { page: 3, stream: 1 } });
+  bench.say({ pageEnd: { page: 4, stream: 2 } });
+  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 0, streams: [{ epoch: undefined, complete: undefined, page: 3, positions: [] }] } }]);
+  assert.deepEqual(bench.out(), []);
 });
 
 test("reg-sync waits until the pending registrations are durable, in chunks of 64", () => {
@@ -154,7 +163,7 @@ test("reg-sync of an empty set is one empty chunk; without an answer it is said 
   bench.out();
   bench.say({ welcome: {} });
   bench.save();
-  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [], queries: [], channels: [] } }]);
+  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [], interests: [] } }]);
   bench.tick(30);
   bench.save();
   assert.deepEqual(bench.kinds(), ["sync"]);
@@ -201,7 +210,7 @@ test("requests wait until they are durable, at most four are unanswered, answers
   bench.say({ registered: { request: 3 } });
   const [register, unregister] = bench.out();
   assert.equal(register?.register?.objects.length, 380 - 5 * 64 - 1);
-  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"], queries: [], channels: [] });
+  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"], interests: [] });
   bench.say({ unregistered: { request: 7 } });
   assert(!bench.registrations.pending.has("o379"));
 });
@@ -215,7 +224,7 @@ test("a request without an answer is sent again, but not while Wait holds", () =
   bench.tick(31);
   assert.deepEqual(bench.kinds(), []);
   bench.tick(15);
-  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"], queries: [], channels: [] } }]);
+  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"], interests: [] } }]);
   bench.say({ registered: { request: 1 } });
   assert(!bench.registrations.allConfirmed, "the first asking is forgotten");
 });
@@ -249,17 +258,17 @@ test("a refused object leaves the wanted set and is reported", () => {
 
 test("Acks are delayed and merged; Bye acknowledges first", () => {
   const bench = new Bench(["a"]).live();
-  bench.session.acknowledge(10n, bench.now);
+  bench.session.acknowledge(bench.session.objects, 10n, bench.now);
   assert(bench.session.deadline() > bench.now + 2, "10 was said in the Hello");
-  bench.session.acknowledge(11n, bench.now);
+  bench.session.acknowledge(bench.session.objects, 11n, bench.now);
   bench.tick(0.5);
-  bench.session.acknowledge(12n, bench.now);
+  bench.session.acknowledge(bench.session.objects, 12n, bench.now);
   assert.deepEqual(bench.out(), []);
   bench.tick(0.5);
-  assert.deepEqual(bench.out(), [{ ack: { complete: 12n, page: 0, ...NO_CHANNELS_ACK } }]);
-  bench.session.acknowledge(13n, bench.now);
+  assert.deepEqual(bench.out(), [{ ack: { complete: 12n, page: 0, streams: [] } }]);
+  bench.session.acknowledge(bench.session.objects, 13n, bench.now);
   bench.session.bye(bench.now);
-  assert.deepEqual(bench.out(), [{ ack: { complete: 13n, page: 0, ...NO_CHANNELS_ACK } }, { bye: {} }]);
+  assert.deepEqual(bench.out(), [{ ack: { complete: 13n, page: 0, streams: [] } }, { bye: {} }]);
 });
 
 test("a balancer that ends connections on which nothing came for a minute sees a Ping before", () => {

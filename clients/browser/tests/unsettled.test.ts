@@ -267,11 +267,11 @@ test("a channel says up to where it is told, and one without messages is settled
   bench.client.registerChannel({ name: "tasks", attributes: [] }, OLDEST);
   const request = bench.out().find(({ register }) => register)?.register?.request as number;
   const channel = channelHash("tasks");
-  bench.say({ registered: { request, kinds: 7, channelsEpoch: 7, positions: [{ channel }] } });
+  bench.say({ registered: { request, kinds: 7, streams: [{ epoch: 7, positions: [{ interest: channel }] }] } });
   for (const [offset, back] of [[3n, 4n], [5n, 2n]] as const) {
     bench.say({ message: { channel, offset, back, payload: new TextEncoder().encode("1"), paged: true } });
   }
-  bench.say({ channelsEnd: { page: 1, last: true, complete: 5n } });
+  bench.say({ pageEnd: { page: 1, stream: 1, last: true, complete: 5n } });
   bench.save();
   const first = bench.client.nextJob(bench.now);
   assert(first);
@@ -290,8 +290,8 @@ test("a channel says up to where it is told, and one without messages is settled
   empty.client.subscribe(TASKS, 1);
   empty.client.registerChannel({ name: "tasks", attributes: [] }, OLDEST);
   const asked = empty.out().find(({ register }) => register)?.register?.request as number;
-  empty.say({ registered: { request: asked, kinds: 7, channelsEpoch: 7, positions: [{ channel }] } });
-  empty.say({ channelsEnd: { page: 1, last: true } });
+  empty.say({ registered: { request: asked, kinds: 7, streams: [{ epoch: 7, positions: [{ interest: channel }] }] } });
+  empty.say({ pageEnd: { page: 1, stream: 1, last: true } });
   const settled = empty.said(SAID_AGAIN_S).at(-1);
   assert.deepEqual([settled?.all, settled?.entries], [true, []]);
   assert.equal(empty.client.status(empty.now).pending, 1, "its log has no message for the cursor to be at");

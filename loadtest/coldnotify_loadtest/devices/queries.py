@@ -9,10 +9,11 @@ from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    INTEREST_QUERY,
     ClientFrame,
     GatewayFrame,
+    Interest,
     Notification,
-    Query,
     Registered,
 )
 
@@ -105,7 +106,7 @@ class QueryDevice:
             hello.capabilities = CAPABILITY_NAMES | CAPABILITY_QUERIES
         if not self.registered:
             hello.register.extend(self._names)
-        hello.queries.extend(self._query(one) for one in self._pending)
+        hello.interests.extend(self._query(one) for one in self._pending)
         if self.epoch is not None:
             hello.epoch = self.epoch
             if self.cursor is not None:
@@ -190,7 +191,7 @@ class QueryDevice:
         self._pending |= dict.fromkeys(texts)
         frame = ClientFrame()
         frame.unregister.request = self._next_request(())
-        frame.unregister.queries.extend(gone)
+        frame.unregister.interests.extend(gone)
         return encode(frame) + self._register(list(texts))
 
     def _change_names(self, new: list[str]) -> bytes:
@@ -215,7 +216,7 @@ class QueryDevice:
             if frame.welcome.HasField("epoch"):
                 self.epoch, self.cursor = frame.welcome.epoch, None
             for refusal in frame.welcome.refused:
-                self._on_refused(refusal.query)
+                self._on_refused(refusal.interest)
             if not frame.welcome.in_sync:
                 self.ready = False
                 self._pending = dict.fromkeys(self._texts)
@@ -251,7 +252,7 @@ class QueryDevice:
 
     def _on_registered(self, said: Registered) -> None:
         for refusal in said.refused:
-            self._on_refused(refusal.query)
+            self._on_refused(refusal.interest)
         if said.request:
             self._confirmed.update(one for one in self._requests.pop(said.request, ()) if one in self._pending)
         for one in said.begun:
@@ -298,7 +299,7 @@ class QueryDevice:
     def _register(self, queries: list[int]) -> bytes:
         frame = ClientFrame()
         frame.register.request = self._next_request(tuple(queries))
-        frame.register.queries.extend(self._query(one) for one in queries)
+        frame.register.interests.extend(self._query(one) for one in queries)
         return encode(frame)
 
     def _next_request(self, registers: tuple[int, ...]) -> int:
@@ -310,11 +311,11 @@ class QueryDevice:
         frame = ClientFrame()
         frame.sync.last = True
         frame.sync.objects.extend(self._names)
-        frame.sync.queries.extend(self._query(one) for one in self._texts)
+        frame.sync.interests.extend(self._query(one) for one in self._texts)
         return encode(frame)
 
-    def _query(self, query: int) -> Query:
-        made = Query(text=self._texts[query])
+    def _query(self, query: int) -> Interest:
+        made = Interest(kind=INTEREST_QUERY, text=self._texts[query])
         if query in self._members:
             made.held = digest(self._members[query])
         return made

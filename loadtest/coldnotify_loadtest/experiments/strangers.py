@@ -25,7 +25,15 @@ from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import PROTOCOL_VERSION, QUERIES_MAX
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_QUERIES, Bye, ClientFrame, Hello, Query
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_NAMES,
+    CAPABILITY_QUERIES,
+    INTEREST_QUERY,
+    Bye,
+    ClientFrame,
+    Hello,
+    Interest,
+)
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
@@ -178,7 +186,7 @@ class _Strangers:
             group=self.group,
             client=client,
             digest=sum(map(query_hash, texts)) % MODULUS,
-            queries=[Query(text=text) for text in texts],
+            interests=[Interest(kind=INTEREST_QUERY, text=text) for text in texts],
             keepalive_s=60,
         )
         device.send(encode(ClientFrame(hello=hello)))

@@ -9,7 +9,7 @@ from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_name
 
 from coldnotify_gateway.core import Dialect, Gateway, Identified
-from coldnotify_gateway.core.encoding import NONE
+from coldnotify_gateway.core.stream import NONE
 from coldnotify_gateway.device_connection import Connection
 from coldnotify_gateway.metrics import Running
 from coldnotify_gateway.service import Service

@@ -149,7 +149,7 @@ class ChannelLogs:
         return self._topics.get(self._retentions.of(request.domain))
 
 
-def _channels(request: internal_pb2.Request) -> Sequence[wire_pb2.Channel]:
+def _channels(request: internal_pb2.Request) -> Sequence[internal_pb2.Channel]:
     """Those that a request registers, or says to be behind."""
     match request.WhichOneof("body"):
         case "open":

@@ -110,7 +110,7 @@ def _check_unsettled(said: wire_pb2.Unsettled) -> None:
         raise Unreadable(f"settled_hashes: {len(said.settled_hashes)} (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
 
 
-def _check_channels(channels: Sequence[wire_pb2.Channel]) -> None:
+def _check_channels(channels: Sequence[internal_pb2.Channel]) -> None:
     """A channel's name and attributes are its client's to answer for: the engine refuses what they cannot be."""
     if len(channels) > OBJECTS_PER_FRAME_MAX:
         raise Unreadable(f"channels: has {len(channels)} channels (at most {OBJECTS_PER_FRAME_MAX} are allowed)")

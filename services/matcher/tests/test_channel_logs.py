@@ -72,7 +72,7 @@ class Listener:
         """A new session of the client, that says its cursor, or registers the channel. Returns the answer."""
         self.session += 1
         self.asks += 1
-        channels = [] if since is None else [wire_pb2.Channel(name="tasks", since=since, at=at)]
+        channels = [] if since is None else [internal_pb2.Channel(name="tasks", since=since, at=at)]
         body = internal_pb2.Open(
             digest=hash_of("tasks") % MODULUS,
             ask=self.asks,

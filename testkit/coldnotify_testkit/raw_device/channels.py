@@ -80,17 +80,20 @@ class Channels:
 
     # What the device says
 
-    def said(self, text: str) -> wire.Channel:
+    def said(self, text: str) -> wire.Interest:
         """The channel, as it is registered."""
         one = self._state.channels[text]
         name, *attributes = text.split("\0")
-        if one.since:
-            return wire.Channel(name=name, attributes=attributes, since=_SINCE[one.since], at=one.at)
+        said = wire.Interest(kind=wire.INTEREST_CHANNEL, text=name, attributes=attributes)
         position = self._known(text)
-        if position == BEGINNING:
-            return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_BEGINNING)
-        self._begins_anew.add(text)
-        return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_POSITION, at=position)
+        if one.since:
+            said.since, said.at = _SINCE[one.since], one.at
+        elif position == BEGINNING:
+            said.since = wire.SINCE_BEGINNING
+        else:
+            self._begins_anew.add(text)
+            said.since, said.at = wire.SINCE_POSITION, position
+        return said
 
     def leave_all(self) -> None:
         """Makes all channels pending, because the whole set is sent again."""
@@ -114,10 +117,10 @@ class Channels:
         if not had_cursor:
             raise NotFollowing("positions that this session has said are of another log")
 
-    def positions(self, positions: Iterable[wire.ChannelPosition], asked: Iterable[Interest]) -> None:
+    def positions(self, positions: Iterable[wire.Position], asked: Iterable[Interest]) -> None:
         """Notes where the channels of this answer begin."""
         for said in positions:
-            text = self._by_hash.get(said.channel)
+            text = self._by_hash.get(said.interest)
             if text is not None and channel(text) in asked and self._state.channels[text].since:
                 one = self._state.channels[text]
                 one.since, one.at = "", 0

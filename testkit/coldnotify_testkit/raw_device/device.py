@@ -5,7 +5,7 @@ It holds one session after another, from Hello to its end. What has to be on dis
 that a crash at any moment leaves what the document demands of that moment.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -295,13 +295,11 @@ class Device:
             epoch=state.epoch,
             cursor=state.cursor,
             keepalive_s=self._timing.keepalive_s,
-            queries=self._queries(register),
-            unregister_queries=_hashes(unregister, "query"),
-            channels=self._channels(register),
-            unregister_channels=_hashes(unregister, "channel"),
+            interests=self._interests(register),
+            unregister_interests=_hashes(unregister),
         )
         if state.channels and state.channels_cursor is not None and state.channels_epoch is not None:
-            hello.channels_epoch, hello.channels_cursor = state.channels_epoch, state.channels_cursor
+            hello.streams.add(epoch=state.channels_epoch, complete=state.channels_cursor)
         self._send(wire.ClientFrame(hello=hello), now)
 
     def _on_welcome(self, said: wire.Welcome, now: float) -> None:
@@ -309,14 +307,15 @@ class Device:
         if said.HasField("epoch"):
             self.state.epoch, self.state.cursor, self._acked = said.epoch, None, None
             self.objects.void()
-        if said.HasField("channels_epoch"):
-            self.channels.epoch(said.channels_epoch)
+        stream = _first(said.streams)
+        if stream.HasField("epoch"):
+            self.channels.epoch(stream.epoch)
             self._channels_acked = None
         if self._asked_descriptions:
             self.objects.welcomed(told_descriptions=bool(said.kinds & wire.KINDS_DESCRIPTIONS))
         self._refuse(said.refused)
         answered = self._answered(self._said)
-        self.channels.positions(said.positions, answered)
+        self.channels.positions(stream.positions, answered)
         self._said = {}
         self._in_sync, self._synced_s = said.in_sync, None
         if not said.in_sync:
@@ -349,8 +348,7 @@ class Device:
                 index=index,
                 last=index == len(chunks) - 1,
                 objects=_names(chunk),
-                queries=self._queries(chunk),
-                channels=self._channels(chunk),
+                interests=self._interests(chunk),
             )
             self._send(wire.ClientFrame(sync=sync), now)
         self._synced_s = now
@@ -373,12 +371,12 @@ class Device:
         elif kind == "caught_up":
             self._on_caught_up(frame.caught_up)
         elif kind == "page_end":
-            self._page = frame.page_end.page
-            self.objects.page_end(frame.page_end)
+            self._on_page_end(frame.page_end)
         elif kind == "pong":
             self._complete(frame.pong)
-            if frame.pong.HasField("channels_complete"):
-                self.channels.complete(frame.pong.channels_complete)
+            stream = _first(frame.pong.streams)
+            if stream.HasField("complete"):
+                self.channels.complete(stream.complete)
         elif kind == "registered":
             self._on_registered(frame.registered, now)
         elif kind == "unregistered":
@@ -389,8 +387,6 @@ class Device:
             self.channels.message(frame.message)
         elif kind == "missed":
             self.channels.missed(frame.missed)
-        elif kind == "channels_end":
-            self._on_channels_end(frame.channels_end)
         elif kind == "published":
             self.publishes.published(frame.published)
         elif kind == "not_published":
@@ -406,14 +402,22 @@ class Device:
     def _on_caught_up(self, said: wire.CaughtUp) -> None:
         self.objects.caught_up(said)
         self._complete(said)
-        if said.HasField("channels_complete"):
-            self.channels.caught_up(said.channels_complete)
+        stream = _first(said.streams)
+        if stream.HasField("complete"):
+            self.channels.caught_up(stream.complete)
         for interest in self.operations.at(Stage.CONFIRMED):
             if interest.kind == "object":
                 self.operations.put([interest], Stage.UNSENT)  # what was to be told of it was lost
         self.caught_up = True
 
-    def _on_channels_end(self, said: wire.ChannelsEnd) -> None:
+    def _on_page_end(self, said: wire.PageEnd) -> None:
+        if said.stream == 0:
+            self._page = said.page
+            self.objects.page_end(said)
+        elif said.stream == 1:
+            self._on_channels_page_end(said)
+
+    def _on_channels_page_end(self, said: wire.PageEnd) -> None:
         self._channels_page = said.page
         complete = said.complete if said.HasField("complete") else None
         if said.last:
@@ -422,14 +426,15 @@ class Device:
             self.channels.complete(complete)
 
     def _on_registered(self, said: wire.Registered, now: float) -> None:
-        if said.HasField("channels_epoch") and said.channels_epoch != self.state.channels_epoch:
-            self.channels.epoch(said.channels_epoch)
+        stream = _first(said.streams)
+        if stream.HasField("epoch") and stream.epoch != self.state.channels_epoch:
+            self.channels.epoch(stream.epoch)
         self._refuse(said.refused)
         request = self._requests.pop(said.request, None)
         if request is not None:
             answered = self._answered(request.operations)
             self._confirmed_s |= {one: now for one in answered if one.kind == "object"}
-            self.channels.positions(said.positions, answered)
+            self.channels.positions(stream.positions, answered)
             self.operations.settled -= request.settled
             self._note_unsettled()
         self.objects.begun(said.begun)
@@ -448,8 +453,7 @@ class Device:
         by_hash = {query_hash(text): query(text) for text in state.queries}
         by_hash |= {channel_hash(text): channel(text) for text in state.channels}
         for refusal in refusals:
-            hash_ = refusal.query if refusal.HasField("query") else refusal.channel
-            interest = object_(refusal.object) if refusal.object else by_hash.get(hash_)
+            interest = object_(refusal.object) if refusal.object else by_hash.get(refusal.interest)
             if interest is None or state.pending.get(interest) != REGISTER:
                 continue
             if interest.kind == "object":
@@ -488,16 +492,14 @@ class Device:
                     register = wire.Register(
                         request=self._request,
                         objects=_names(part),
-                        queries=self._queries(part),
-                        channels=self._channels(part),
+                        interests=self._interests(part),
                     )
                     frame = wire.ClientFrame(register=register)
                 else:
                     unregister = wire.Unregister(
                         request=self._request,
                         objects=_names(part),
-                        queries=_hashes(part, "query"),
-                        channels=_hashes(part, "channel"),
+                        interests=_hashes(part),
                     )
                     frame = wire.ClientFrame(unregister=unregister)
                 self._send(frame, now)
@@ -547,7 +549,7 @@ class Device:
 
     def _send_ack(self, now: float, *, hurry: bool = False) -> None:
         state = self.state
-        ack = wire.Ack(page=self._page, channels_page=self._channels_page)
+        ack, stream = wire.Ack(page=self._page), wire.Stream(page=self._channels_page)
         unsaid = self.operations.at(Stage.UNSENT, operation=REGISTER)
         news = state.cursor != self._acked or state.channels_cursor != self._channels_acked
         if news and not unsaid:
@@ -557,9 +559,11 @@ class Device:
                 if state.cursor is not None and state.cursor != self._acked:
                     ack.complete = state.cursor
                 if state.channels_cursor is not None and state.channels_cursor != self._channels_acked:
-                    ack.channels_complete = state.channels_cursor
+                    stream.complete = state.channels_cursor
                 self._acked, self._channels_acked, self._ack_due_s = state.cursor, state.channels_cursor, None
         self._page = self._channels_page = 0
+        if stream.ByteSize():
+            ack.streams.append(stream)
         if ack.ByteSize():
             self._send(wire.ClientFrame(ack=ack), now)
 
@@ -576,11 +580,9 @@ class Device:
             self._by_names = True
             self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
 
-    def _queries(self, interests: Iterable[Interest]) -> list[wire.Query]:
-        return [self.objects.said(one.text) for one in interests if one.kind == "query"]
-
-    def _channels(self, interests: Iterable[Interest]) -> list[wire.Channel]:
-        return [self.channels.said(one.text) for one in interests if one.kind == "channel"]
+    def _interests(self, interests: Iterable[Interest]) -> list[wire.Interest]:
+        said = {"query": self.objects.said, "channel": self.channels.said}
+        return [said[one.kind](one.text) for one in interests if one.kind in said]
 
     def _digest(self) -> int:
         state = self.state
@@ -595,12 +597,17 @@ class Device:
         self.over = self.over or why
 
 
+def _first(streams: Sequence[wire.Stream]) -> wire.Stream:
+    """Returns the first of a frame's streams, the log of channels."""
+    return streams[0] if streams else wire.Stream()
+
+
 def _hash(interest: Interest) -> int:
     return query_hash(interest.text) if interest.kind == "query" else channel_hash(interest.text)
 
 
-def _hashes(interests: Iterable[Interest], *kinds: str) -> list[int]:
-    return [_hash(one) for one in interests if one.kind in (kinds or ("query", "channel"))]
+def _hashes(interests: Iterable[Interest]) -> list[int]:
+    return [_hash(one) for one in interests if one.kind in ("query", "channel")]
 
 
 def _names(interests: Iterable[Interest]) -> list[str]:

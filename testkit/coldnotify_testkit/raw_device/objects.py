@@ -141,10 +141,10 @@ class Objects:
 
     # What the device says
 
-    def said(self, text: str) -> wire.Query:
+    def said(self, text: str) -> wire.Interest:
         """The query, as it is registered."""
         one = self._state.queries[text]
-        said = wire.Query(text=text)
+        said = wire.Interest(kind=wire.INTEREST_QUERY, text=text)
         if self._lacks_descriptions(one):
             one.in_doubt, one.reached, one.answer = False, "", None
         elif one.in_doubt:

@@ -116,7 +116,7 @@ def with_lamps() -> Unit:
     """It holds two members, at 10."""
     unit = Unit()
     unit.device.register_query(LAMPS)
-    assert [query.text for query in unit.connects().queries] == [LAMPS]
+    assert [query.text for query in unit.connects().interests] == [LAMPS]
     answer = [registered(begun=[HASH]), member("a"), member("b"), registered(answered=[HASH])]
     unit.hears(welcome(epoch=7), *answer, caught_up(10))
     assert (unit.told.held, unit.device.state.cursor, unit.device.settled) == ({"a", "b"}, 10, True)
@@ -152,7 +152,7 @@ def lost_by_a_crash(*, answered_first: bool) -> list[set[str]]:
             rest = of_a_void_cursor(answered_first=answered_first)
         else:
             assert hello.cursor == 20
-            rest = of_a_void_cursor(answered_first=answered_first) if hello.queries else []
+            rest = of_a_void_cursor(answered_first=answered_first) if hello.interests else []
         unit.hears(welcome(), *rest, caught_up(20))
         wrong.append(unit.told.held ^ {"b", "c", "d"})
     return wrong
@@ -172,7 +172,7 @@ def test_an_answer_goes_on_where_the_connection_ended() -> None:
     (ack,) = unit.hears(welcome(epoch=7), registered(begun=[HASH]), member("a"), member("b"), {"page_end": page_end})
     assert ack.ack.page == 1
     unit.crash()
-    (query,) = unit.connects().queries
+    (query,) = unit.connects().interests
     assert (query.reached, query.reached_at) == ("b", 5)
     unit.hears(welcome(), member("c"), registered(answered=[HASH]), notification("a", 2, offset=6, left=[HASH]))
     assert unit.told.held == {"b", "c"}
@@ -198,10 +198,12 @@ def test_sets_that_may_differ_are_registered_again_before_the_cursor_passes(fits
     unit.connects()
     sets_digest = sets_digest_of([(LAMPS, {"a", "b"} if fits else {"b"})])
     said = unit.hears(welcome(), caught_up(30, sets_digest=sets_digest))
-    assert [frame.register.queries[0].text for frame in said if frame.HasField("register")] == ([] if fits else [LAMPS])
+    assert [frame.register.interests[0].text for frame in said if frame.HasField("register")] == (
+        [] if fits else [LAMPS]
+    )
     assert unit.device.state.cursor == 30
     unit.crash()
-    assert [query.HasField("held") for query in unit.connects().queries] == ([] if fits else [True])
+    assert [query.HasField("held") for query in unit.connects().interests] == ([] if fits else [True])
     if not fits:
         unit.hears(welcome(), registered(begun=[HASH]), member("b"), registered(answered=[HASH]), caught_up(31))
         assert (unit.told.held, unit.device.settled) == ({"b"}, True)
@@ -226,18 +228,26 @@ def message(offset: int, back: int, *, paged: bool = False) -> dict[str, object]
     return {"message": wire.Message(channel=TASKS, offset=offset, back=back, payload=b"1", paged=paged)}
 
 
-def position(offset: int) -> list[wire.ChannelPosition]:
-    return [wire.ChannelPosition(channel=TASKS, position=offset)]
+def position(offset: int) -> list[wire.Position]:
+    return [wire.Position(interest=TASKS, position=offset)]
+
+
+def stream(**said: object) -> list[wire.Stream]:
+    return [wire.Stream(**said)]  # type: ignore[arg-type]
+
+
+def page_end_of_channels(**said: object) -> dict[str, object]:
+    return {"page_end": wire.PageEnd(stream=1, **said)}  # type: ignore[arg-type]
 
 
 def with_tasks() -> Unit:
     """It follows a channel from 5 on, and is at 8."""
     unit = Unit()
     unit.device.subscribe("tasks")
-    (channel,) = unit.connects().channels
+    (channel,) = unit.connects().interests
     assert (channel.since, unit.device.settled) == (wire.SINCE_NOW, False)
-    said = welcome(epoch=7, channels_epoch=3, positions=position(5))
-    unit.hears(said, message(8, 3), caught_up(0, channels_complete=8))
+    said = welcome(epoch=7, streams=stream(epoch=3, positions=position(5)))
+    unit.hears(said, message(8, 3), caught_up(0, streams=stream(complete=8)))
     assert (unit.told.messages, unit.device.settled) == ([8], True)
     return unit
 
@@ -247,8 +257,8 @@ def test_a_channel_is_told_in_order_and_each_message_once() -> None:
     unit.hears(message(8, 3), message(11, 3))
     unit.crash()
     hello = unit.connects()
-    assert (hello.channels_cursor, hello.channels_epoch, list(hello.channels)) == (11, 3, [])
-    unit.hears(welcome(), message(11, 3), message(12, 1, paged=True), {"channels_end": wire.ChannelsEnd(last=True)})
+    assert (list(hello.streams), list(hello.interests)) == (stream(epoch=3, complete=11), [])
+    unit.hears(welcome(), message(11, 3), message(12, 1, paged=True), page_end_of_channels(last=True))
     assert unit.told.messages == [8, 11, 12]
     assert unit.device.state.channels_cursor == 11
 
@@ -259,7 +269,7 @@ def test_a_message_that_does_not_follow_what_is_known_ends_the_session() -> None
     assert unit.told.messages == [8]
     assert unit.device.over is not None
     unit.crash()
-    (channel,) = unit.connects().channels
+    (channel,) = unit.connects().interests
     assert (channel.since, channel.at) == (wire.SINCE_POSITION, 8)
 
 
@@ -275,12 +285,12 @@ def test_another_log_is_delivered_completely_after_a_report_of_the_loss() -> Non
     unit = with_tasks()
     unit.crash()
     unit.connects()
-    unit.hears(welcome(channels_epoch=4, positions=position(5)))
+    unit.hears(welcome(streams=stream(epoch=4, positions=position(5))))
     unit.crash()
-    (channel,) = unit.connects().channels
+    (channel,) = unit.connects().interests
     assert channel.since == wire.SINCE_BEGINNING
-    end: dict[str, object] = {"channels_end": wire.ChannelsEnd(page=1, last=True, complete=6)}
-    unit.hears(welcome(channels_epoch=4), message(2, 3, paged=True), caught_up(0), end)
+    end = page_end_of_channels(page=1, last=True, complete=6)
+    unit.hears(welcome(streams=stream(epoch=4)), message(2, 3, paged=True), caught_up(0), end)
     assert (unit.told.gaps, unit.told.messages) == ([Gap(None, 2, "lost")], [8, 2])
     assert unit.device.settled
 
@@ -288,7 +298,7 @@ def test_another_log_is_delivered_completely_after_a_report_of_the_loss() -> Non
 def test_a_registered_with_its_own_epoch_makes_nothing_void() -> None:
     """Behind a takeover the service does not know that the client knows it."""
     unit = with_tasks()
-    unit.hears({"registered": wire.Registered(channels_epoch=3)}, message(11, 3))
+    unit.hears({"registered": wire.Registered(streams=stream(epoch=3))}, message(11, 3))
     assert (unit.told.gaps, unit.told.messages, unit.device.state.channels_cursor) == ([], [8, 11], 11)
 
 
@@ -296,13 +306,14 @@ def test_a_channel_of_an_empty_log_lacks_nothing() -> None:
     unit = Unit()
     unit.device.subscribe("tasks")
     unit.connects()
-    position = wire.ChannelPosition(channel=TASKS)
-    end = wire.ChannelsEnd(page=1, last=True)
-    unit.hears(welcome(epoch=7, channels_epoch=3, positions=[position]), caught_up(0), {"channels_end": end})
+    position = wire.Position(interest=TASKS)
+    end = page_end_of_channels(page=1, last=True)
+    said = unit.hears(welcome(epoch=7, streams=stream(epoch=3, positions=[position])), caught_up(0), end)
+    assert [list(frame.ack.streams) for frame in said if frame.HasField("ack")] == [stream(page=1)]
     assert unit.device.settled
-    (channel,) = unit.connects().channels
+    (channel,) = unit.connects().interests
     assert channel.since == wire.SINCE_BEGINNING
-    unit.hears(welcome(channels_epoch=3), caught_up(0), {"channels_end": end}, message(0, 1))
+    unit.hears(welcome(streams=stream(epoch=3)), caught_up(0), end, message(0, 1))
     assert (unit.told.messages, unit.device.state.channels_cursor, unit.device.state.pending) == ([0], 0, {})
 
 
@@ -312,7 +323,7 @@ def test_without_channels_nothing_of_their_cursor_is_said() -> None:
     (said,) = [frame.unregister for frame in unit.says() if frame.HasField("unregister")]
     unit.hears({"unregistered": wire.Unregistered(request=said.request)})
     hello = unit.connects()
-    assert [field.name for field, _ in hello.ListFields() if "channels" in field.name] == []
+    assert list(hello.streams) == []
 
 
 def test_a_set_that_is_not_in_sync_is_said_as_a_whole() -> None:
@@ -321,7 +332,7 @@ def test_a_set_that_is_not_in_sync_is_said_as_a_whole() -> None:
     assert list(unit.connects().register) == ["camera"]
     said = unit.hears({"welcome": wire.Welcome(in_sync=False, kinds=3)})
     (chunk,) = [frame.sync for frame in said if frame.HasField("sync")]
-    assert (chunk.last, list(chunk.objects), chunk.queries[0].text) == (True, ["camera"], LAMPS)
+    assert (chunk.last, list(chunk.objects), chunk.interests[0].text) == (True, ["camera"], LAMPS)
     unit.crash()
     assert set(unit.device.state.pending.values()) == {"register"}
     assert len(unit.device.state.pending) == len(["camera", LAMPS])

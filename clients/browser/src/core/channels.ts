@@ -27,7 +27,7 @@ import type { Journal } from "./journal.js";
 import type { Operations, Registrations } from "./registrations.js";
 import { CHANNELS_BACKLOG_BYTES_MAX, type Settings } from "./settings.js";
 import { OLDEST, type Since } from "./since.js";
-import { type ChannelPosition, REASON, type WireChannel, type WireMessage, type WireMissed } from "./wire.js";
+import { type Position, REASON, type WireInterest, type WireMessage, type WireMissed } from "./wire.js";
 
 /** What the document holds of all of them. */
 export interface KeptChannels {
@@ -177,13 +177,10 @@ export class Channels {
     }
   }
 
-  /** Those of `interests` that are channels, for a frame that has them all. */
-  said(interests: Iterable<Interest>): WireChannel[] {
-    const feeds = [...interests].map((interest) => this.#feedOf(interest));
-    return feeds.flatMap((feed) => (feed === undefined ? [] : this.#said(feed)));
-  }
-
-  #said(feed: Feed): WireChannel {
+  /** Returns the channel for a frame; null: it is none. */
+  said(interest: Interest): WireInterest | null {
+    const feed = this.#feedOf(interest);
+    if (feed === undefined) return null;
     if (feed.since !== null && this.#isForeign(feed.since)) this.#lose(feed);
     feed.askedFrom = feed.received;
     return feed.registered;
@@ -219,9 +216,9 @@ export class Channels {
   }
 
   /** The service said where channels of these operations begin. */
-  resolved(positions: readonly ChannelPosition[], operations: Operations): void {
-    for (const { channel, position } of positions) {
-      const feed = this.#byHash.get(channel);
+  resolved(positions: readonly Position[], operations: Operations): void {
+    for (const { interest, position } of positions) {
+      const feed = this.#byHash.get(interest);
       if (feed !== undefined && feed.since !== null && this.#isAnswered(feed, operations)) this.#resolve(feed, position ?? BEGINNING);
     }
   }

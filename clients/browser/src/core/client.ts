@@ -388,8 +388,9 @@ export class Client {
     this.#savedAt = now;
     this.#greet(now);
     const { delivery } = this.#parts;
-    if (save.epoch === delivery.epoch) this.#session?.acknowledge(save.cursor, now);
-    if (save.channelsEpoch === delivery.channels.epoch) this.#session?.acknowledgeChannels(save.channelsCursor, now);
+    const session = this.#session;
+    if (save.epoch === delivery.epoch) session?.acknowledge(session.objects, save.cursor, now);
+    if (save.channelsEpoch === delivery.channels.epoch) session?.acknowledge(session.channels, save.channelsCursor, now);
   }
 
   /** It could not be written; it will be tried again. Nothing that rests on it leaves until then. */
@@ -477,8 +478,8 @@ export class Client {
   /** Whether everything owed has been told: caught up, all registrations answered, all callbacks returned. */
   get caughtUp(): boolean {
     const { registrations, delivery } = this.#parts;
-    const isLive = this.#session?.phase === "live" && !this.#session.inDoubt && this.#session.channelsAreLive;
-    return isLive && registrations.allArrived && delivery.idle;
+    const session = this.#session;
+    return session !== null && session.isLive && !session.inDoubt && registrations.allArrived && delivery.idle;
   }
 
   /** What the application should hear of since the last call. */

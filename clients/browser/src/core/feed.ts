@@ -9,7 +9,7 @@ import { channelHash } from "./digest.js";
 import type { Channel, Interest } from "./interests.js";
 import { byChannel } from "./interests.js";
 import { NOW, positionText, type Since, sinceNumber } from "./since.js";
-import { REASON, SINCE, type WireChannel, type WireMessage, type WireMissed } from "./wire.js";
+import { INTEREST_KIND, REASON, SINCE, type WireInterest, type WireMessage, type WireMissed } from "./wire.js";
 
 /** Nothing of the log is known. */
 export const BEGINNING = -1n;
@@ -118,12 +118,13 @@ export class Feed {
     return { since: this.since, position: this.position, told: this.told, lost: this.lost };
   }
 
-  /** For a frame: the service is to tell what comes behind what was received. */
-  get registered(): WireChannel {
-    const { name, attributes } = this.channel;
-    if (this.since !== null) return { name, attributes, since: sinceNumber(this.since), at: this.since.at };
-    if (this.received === BEGINNING) return { name, attributes, since: SINCE.SINCE_BEGINNING };
-    return { name, attributes, since: SINCE.SINCE_POSITION, at: this.received };
+  /** Returns the registration for a frame: the service is to tell all that comes behind what was received. */
+  get registered(): WireInterest {
+    const { name: text, attributes } = this.channel;
+    const channel = { kind: INTEREST_KIND.INTEREST_CHANNEL, text, attributes };
+    if (this.since !== null) return { ...channel, since: sinceNumber(this.since), at: this.since.at };
+    if (this.received === BEGINNING) return { ...channel, since: SINCE.SINCE_BEGINNING };
+    return { ...channel, since: SINCE.SINCE_POSITION, at: this.received };
   }
 
   /** All up to there is told. `cursor`: if it is no pending registration. */

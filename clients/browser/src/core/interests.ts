@@ -27,7 +27,7 @@ const HEAD_BYTES = 4096;
 const QUERY_MARK = "\udc71";
 const CHANNEL_MARK = "\udc63";
 const BETWEEN = "\0";
-/** Of a channel in a frame, beside its text: where it begins. */
+/** Of a channel in a frame, beside its text: its kind, and where it begins. */
 const CHANNEL_BYTES = 24;
 
 /** The interest in the objects that this query describes. */
@@ -91,14 +91,9 @@ export function namesOf<T>(byInterest: ReadonlyMap<Interest, T>): ReadonlyMap<st
   return new Map([...byInterest].filter(([interest]) => isName(interest)));
 }
 
-/** By which the wire names those that are queries. */
+/** Returns the hashes of queries and channels: what frames call them by once they are registered. */
 export function hashesOf(interests: readonly Interest[]): bigint[] {
-  return interests.map(queryOf).flatMap((text) => (text === null ? [] : queryHash(text)));
-}
-
-/** By which the wire names those that are channels. */
-export function channelHashesOf(interests: readonly Interest[]): bigint[] {
-  return interests.filter(isChannel).map(interestDigest);
+  return interests.filter((interest) => !isName(interest)).map(interestDigest);
 }
 
 /** What a frame has room for still: so many interests in all, and so much text of queries and channels. */
@@ -118,10 +113,20 @@ export class Room {
   }
 }
 
-/** What a frame with these has left for names that parts of answers have reached. */
-export function spareBytes(interests: readonly Interest[]): number {
-  const said = interests.reduce((sum, interest) => sum + bytesOf(interest) + ENTRY_BYTES, 0);
-  return CLIENT_FRAME_BYTES_MAX - HEAD_BYTES - said;
+/** Room that a frame with these has left for names that parts of answers have reached. */
+export class Spare {
+  #bytes: number;
+
+  constructor(interests: readonly Interest[]) {
+    const said = interests.reduce((sum, interest) => sum + bytesOf(interest) + ENTRY_BYTES, 0);
+    this.#bytes = CLIENT_FRAME_BYTES_MAX - HEAD_BYTES - said;
+  }
+
+  /** Puts the name into the frame. False: there is no room for it, nor for others. */
+  takes(name: string): boolean {
+    this.#bytes -= bytesOf(name);
+    return this.#bytes >= 0;
+  }
 }
 
 /** Of the text. */

@@ -12,13 +12,13 @@ import { AskedDescriptions } from "./askedDescriptions.js";
 import { setsDigest } from "./digest.js";
 import { compareFloors, type Floor } from "./floors.js";
 import type { Hold } from "./frontier.js";
-import { bytesOf, type Interest, queryOf, spareBytes } from "./interests.js";
+import { type Interest, queryOf, type Spare } from "./interests.js";
 import type { Journal } from "./journal.js";
 import { type Kept, Membership, NEW } from "./membership.js";
 import type { Registrations } from "./registrations.js";
 import type { Settings } from "./settings.js";
 import { type Keeper, MembersCallbacks } from "./telling.js";
-import type { PageEnd, WireQuery } from "./wire.js";
+import { INTEREST_KIND, type PageEnd, type WireInterest } from "./wire.js";
 
 /** What queries need of those who deliver objects' versions. */
 export interface Objects {
@@ -346,20 +346,17 @@ export class Queries {
     }
   }
 
-  /** Those of `interests` that are queries, for a frame that has them all. */
-  said(interests: readonly Interest[]): WireQuery[] {
-    let spare = spareBytes(interests);
-    return interests.flatMap((interest): WireQuery[] => {
-      const membership = this.get(interest);
-      if (membership === undefined) return [];
-      if (membership.isUndescribed) this.#spoil(membership);
-      const { text, held, reached } = membership;
-      membership.saidHeld = held;
-      if (held) return [{ text, held: membership.digest }];
-      if (reached !== null) spare -= bytesOf(reached.name);
-      membership.saidReached = reached !== null && spare >= 0;
-      return membership.saidReached ? [{ text, reached: reached?.name, reachedAt: reached?.offset }] : [{ text }];
-    });
+  /** Returns the query for a frame that has so much room left; null: it is none. */
+  said(interest: Interest, spare: Spare): WireInterest | null {
+    const membership = this.get(interest);
+    if (membership === undefined) return null;
+    if (membership.isUndescribed) this.#spoil(membership);
+    const { text, held, reached } = membership;
+    const query = { kind: INTEREST_KIND.INTEREST_QUERY, text };
+    membership.saidHeld = held;
+    if (held) return { ...query, held: membership.digest };
+    membership.saidReached = reached !== null && spare.takes(reached.name);
+    return membership.saidReached ? { ...query, reached: reached?.name, reachedAt: reached?.offset } : query;
   }
 
   // What becomes of members' versions

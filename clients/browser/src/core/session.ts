@@ -18,7 +18,6 @@ import { objectCrc } from "./digest.js";
 import type { Identity } from "./document.js";
 import { FrameBuffer, FrameError } from "./frames.js";
 import {
-  channelHashesOf,
   channelOf,
   framesOf,
   hashesOf,
@@ -29,6 +28,7 @@ import {
   isQuery,
   namesOf,
   queryOf,
+  Spare,
 } from "./interests.js";
 import type { Journal } from "./journal.js";
 import {
@@ -40,8 +40,9 @@ import {
 import type { Queries } from "./queries.js";
 import { Publications } from "./publications.js";
 import { type Kind, type Operations, type Registrations, type Stage } from "./registrations.js";
-import { SessionChannels } from "./sessionChannels.js";
+import { positionsOf, SessionChannels } from "./sessionChannels.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "./settings.js";
+import { FIRST, firstOf, Stream } from "./stream.js";
 import type { Unsettled } from "./unsettled.js";
 import {
   CAPABILITY_DESCRIPTIONS,
@@ -61,6 +62,7 @@ import {
   type Refusal,
   type Registered,
   type Welcome,
+  type WireInterest,
   type WireNotification,
 } from "./wire.js";
 
@@ -151,11 +153,9 @@ export class Session {
   readonly #channels: SessionChannels;
   readonly #publications: Publications;
 
-  #acknowledged: bigint | null;
-  #acknowledgeable: bigint | null = null;
+  /** The stream of its objects. */
+  readonly objects: Stream;
   #ackDue: number | null = null;
-  /** The page to acknowledge with the next bytes that leave; 0: none. */
-  #pageEnd = 0;
 
   #sentAt: number;
   /** When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway. */
@@ -170,7 +170,7 @@ export class Session {
 
   constructor(parts: Parts, now: number, token = "") {
     this.#parts = parts;
-    this.#acknowledged = parts.delivery.cursor;
+    this.objects = new Stream(parts.delivery.cursor);
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
     this.#welcomeDue = now + WELCOME_S;
     this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
@@ -233,15 +233,14 @@ export class Session {
     } else if (frame.pageEnd) {
       this.#onPageEnd(frame.pageEnd);
     } else if (frame.pong) {
-      const { complete, channelsComplete } = frame.pong;
+      const { complete, streams } = frame.pong;
       if (complete !== undefined) this.#parts.delivery.complete(complete);
-      if (channelsComplete !== undefined) this.#parts.delivery.channels.complete(channelsComplete);
+      const log = firstOf(streams)?.complete;
+      if (log !== undefined) this.#parts.delivery.channels.complete(log);
     } else if (frame.message) {
       this.#endIf(this.#parts.delivery.channels.message(frame.message));
     } else if (frame.missed) {
       this.#endIf(this.#parts.delivery.channels.missed(frame.missed));
-    } else if (frame.channelsEnd) {
-      this.#channels.pageEnded(frame.channelsEnd);
     } else if (frame.registered) {
       this.#onRegistered(frame.registered, now);
     } else if (frame.unregistered) {
@@ -257,11 +256,13 @@ export class Session {
   }
 
   #onWelcome(welcome: Welcome, now: number): void {
-    const { inSync, epoch, refused, kinds, positions } = welcome;
+    const { inSync, epoch, refused, kinds } = welcome;
     this.#welcomeDue = null;
+    this.objects.live = false;
     if (epoch !== undefined) {
       this.#parts.delivery.newEpoch(epoch);
-      this.#acknowledged = this.#acknowledgeable = this.#ackDue = null;
+      this.objects.beginEpoch();
+      this.#ackDue = null;
     }
     this.#endIf(this.#channels.welcomed(welcome));
     const sync = this.#sync;
@@ -270,7 +271,7 @@ export class Session {
     if (this.#asksDescriptions) this.#describe((kinds & KINDS_DESCRIPTIONS) !== 0);
     this.#channels.learn(welcome, this.#asksForKinds);
     this.#refuse(refused, operations);
-    this.#parts.delivery.channels.resolved(positions, operations);
+    this.#parts.delivery.channels.resolved(positionsOf(welcome), operations);
     this.#sync = null;
     this.#helloOperations = new Map();
     if (inSync) {
@@ -303,7 +304,9 @@ export class Session {
   }
 
   #onPageEnd(pageEnd: PageEnd): void {
-    this.#pageEnd = pageEnd.page;
+    if (pageEnd.stream === FIRST) this.#channels.pageEnded(pageEnd);
+    if (pageEnd.stream !== 0) return;
+    this.objects.pageEnd = pageEnd.page;
     if (pageEnd.setsUnknown) this.#queries.doubtAll();
     this.#queries.pageEnd(pageEnd);
   }
@@ -312,6 +315,7 @@ export class Session {
     const { complete, setsDigest } = caughtUp;
     if (NEXT[this.#phase]["caught up"] === undefined) return;
     this.#advance("caught up");
+    this.objects.live = true;
     this.#parts.unsettled?.caughtUp(now);
     if (setsDigest !== undefined) this.#queries.compare(setsDigest);
     this.#queries.caughtUp();
@@ -343,7 +347,7 @@ export class Session {
     this.#confirm(request.operations);
     // Else CaughtUp is the limit. Of a query's answer, which may take its time, it is in any case.
     const operations = namesOf(request.operations);
-    if (this.#phase === "live" && operations.size > 0) {
+    if (this.objects.live && operations.size > 0) {
       const due = now + this.#parts.settings.requestTimeoutS;
       this.#answered.push({ stage: "confirmed", operations, due });
     }
@@ -357,16 +361,15 @@ export class Session {
   }
 
   #refuse(refused: readonly Refusal[], operations: Operations): void {
-    for (const { object, query, channel, reason } of refused) {
-      const [isKind, hash] = query === undefined ? [isChannel, channel] : [isQuery, query];
-      const named = [...operations.keys()].find((interest) => isKind(interest) && interestDigest(interest) === hash);
+    for (const { object, interest: hash, reason } of refused) {
+      const named = [...operations.keys()].find((interest) => !isName(interest) && interestDigest(interest) === hash);
       const interest = hash === undefined ? object : named;
       if (interest !== undefined && this.#parts.registrations.refuse(interest, operations)) this.#refused(interest, reason);
     }
   }
 
   /** The service had taken the registration, and refuses it only now. */
-  #refuseLater({ query: hash, reason }: Refusal): void {
+  #refuseLater({ interest: hash, reason }: Refusal): void {
     const query = hash === undefined ? undefined : this.#queries.ofHash(hash);
     if (query !== undefined && this.#parts.registrations.refuseLater(query.interest)) this.#refused(query.interest, reason);
   }
@@ -418,7 +421,7 @@ export class Session {
   /** The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written. */
   dataToSend(now: number): Uint8Array {
     if (this.#ended === null && !this.#saidBye) {
-      if (this.#pageEnd !== 0 || this.#channels.pageEnd !== 0) this.#sendAck(now);
+      if (this.#streams.some(({ pageEnd }) => pageEnd !== 0)) this.#sendAck(now);
       this.#sendChunks(now);
       this.#sendRequests(now);
       this.#sendUnsettled(now);
@@ -437,28 +440,32 @@ export class Session {
   /** The application disconnects: what is durably applied is acknowledged, then the session ends. */
   bye(now: number): void {
     if (this.#saidBye || this.#ended !== null) return;
-    if (this.#acknowledgement !== null || this.#channels.acknowledgement !== null) this.#sendAck(now);
+    if (this.#moves) this.#sendAck(now);
     this.#parts.unsettled?.hurry(now);
     this.#sendUnsettled(now);
     this.#send({ bye: {} }, now);
     this.#saidBye = true;
   }
 
-  /** The document with this cursor is durable: it may be acknowledged, after a while. */
-  acknowledge(cursor: bigint | null, now: number): void {
-    this.#acknowledgeable = cursor;
-    if (this.#acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
+  /** Acknowledges this cursor of the stream after a while: the document with it is durable. Those of all streams leave
+   * together. */
+  acknowledge(stream: Stream, cursor: bigint | null, now: number): void {
+    stream.acknowledgeable = cursor;
+    if (stream.acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
   }
 
-  /** The same of the cursor of channels. Both leave together. */
-  acknowledgeChannels(cursor: bigint | null, now: number): void {
-    this.#channels.acknowledgeable = cursor;
-    if (this.#channels.acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
+  /** Returns the stream of its domain's channels. */
+  get channels(): Stream {
+    return this.#channels.stream;
   }
 
-  /** Whether messages of channels come as they are sent, or there is no channel. */
-  get channelsAreLive(): boolean {
-    return this.#channels.areLive;
+  get #streams(): readonly Stream[] {
+    return [this.objects, this.channels];
+  }
+
+  /** Returns true if versions, and messages of channels, come as they are published. */
+  get isLive(): boolean {
+    return this.objects.live && this.#channels.areLive;
   }
 
   #hello(token: string, now: number): void {
@@ -485,13 +492,20 @@ export class Session {
           cursor: delivery.cursor ?? undefined,
           keepaliveS: settings.keepaliveS,
           token,
-          queries: this.#queries.said(register),
-          unregisterQueries: hashesOf(unregister),
-          ...this.#channels.hello(register, unregister),
+          interests: this.#said(register),
+          unregisterInterests: hashesOf(unregister),
+          streams: this.#channels.hello(register),
         },
       },
       now,
     );
+  }
+
+  /** Returns the queries and the channels among `interests`, for a frame that has them all. */
+  #said(interests: readonly Interest[]): WireInterest[] {
+    const spare = new Spare(interests);
+    const { queries, channels } = this.#parts.delivery;
+    return interests.flatMap((interest) => queries.said(interest, spare) ?? channels.said(interest) ?? []);
   }
 
   get #capabilities(): number {
@@ -522,9 +536,8 @@ export class Session {
       const chunk = sync.chunks[sync.chunksSent] as readonly Interest[];
       const last = sync.chunksSent === sync.chunks.length - 1;
       this.#useOrAsk(chunk, now);
-      const [objects, queries] = [chunk.filter(isName), this.#queries.said(chunk)];
-      const channels = this.#parts.delivery.channels.said(chunk);
-      this.#send({ sync: { index: sync.chunksSent, last, objects, queries, channels } }, now);
+      const [objects, interests] = [chunk.filter(isName), this.#said(chunk)];
+      this.#send({ sync: { index: sync.chunksSent, last, objects, interests } }, now);
       sync.chunksSent += 1;
       sync.allSent = last;
     }
@@ -547,14 +560,12 @@ export class Session {
       const next = this.#parts.registrations.nextRequest();
       if (next === null) return;
       const { kind, operations } = next;
-      const interests = [...operations.keys()];
-      const objects = interests.filter(isName);
+      const asked = [...operations.keys()];
+      const objects = asked.filter(isName);
       this.#request += 1;
-      this.#useOrAsk(interests, now);
-      const isRegister = kind === "register";
-      const queries = isRegister ? this.#queries.said(interests) : hashesOf(interests);
-      const channels = isRegister ? this.#parts.delivery.channels.said(interests) : channelHashesOf(interests);
-      this.#send({ [kind]: { request: this.#request, objects, queries, channels } }, now);
+      this.#useOrAsk(asked, now);
+      const interests = kind === "register" ? this.#said(asked) : hashesOf(asked);
+      this.#send({ [kind]: { request: this.#request, objects, interests } }, now);
       const due = now + this.#parts.settings.requestTimeoutS;
       this.#requests.set(this.#request, { stage: "sent", operations, due });
     }
@@ -603,31 +614,25 @@ export class Session {
     return true;
   }
 
-  get #acknowledgement(): bigint | null {
-    return this.#acknowledgeable === this.#acknowledged ? null : this.#acknowledgeable;
+  /** Returns true if there is a cursor to acknowledge. */
+  get #moves(): boolean {
+    return this.#streams.some(({ acknowledgement }) => acknowledgement !== null);
   }
 
-  /** Both cursors, and the pages that have come. */
+  /** Sends both cursors, and the pages that have come. */
   #sendAck(now: number): void {
-    const complete = this.#acknowledgement;
     this.#ackDue = null;
-    const page = this.#pageEnd;
-    this.#pageEnd = 0;
-    const moves = complete !== null || this.#channels.acknowledgement !== null;
+    const moves = this.#moves;
     if (moves) {
       // What the cursor has passed and the application has not taken is said before.
       this.#parts.unsettled?.hurry(now);
       this.#sendUnsettled(now);
     }
-    if (moves && this.#unsettled?.isLate) {
-      this.#ackDue = now; // as soon as nothing holds that any more
-      const channelsPage = this.#channels.acknowledgePage();
-      if (page + channelsPage > 0) this.#send({ ack: { page, channelsPage } }, now);
-      return;
-    }
-    if (complete !== null) this.#acknowledged = complete;
-    const ack = { complete: complete ?? undefined, page, ...this.#channels.acknowledge() };
-    if (Object.values(ack).some((one) => one !== undefined && one !== 0)) this.#send({ ack }, now);
+    const isHeld = moves && (this.#unsettled?.isLate ?? false);
+    if (isHeld) this.#ackDue = now; // as soon as nothing holds that any more
+    const [objects, channels] = [this.objects.acknowledge(isHeld), this.channels.acknowledge(isHeld)];
+    const streams = channels === null ? [] : [channels];
+    if (objects !== null || channels !== null) this.#send({ ack: { ...objects, streams } }, now);
   }
 
   #send(frame: ClientFramePart, now: number): void {

@@ -5,26 +5,26 @@ import { decodeMessage, encodeMessage, type MessageOf, type MessagePart, type Ta
 import type {
   ASK_OUTCOME,
   CAUGHT_UP,
-  CHANNEL,
-  CHANNELS_END,
-  CHANNEL_POSITION,
   CLIENT_FRAME,
   GATEWAY_FRAME,
+  INTEREST,
   MESSAGE,
   MISSED,
   NOTIFICATION,
   OUTCOME,
   PAGE_END,
+  PONG,
+  POSITION,
   PUBLISH,
-  QUERY,
   REFUSAL,
   REGISTERED,
+  STREAM,
   UNSETTLED,
   UNSETTLED_ENTRY,
   WELCOME,
 } from "./wireTables.js";
 
-export { CLIENT_FRAME, GATEWAY_FRAME, OUTCOME_KIND, REASON, SINCE } from "./wireTables.js";
+export { CLIENT_FRAME, GATEWAY_FRAME, INTEREST_KIND, OUTCOME_KIND, REASON, SINCE } from "./wireTables.js";
 
 /** This session wants names, never CRC-32s. */
 export const CAPABILITY_NAMES = 1;
@@ -46,15 +46,15 @@ export type ClientFramePart = MessagePart<typeof CLIENT_FRAME>;
 export type GatewayFrame = MessageOf<typeof GATEWAY_FRAME>;
 export type GatewayFramePart = MessagePart<typeof GATEWAY_FRAME>;
 export type Welcome = MessageOf<typeof WELCOME>;
-export type WireQuery = MessagePart<typeof QUERY>;
-export type WireChannel = MessagePart<typeof CHANNEL>;
-export type ChannelPosition = MessageOf<typeof CHANNEL_POSITION>;
+export type WireInterest = MessagePart<typeof INTEREST>;
+export type Position = MessageOf<typeof POSITION>;
+export type WireStream = MessagePart<typeof STREAM>;
 export type WireMessage = MessageOf<typeof MESSAGE>;
 export type WireMissed = MessageOf<typeof MISSED>;
-export type ChannelsEnd = MessageOf<typeof CHANNELS_END>;
 export type Registered = MessageOf<typeof REGISTERED>;
 export type CaughtUp = MessageOf<typeof CAUGHT_UP>;
 export type PageEnd = MessageOf<typeof PAGE_END>;
+export type Pong = MessageOf<typeof PONG>;
 export type WireNotification = MessageOf<typeof NOTIFICATION>;
 export type Refusal = MessageOf<typeof REFUSAL>;
 export type WirePublish = MessagePart<typeof PUBLISH>;

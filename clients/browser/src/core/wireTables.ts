@@ -2,12 +2,11 @@
 
 import type { Table } from "./proto.js";
 
-export const QUERY = {
-  text: { number: 1, type: "string" },
-  held: { number: 2, type: "fixed64", label: "optional" },
-  reached: { number: 3, type: "string" },
-  reachedAt: { number: 4, type: "fixed64" },
-} as const satisfies Table;
+export const INTEREST_KIND = {
+  INTEREST_UNSAID: 0,
+  INTEREST_QUERY: 1,
+  INTEREST_CHANNEL: 2,
+} as const;
 
 export const SINCE = {
   SINCE_NOW: 0,
@@ -18,11 +17,27 @@ export const SINCE = {
   SINCE_BEGINNING: 5,
 } as const;
 
-export const CHANNEL = {
-  name: { number: 1, type: "string" },
-  attributes: { number: 2, type: "string", label: "repeated" },
-  since: { number: 3, type: "uint32", names: SINCE },
-  at: { number: 4, type: "uint64" },
+export const INTEREST = {
+  kind: { number: 1, type: "uint32", names: INTEREST_KIND },
+  text: { number: 2, type: "string" },
+  attributes: { number: 3, type: "string", label: "repeated" },
+  since: { number: 4, type: "uint32", names: SINCE },
+  at: { number: 5, type: "uint64" },
+  held: { number: 6, type: "fixed64", label: "optional" },
+  reached: { number: 7, type: "string" },
+  reachedAt: { number: 8, type: "fixed64" },
+} as const satisfies Table;
+
+export const POSITION = {
+  interest: { number: 1, type: "fixed64" },
+  position: { number: 2, type: "fixed64", label: "optional" },
+} as const satisfies Table;
+
+export const STREAM = {
+  epoch: { number: 1, type: "fixed32", label: "optional" },
+  complete: { number: 2, type: "fixed64", label: "optional" },
+  page: { number: 3, type: "uint32" },
+  positions: { number: 4, type: POSITION, label: "repeated" },
 } as const satisfies Table;
 
 export const HELLO = {
@@ -38,41 +53,34 @@ export const HELLO = {
   cursor: { number: 10, type: "fixed64", label: "optional" },
   keepaliveS: { number: 11, type: "uint32" },
   token: { number: 12, type: "string" },
-  queries: { number: 13, type: QUERY, label: "repeated" },
-  unregisterQueries: { number: 14, type: "fixed64", label: "repeated" },
-  channelsCursor: { number: 15, type: "fixed64", label: "optional" },
-  channelsEpoch: { number: 16, type: "fixed32", label: "optional" },
-  channels: { number: 17, type: CHANNEL, label: "repeated" },
-  unregisterChannels: { number: 18, type: "fixed64", label: "repeated" },
+  interests: { number: 13, type: INTEREST, label: "repeated" },
+  unregisterInterests: { number: 14, type: "fixed64", label: "repeated" },
+  streams: { number: 15, type: STREAM, label: "repeated" },
 } as const satisfies Table;
 
 export const REGISTER = {
   request: { number: 1, type: "uint32" },
   objects: { number: 2, type: "string", label: "repeated" },
-  queries: { number: 3, type: QUERY, label: "repeated" },
-  channels: { number: 4, type: CHANNEL, label: "repeated" },
+  interests: { number: 3, type: INTEREST, label: "repeated" },
 } as const satisfies Table;
 
 export const UNREGISTER = {
   request: { number: 1, type: "uint32" },
   objects: { number: 2, type: "string", label: "repeated" },
-  queries: { number: 3, type: "fixed64", label: "repeated" },
-  channels: { number: 4, type: "fixed64", label: "repeated" },
+  interests: { number: 3, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
 export const SYNC_CHUNK = {
   index: { number: 1, type: "uint32" },
   last: { number: 2, type: "bool" },
   objects: { number: 3, type: "string", label: "repeated" },
-  queries: { number: 4, type: QUERY, label: "repeated" },
-  channels: { number: 5, type: CHANNEL, label: "repeated" },
+  interests: { number: 4, type: INTEREST, label: "repeated" },
 } as const satisfies Table;
 
 export const ACK = {
   complete: { number: 1, type: "fixed64", label: "optional" },
   page: { number: 2, type: "uint32" },
-  channelsComplete: { number: 3, type: "fixed64", label: "optional" },
-  channelsPage: { number: 4, type: "uint32" },
+  streams: { number: 3, type: STREAM, label: "repeated" },
 } as const satisfies Table;
 
 export const PING = {
@@ -145,13 +153,7 @@ export const CLIENT_FRAME = {
 export const REFUSAL = {
   object: { number: 1, type: "string" },
   reason: { number: 2, type: "string" },
-  query: { number: 3, type: "fixed64", label: "optional" },
-  channel: { number: 4, type: "fixed64", label: "optional" },
-} as const satisfies Table;
-
-export const CHANNEL_POSITION = {
-  channel: { number: 1, type: "fixed64" },
-  position: { number: 2, type: "fixed64", label: "optional" },
+  interest: { number: 3, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 export const WELCOME = {
@@ -159,8 +161,7 @@ export const WELCOME = {
   epoch: { number: 2, type: "fixed32", label: "optional" },
   refused: { number: 3, type: REFUSAL, label: "repeated" },
   kinds: { number: 4, type: "uint32" },
-  channelsEpoch: { number: 5, type: "fixed32", label: "optional" },
-  positions: { number: 6, type: CHANNEL_POSITION, label: "repeated" },
+  streams: { number: 5, type: STREAM, label: "repeated" },
 } as const satisfies Table;
 
 export const NOTIFICATION = {
@@ -181,7 +182,7 @@ export const NOTIFICATION = {
 export const CAUGHT_UP = {
   complete: { number: 1, type: "fixed64", label: "optional" },
   setsDigest: { number: 2, type: "fixed64", label: "optional" },
-  channelsComplete: { number: 3, type: "fixed64", label: "optional" },
+  streams: { number: 3, type: STREAM, label: "repeated" },
 } as const satisfies Table;
 
 export const REGISTERED = {
@@ -191,8 +192,7 @@ export const REGISTERED = {
   answered: { number: 4, type: "fixed64", label: "repeated" },
   unchanged: { number: 5, type: "fixed64", label: "repeated" },
   begun: { number: 6, type: "fixed64", label: "repeated" },
-  positions: { number: 7, type: CHANNEL_POSITION, label: "repeated" },
-  channelsEpoch: { number: 8, type: "fixed32", label: "optional" },
+  streams: { number: 7, type: STREAM, label: "repeated" },
 } as const satisfies Table;
 
 export const UNREGISTERED = {
@@ -205,11 +205,14 @@ export const PAGE_END = {
   reached: { number: 3, type: "string" },
   reachedAt: { number: 4, type: "fixed64" },
   setsUnknown: { number: 5, type: "bool" },
+  stream: { number: 6, type: "uint32" },
+  last: { number: 7, type: "bool" },
+  complete: { number: 8, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 export const PONG = {
   complete: { number: 1, type: "fixed64", label: "optional" },
-  channelsComplete: { number: 2, type: "fixed64", label: "optional" },
+  streams: { number: 2, type: STREAM, label: "repeated" },
 } as const satisfies Table;
 
 export const WAIT = {
@@ -246,12 +249,6 @@ export const MISSED = {
   before: { number: 3, type: "fixed64" },
   reason: { number: 4, type: "uint32", names: REASON },
   paged: { number: 5, type: "bool" },
-} as const satisfies Table;
-
-export const CHANNELS_END = {
-  page: { number: 1, type: "uint32" },
-  last: { number: 2, type: "bool" },
-  complete: { number: 3, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 export const PUBLISHED = {
@@ -296,7 +293,6 @@ export const GATEWAY_FRAME = {
   close: { number: 9, type: CLOSE, label: "optional" },
   message: { number: 10, type: MESSAGE, label: "optional" },
   missed: { number: 11, type: MISSED, label: "optional" },
-  channelsEnd: { number: 12, type: CHANNELS_END, label: "optional" },
   published: { number: 13, type: PUBLISHED, label: "optional" },
   notPublished: { number: 14, type: NOT_PUBLISHED, label: "optional" },
   outcome: { number: 16, type: OUTCOME, label: "optional" },

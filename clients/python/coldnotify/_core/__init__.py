@@ -31,7 +31,8 @@ newest version of each has been told; or the query is a pending registration. Th
 - `journal`    Counts the document's revisions, and knows which one is on disk. Whatever depends on the document waits
                for it: requests, reg-sync chunks and acknowledgements leave only after their revision is durable.
 - `session`    One connection: frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING, CATCHING,
-               LIVE. `session_channels` handles channels as a whole, `names_in_use` the names of CRCs.
+               LIVE. `session_channels` handles channels as a whole, `stream` an Ack's part of one log,
+               `names_in_use` the names of CRCs.
 - `publications`  Its publishes, across connections, until they are answered. `outgoing` is one publish,
                `outbox_queue` holds the waiting ones in their order, `outbox_log` writes them as bytes.
 - `reconnect`  When to connect again, and to which address.

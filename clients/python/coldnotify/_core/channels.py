@@ -166,12 +166,12 @@ class Channels:
                 self._leave(feed)
                 self._fold(feed)
 
-    def said(self, interests: Iterable[Interest]) -> list[wire.Channel]:
-        """Those of `interests` that are channels, for a frame that has them all."""
+    def said(self, interests: Iterable[Interest]) -> list[wire.Interest]:
+        """Returns the channels among `interests`, for a frame that has them all."""
         feeds = (self._by_hash.get(channel.hash) for channel in channels_of(interests))
         return [self._said(feed) for feed in feeds if feed is not None]
 
-    def _said(self, feed: Feed) -> wire.Channel:
+    def _said(self, feed: Feed) -> wire.Interest:
         if feed.since is not None and self._is_foreign(feed.since):
             self._lose(feed)
         feed.asked_from = feed.received
@@ -203,10 +203,10 @@ class Channels:
         feed.live = feed.deaf = feed.parked = False
         self._journal.changed(urgent=True)
 
-    def resolved(self, positions: Iterable[wire.ChannelPosition], operations: Mapping[Interest, object]) -> None:
+    def resolved(self, positions: Iterable[wire.Position], operations: Mapping[Interest, object]) -> None:
         """Notes where the channels of these operations begin, as the service sent it."""
         for said in positions:
-            feed = self._by_hash.get(said.channel)
+            feed = self._by_hash.get(said.interest)
             if feed is not None and feed.since is not None and self._is_answered(feed, operations):
                 self._resolve(feed, said.position if said.HasField("position") else BEGINNING)
 

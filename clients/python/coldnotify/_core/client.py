@@ -405,9 +405,9 @@ class Client:
         self._greet(now)
         if self._session is not None:
             if save.epoch == self._delivery.epoch:
-                self._session.acknowledge(save.cursor, now)
+                self._session.acknowledge(self._session.objects, save.cursor, now)
             if save.channels_epoch == self._channels.epoch:
-                self._session.acknowledge_channels(save.channels_cursor, now)
+                self._session.acknowledge(self._session.channels, save.channels_cursor, now)
 
     def save_failed(self, save: Save, error: StateError, now: float) -> None:
         """It could not be written; it will be tried again. Nothing that rests on it leaves until then."""
@@ -510,9 +510,9 @@ class Client:
     def caught_up(self) -> bool:
         """True if everything owed has been told: caught up, all registrations answered, all callbacks returned."""
         session = self._session
-        if session is None or session.phase is not Phase.LIVE or session.in_doubt:
+        if session is None or not session.is_live or session.in_doubt:
             return False
-        return session.channels_are_live and self._registrations.all_arrived and self._delivery.idle
+        return self._registrations.all_arrived and self._delivery.idle
 
     def take_reports(self) -> list[Exception]:
         """Returns the problems since the last call that the application should hear of."""

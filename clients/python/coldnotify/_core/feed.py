@@ -141,14 +141,15 @@ class Feed:
         return KeptChannel(since=self.since, position=self.position, told=self.told, lost=self.lost)
 
     @property
-    def registered(self) -> wire.Channel:
+    def registered(self) -> wire.Interest:
         """Returns the registration for a frame: the service must send what follows the last received offset."""
-        name, attributes = self.channel
+        since, at = wire.SINCE_POSITION, self.received
         if self.since is not None:
-            return wire.Channel(name=name, attributes=attributes, since=self.since.number, at=self.since.at)
-        if self.received == BEGINNING:
-            return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_BEGINNING)
-        return wire.Channel(name=name, attributes=attributes, since=wire.SINCE_POSITION, at=self.received)
+            since, at = self.since.number, self.since.at
+        elif self.received == BEGINNING:
+            since, at = wire.SINCE_BEGINNING, 0
+        name, attributes = self.channel
+        return wire.Interest(kind=wire.INTEREST_CHANNEL, text=name, attributes=attributes, since=since, at=at)
 
     def applied(self, cursor: int | None) -> int:
         """Returns the offset up to which everything is told. `cursor`: applies if it has no pending registration."""

@@ -114,6 +114,11 @@ def channels_of(interests: Iterable[Interest]) -> list[Channel]:
     return [interest for interest in interests if isinstance(interest, Channel)]
 
 
+def hashes_of(interests: Iterable[Interest]) -> list[int]:
+    """Returns the hashes of queries and channels: what frames call them by once they are registered."""
+    return [interest.hash for interest in interests if not isinstance(interest, str)]
+
+
 class Room:
     """The remaining room of a frame: a number of interests, and bytes of texts of queries and channels."""
 

@@ -187,8 +187,8 @@ class Queries:
             if membership is not None:
                 membership.registered = True
 
-    def said(self, interests: Collection[Interest]) -> list[wire.Query]:
-        """Those of `interests` that are queries, for a frame that has them all."""
+    def said(self, interests: Collection[Interest]) -> list[wire.Interest]:
+        """Returns the queries among `interests`, for a frame that has them all."""
         queries = queries_of(interests)
         if not queries:
             return []
@@ -200,7 +200,7 @@ class Queries:
                 continue
             if membership.undescribed:
                 self._spoil(membership)
-            entry = wire.Query(text=query.text)
+            entry = wire.Interest(kind=wire.INTEREST_QUERY, text=query.text)
             reached = membership.reached
             if membership.held:
                 entry.held = membership.digest

@@ -1,6 +1,7 @@
 """One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
 
-A session is in one of four phases (`phases`). What concerns channels as a whole is in `session_channels`.
+A session is in one of four phases (`phases`). What concerns channels as a whole is in `session_channels`, what
+an Ack says of either stream in `stream`.
 
 Frames are made when the shell asks for bytes (`data_to_send`), not before, so what waits to be sent is limited and up
 to date.
@@ -20,7 +21,16 @@ from coldnotify_schemas.protocol import (
 )
 
 from coldnotify._core.delivery import Delivery
-from coldnotify._core.interests import Channel, Interest, Query, channels_of, frames_of, names_of, queries_of
+from coldnotify._core.interests import (
+    Channel,
+    Interest,
+    Query,
+    channels_of,
+    frames_of,
+    hashes_of,
+    names_of,
+    queries_of,
+)
 from coldnotify._core.journal import Journal
 from coldnotify._core.names_in_use import NamesInUse
 from coldnotify._core.phases import NEXT, Phase, Said
@@ -29,6 +39,7 @@ from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
 from coldnotify._core.session_channels import SessionChannels
 from coldnotify._core.settings import OUT_BYTES_MAX, Settings
 from coldnotify._core.slot import Update
+from coldnotify._core.stream import FIRST, Stream, first_of, streams_of
 from coldnotify._core.unsettled import Unsettled
 from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
 
@@ -112,11 +123,8 @@ class Session:
         self._request = 0
         self._sync: _Sync | None = None
 
-        self._acknowledged = delivery.cursor
-        self._acknowledgeable: int | None = None
+        self.objects = Stream(delivery.cursor)
         self._ack_due: float | None = None
-        self._page_end = 0
-        """The page to acknowledge with the next bytes that leave; 0: none."""
         self._channels = SessionChannels(delivery.channels, registrations, report)
 
         self._sent_at = now
@@ -185,8 +193,6 @@ class Session:
                 self._end_if(self._delivery.channels.message(frame.message))
             case "missed":
                 self._end_if(self._delivery.channels.missed(frame.missed))
-            case "channels_end":
-                self._channels.page_ended(frame.channels_end)
             case "registered":
                 self._on_registered(frame.registered, now)
             case "unregistered":
@@ -202,9 +208,11 @@ class Session:
 
     def _on_welcome(self, welcome: wire.Welcome, now: float) -> None:
         self._welcome_due = None
+        self.objects.welcomed()
         if welcome.HasField("epoch"):
             self._delivery.new_epoch(welcome.epoch)
-            self._acknowledged = self._acknowledgeable = self._ack_due = None
+            self.objects.begin_epoch()
+            self._ack_due = None
         self._end_if(self._channels.welcomed(welcome))
         sync = self._sync
         operations = sync.operations if sync is not None else self._hello_operations
@@ -218,7 +226,7 @@ class Session:
                 self._report(DescriptionsUnknown())
         self._channels.learn(welcome, asked=self._asks_for_kinds)
         self._refuse(welcome.refused, operations)
-        self._delivery.channels.resolved(welcome.positions, operations)
+        self._delivery.channels.resolved(first_of(welcome.streams).positions, operations)
         self._sync = None
         self._hello_operations = {}
         if welcome.in_sync:
@@ -258,6 +266,7 @@ class Session:
         if (self.phase, Said.CAUGHT_UP) not in NEXT:
             return
         self._advance(Said.CAUGHT_UP)
+        self.objects.caught_up()
         self._unsettled.caught_up(now)
         if caught_up.HasField("sets_digest"):
             self._queries.compare(caught_up.sets_digest)
@@ -271,16 +280,20 @@ class Session:
             self.caught_up_at = now
 
     def _on_page_end(self, page_end: wire.PageEnd) -> None:
-        self._page_end = page_end.page
-        if page_end.sets_unknown:
-            self._queries.ask_all()
-        self._queries.page_end(page_end)
+        if page_end.stream == FIRST:
+            self._channels.page_ended(page_end)
+        elif not page_end.stream:
+            self.objects.page_ended(page_end.page)
+            if page_end.sets_unknown:
+                self._queries.ask_all()
+            self._queries.page_end(page_end)
 
     def _on_pong(self, pong: wire.Pong) -> None:
         if pong.HasField("complete"):
             self._delivery.complete(pong.complete)
-        if pong.HasField("channels_complete"):
-            self._delivery.channels.complete(pong.channels_complete)
+        log = first_of(pong.streams)
+        if log.HasField("complete"):
+            self._delivery.channels.complete(log.complete)
 
     def _end_if(self, problem: str) -> None:
         if problem:
@@ -294,8 +307,8 @@ class Session:
         self._end_if(self._channels.registered(registered, {} if request is None else request.operations))
         self._on_answer(registered.request, registered.refused, now)
         for refusal in registered.refused if request is None else ():
-            if refusal.HasField("query"):
-                membership = self._queries.by_hash.get(refusal.query)
+            if refusal.HasField("interest"):
+                membership = self._queries.by_hash.get(refusal.interest)
                 if membership is not None and self._registrations.refuse_later(membership.query):
                     self._refused(membership.query, refusal.reason)
         self._queries.begun(registered.begun)
@@ -328,7 +341,7 @@ class Session:
         names: dict[Interest, Operation] = {
             name: operation for name, operation in request.operations.items() if isinstance(name, str)
         }
-        if self.phase is Phase.LIVE and names:
+        if self.objects.live and names:
             due = now + self._settings.request_timeout_s
             self._answered.append(_Request(Stage.CONFIRMED, names, due))
 
@@ -338,8 +351,8 @@ class Session:
             by_hash = {one.hash: one for one in operations if not isinstance(one, str)}
         for refusal in refused:
             interest: Interest | None = refusal.object
-            if refusal.HasField("query") or refusal.HasField("channel"):
-                interest = by_hash.get(refusal.query if refusal.HasField("query") else refusal.channel)
+            if refusal.HasField("interest"):
+                interest = by_hash.get(refusal.interest)
             if interest is not None and self._registrations.refuse(interest, operations):
                 self._refused(interest, refusal.reason)
 
@@ -363,7 +376,7 @@ class Session:
     def data_to_send(self, now: float) -> bytes:
         """The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written."""
         if self.ended is None and not self._said_bye:
-            if self._page_end or self._channels.page_end:
+            if any(stream.page_end for stream in self._streams):
                 self._send_ack(now)
             self._send_chunks(now)
             self._send_requests(now)
@@ -377,29 +390,34 @@ class Session:
         """The application disconnects: acknowledges what is durably applied, then ends the session."""
         if self._said_bye or self.ended is not None:
             return
-        if self._acknowledgement() is not None or self._channels.acknowledgement is not None:
+        if self._moves:
             self._send_ack(now)
         self._unsettled.hurry(now)
         self._send_unsettled(now)
         self._send(wire.ClientFrame(bye=wire.Bye()), now)
         self._said_bye = True
 
-    def acknowledge(self, cursor: int | None, now: float) -> None:
-        """The document with this cursor is durable: it may be acknowledged, after a while."""
-        self._acknowledgeable = cursor
-        if self._acknowledgement() is not None and self._ack_due is None:
-            self._ack_due = now + self._settings.ack_delay_s
-
-    def acknowledge_channels(self, cursor: int | None, now: float) -> None:
-        """The same of the cursor of channels. Both leave together."""
-        self._channels.acknowledgeable = cursor
-        if self._channels.acknowledgement is not None and self._ack_due is None:
+    def acknowledge(self, stream: Stream, cursor: int | None, now: float) -> None:
+        """Acknowledges this cursor of the stream after a while: the document with it is durable. The cursors of all
+        streams leave together.
+        """
+        stream.durable(cursor)
+        if stream.acknowledgement is not None and self._ack_due is None:
             self._ack_due = now + self._settings.ack_delay_s
 
     @property
-    def channels_are_live(self) -> bool:
-        """True if messages of channels come live, or there is no channel."""
-        return self._channels.are_live
+    def channels(self) -> Stream:
+        """Returns the stream of its domain's channels."""
+        return self._channels.stream
+
+    @property
+    def _streams(self) -> tuple[Stream, ...]:
+        return self.objects, self.channels
+
+    @property
+    def is_live(self) -> bool:
+        """Returns True if versions, and messages of channels, come as they are published."""
+        return self.objects.live and self._channels.are_live
 
     def _hello(self, identity: Identity, token: str, now: float) -> None:
         operations = self._hello_operations
@@ -422,11 +440,15 @@ class Session:
             cursor=self._delivery.cursor,
             keepalive_s=self._settings.keepalive_s,
             token=token,
-            queries=self._queries.said(registered),
-            unregister_queries=[query.hash for query in queries_of(unregistered)],
+            interests=self._said(registered),
+            unregister_interests=hashes_of(unregistered),
         )
-        self._channels.put_into(hello, registered, unregistered)
+        self._channels.put_into(hello)
         self._send(wire.ClientFrame(hello=hello), now)
+
+    def _said(self, interests: Collection[Interest]) -> list[wire.Interest]:
+        """Returns the queries and the channels among `interests`, for a frame that has them all."""
+        return [*self._queries.said(interests), *self._delivery.channels.said(interests)]
 
     @property
     def _capabilities(self) -> int:
@@ -460,8 +482,7 @@ class Session:
                 index=sync.chunks_sent,
                 last=last,
                 objects=names_of(interests),
-                queries=self._queries.said(interests),
-                channels=self._delivery.channels.said(interests),
+                interests=self._said(interests),
             )
             self._send(wire.ClientFrame(sync=chunk), now)
             sync.chunks_sent += 1
@@ -490,18 +511,12 @@ class Session:
             self._use_or_ask(operations, now)
             names = names_of(operations)
             if kind is Kind.REGISTER:
-                queries, channels = self._queries.said(operations), self._delivery.channels.said(operations)
-                frame = wire.ClientFrame(
-                    register=wire.Register(request=self._request, objects=names, queries=queries, channels=channels)
-                )
+                register = wire.Register(request=self._request, objects=names, interests=self._said(operations))
+                frame = wire.ClientFrame(register=register)
             else:
-                query_hashes = [query.hash for query in queries_of(operations)]
-                channel_hashes = [channel.hash for channel in channels_of(operations)]
-                frame = wire.ClientFrame(
-                    unregister=wire.Unregister(
-                        request=self._request, objects=names, queries=query_hashes, channels=channel_hashes
-                    )
-                )
+                hashes = hashes_of(operations)
+                unregister = wire.Unregister(request=self._request, objects=names, interests=hashes)
+                frame = wire.ClientFrame(unregister=unregister)
             self._send(frame, now)
             due = now + self._settings.request_timeout_s
             self._requests[self._request] = _Request(Stage.SENT, operations, due)
@@ -527,28 +542,29 @@ class Session:
             self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
             self._crcs.are_said = True
 
-    def _acknowledgement(self) -> int | None:
-        if self._acknowledgeable is None or self._acknowledgeable == self._acknowledged:
-            return None
-        return self._acknowledgeable
+    @property
+    def _moves(self) -> bool:
+        """Returns True if there is a cursor to acknowledge."""
+        return any(stream.acknowledgement is not None for stream in self._streams)
 
     def _send_ack(self, now: float) -> None:
-        """Both cursors, and the pages that have come."""
-        complete, self._ack_due = self._acknowledgement(), None
-        ack = wire.Ack(page=self._page_end)
-        self._page_end = 0
-        moves = complete is not None or self._channels.acknowledgement is not None
+        """Sends both cursors, and the pages that have come."""
+        self._ack_due = None
+        moves = self._moves
         if moves:
             # What the cursor has passed and the application has not taken is said before.
             self._unsettled.hurry(now)
             self._send_unsettled(now)
+        ack, log = wire.Ack(), wire.Stream()
+        parts = (self.objects, ack), (self.channels, log)
         if moves and self._says_unsettled and self._unsettled.is_late:
             self._ack_due = now  # as soon as nothing holds that any more
-            self._channels.acknowledge_page(ack)
+            for stream, said in parts:
+                stream.acknowledge_page(said)
         else:
-            if complete is not None:
-                self._acknowledged = ack.complete = complete
-            self._channels.acknowledge(ack)
+            for stream, said in parts:
+                stream.acknowledge(said)
+        ack.streams.extend(streams_of(log))
         if ack.ByteSize():
             self._send(wire.ClientFrame(ack=ack), now)
 

@@ -1,15 +1,16 @@
-"""The part of a session that concerns channels as a whole: epoch, support by the service, pages, Acks.
+"""The part of a session that concerns channels as a whole: the epoch, support by the service, pages.
 
-`channels` handles what frames contain about a single channel.
+`channels` handles what frames contain about a single channel; `stream` an Ack's part of their log.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify._core.channels import Channels
 from coldnotify._core.interests import Channel, Interest, channels_of
 from coldnotify._core.registrations import Operation, Registrations, Stage
+from coldnotify._core.stream import Stream, first_of, streams_of
 from coldnotify.errors import ChannelsUnknown
 
 
@@ -20,68 +21,40 @@ class SessionChannels:
         self._channels = channels
         self._registrations = registrations
         self._report = report
-        self._live = False
-        """Messages of channels come as they are sent."""
         self._asks = False
         """True if its Hello has channels: then Welcome lists the kinds that the service knows."""
         self._said_cursor = False
         self._said = False
         """True once the service has reported whether it knows channels, or has sent any, or was asked."""
         channels.begin_session()
-        self._acknowledged = channels.cursor
-        self.acknowledgeable: int | None = None
-        """The cursor in the durable document."""
-        self.page_end = 0
-        """The page to acknowledge with the next bytes that leave; 0: none."""
+        self.stream = Stream(channels.cursor)
 
     @property
     def are_live(self) -> bool:
         """True if messages of channels come live, or there is no channel."""
-        return self._live or not self._registrations.channels
+        return self.stream.live or not self._registrations.channels
 
-    # What the client says
-
-    def put_into(self, hello: wire.Hello, registered: Iterable[Interest], unregistered: Iterable[Interest]) -> None:
-        """Adds the fields of channels to the Hello."""
+    def put_into(self, hello: wire.Hello) -> None:
+        """Puts the cursor into the Hello, which has all its interests."""
         epoch, cursor = self._channels.for_hello
         self._said_cursor = cursor is not None
-        if epoch is not None:
-            hello.channels_epoch = epoch
-        if cursor is not None:
-            hello.channels_cursor = cursor
-        hello.channels.extend(self._channels.said(registered))
-        hello.unregister_channels.extend(channel.hash for channel in channels_of(unregistered))
-        self._asks = bool(hello.channels)
-
-    @property
-    def acknowledgement(self) -> int | None:
-        """The cursor to acknowledge; None: the service knows it."""
-        return None if self.acknowledgeable == self._acknowledged else self.acknowledgeable
-
-    def acknowledge(self, ack: wire.Ack) -> None:
-        """Adds the cursor, and the page that has come, to this Ack."""
-        complete = self.acknowledgement
-        if complete is not None:
-            self._acknowledged = ack.channels_complete = complete
-        self.acknowledge_page(ack)
-
-    def acknowledge_page(self, ack: wire.Ack) -> None:
-        """Adds the page that has come to this Ack, if one has."""
-        ack.channels_page, self.page_end = self.page_end, 0
+        hello.streams.extend(streams_of(wire.Stream(epoch=epoch, complete=cursor)))
+        self._asks = any(interest.kind == wire.INTEREST_CHANNEL for interest in hello.interests)
 
     # What the service says
 
     def welcomed(self, welcome: wire.Welcome) -> str:
         """Notes the epoch in a Welcome."""
-        self._live = False
-        if not welcome.HasField("channels_epoch"):
+        self.stream.welcomed()
+        log = first_of(welcome.streams)
+        if not log.HasField("epoch"):
             return ""
         void, self._said_cursor = self._said_cursor, False
-        return self._begin_epoch(welcome.channels_epoch, void=void)
+        return self._begin_epoch(log.epoch, void=void)
 
     def learn(self, welcome: wire.Welcome, *, asked: bool) -> None:
         """Notes whether the service knows channels. `asked`: the Hello asked for the kinds."""
-        if asked or self._asks or welcome.kinds or welcome.positions:
+        if asked or self._asks or welcome.kinds or first_of(welcome.streams).positions:
             self._know(welcome)
         # A later Welcome of this session answers an Open of the gateway's own, and says no kinds.
         self._asks = False
@@ -89,21 +62,24 @@ class SessionChannels:
     def registered(self, registered: wire.Registered, operations: Mapping[Interest, Operation]) -> str:
         """The answer to these operations."""
         problem = ""
-        if registered.HasField("channels_epoch"):
-            problem = self._begin_epoch(registered.channels_epoch, void=False)
+        log = first_of(registered.streams)
+        if log.HasField("epoch"):
+            problem = self._begin_epoch(log.epoch, void=False)
         if channels_of(operations):
-            if not self._live:
+            if not self.stream.live:
                 self._know(registered)
-            self._channels.resolved(registered.positions, operations)
+            self._channels.resolved(log.positions, operations)
         return problem
 
     def caught_up(self, caught_up: wire.CaughtUp) -> dict[Interest, Operation]:
         """Objects are caught up, and channels, too, if the frame contains that. Returns what was confirmed, and should
         have come by now.
         """
-        if caught_up.HasField("channels_complete"):
-            self._live = self._said = True
-            self._channels.caught_up(caught_up.channels_complete)
+        log = first_of(caught_up.streams)
+        if log.HasField("complete"):
+            self.stream.caught_up()
+            self._said = True
+            self._channels.caught_up(log.complete)
         # Pages of channels may come later; but who has said nothing of channels may know none, and is asked.
         lost = self._registrations.unanswered(Stage.CONFIRMED)
         if self._said:
@@ -111,13 +87,13 @@ class SessionChannels:
         self._said = True
         return lost
 
-    def page_ended(self, end: wire.ChannelsEnd) -> None:
+    def page_ended(self, end: wire.PageEnd) -> None:
         """A page of what channels lacked has come."""
         self._said = True
-        self.page_end = end.page
+        self.stream.page_ended(end.page)
         complete = end.complete if end.HasField("complete") else None
         if end.last:
-            self._live = True
+            self.stream.caught_up()
             self._channels.caught_up(complete)
         elif complete is not None:
             self._channels.complete(complete)
@@ -125,12 +101,12 @@ class SessionChannels:
     def _begin_epoch(self, epoch: int, *, void: bool) -> str:
         if not self._channels.begin_epoch(epoch, void=void):
             return "the log of its channels is another one"
-        self._acknowledged = self.acknowledgeable = None
+        self.stream.begin_epoch()
         return ""
 
     def _know(self, answer: wire.Welcome | wire.Registered) -> None:
         # Who says where channels begin knows them, too.
-        knows = bool(answer.kinds & wire.KINDS_CHANNELS or answer.positions)
+        knows = bool(answer.kinds & wire.KINDS_CHANNELS or first_of(answer.streams).positions)
         self._said = True
         self._registrations.know(Channel, known=knows)
         if not knows and self._registrations.has_channels and not self._channels.told_unknown:

@@ -69,7 +69,7 @@ class Log:
         """Returns the messages after a position for the registration with this text, including removed ones."""
         return [one for one in self.messages[position + 1 :] if one.is_for(text) and not self._is_repeat(one)]
 
-    def resolve(self, text: str, said: wire.Channel) -> int:
+    def resolve(self, text: str, said: wire.Interest) -> int:
         """Returns the position at which a subscription begins."""
         if said.since == wire.SINCE_BEGINNING:
             return BEGINNING
@@ -112,10 +112,10 @@ class Registrations:
         """The registrations' hashes on the wire."""
         return [channel_hash(text) for text in self.texts]
 
-    def register(self, log: Log, said: wire.Channel) -> Registered:
+    def register(self, log: Log, said: wire.Interest) -> Registered:
         """A client registers, perhaps again: the same request has the same result."""
-        text = channel_text(said.name, said.attributes)
-        old = self.by_name.get(said.name)
+        text = channel_text(said.text, said.attributes)
+        old = self.by_name.get(said.text)
         if (
             old is not None
             and old.text == text
@@ -123,7 +123,7 @@ class Registrations:
         ):
             return old
         new = Registered(text, said.since, said.at, log.resolve(text, said))
-        self.by_name[said.name] = new
+        self.by_name[said.text] = new
         return new
 
     def unregister(self, hashes: Collection[int]) -> None:
@@ -165,13 +165,13 @@ class Feeds:
             else:
                 self._told[one.text] = one.position if cursor is None else cursor
 
-    def register(self, channels: Iterable[wire.Channel], *, void: bool = False) -> list[wire.ChannelPosition]:
+    def register(self, channels: Iterable[wire.Interest], *, void: bool = False) -> list[wire.Position]:
         """The client registers for these, or sends their positions. Returns where each begins. `void`: its positions
         are of another log.
         """
         positions = []
         for said in channels:
-            known = said.name in self.registrations.by_name
+            known = said.text in self.registrations.by_name
             one = self.registrations.register(self.log, said)
             if void and known and said.since in _SAID:
                 continue
@@ -179,7 +179,7 @@ class Feeds:
             self._told[one.text] = position
             self._lost.discard(one.text)
             self.lost_of = None if self.lost_of == one.text else self.lost_of
-            place = wire.ChannelPosition(channel=channel_hash(one.text))
+            place = wire.Position(interest=channel_hash(one.text))
             if position != BEGINNING:
                 place.position = position
             positions.append(place)
@@ -222,7 +222,7 @@ class Feeds:
                 self._say(text, message, paged=True)
             reached = int(place)
         self.page += 1
-        end = wire.ChannelsEnd(page=self.page)
+        end = wire.PageEnd(page=self.page, stream=1)
         if len(lacking) <= self._page_messages:
             self.go_live()
             end.last = True
@@ -231,7 +231,7 @@ class Feeds:
         elif reached >= (0 if self._cursor is None else self._cursor):
             end.complete = self._cursor = reached
         if self.lost_of is None:
-            self._send(channels_end=end)
+            self._send(page_end=end)
 
     def go_live(self) -> None:
         """Nothing lacks."""

@@ -50,11 +50,16 @@ def hashes(queries: Iterable[str]) -> list[int]:
     return [query_hash(query) for query in queries]
 
 
+def queries_among(interests: Iterable[wire.Interest]) -> list[wire.Interest]:
+    """Returns the queries that a frame registers."""
+    return [one for one in interests if one.kind == wire.INTEREST_QUERY]
+
+
 def digest_of(names: Iterable[str], queries: Iterable[str], channels: Iterable[int]) -> int:
     """The digest of a wanted set; of channels by their hashes."""
     return (digest(names) + sum(hashes(queries)) + sum(channels)) % MODULUS
 
 
-def is_held(query: wire.Query, members: Collection[str]) -> bool:
+def is_held(query: wire.Interest, members: Collection[str]) -> bool:
     """Returns true if the client reports to hold these members."""
     return query.HasField("held") and query.held == digest(members)

@@ -12,6 +12,7 @@ from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAM
 from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify.testing.channels import Feeds, Sent
+from coldnotify.testing.members import queries_among
 from coldnotify.testing.service_partition import Newest
 from coldnotify.testing.service_state import Name, ServiceState
 from coldnotify.testing.session_client import SessionClient
@@ -164,8 +165,8 @@ class Session:
         elif kind == "register":
             self._on_register(frame.register)
         elif kind == "unregister":
-            self._client.unregister(frame.unregister.objects, frame.unregister.queries)
-            self._feeds.unregister(frame.unregister.channels)
+            self._client.unregister(frame.unregister.objects, frame.unregister.interests)
+            self._feeds.unregister(frame.unregister.interests)
             self._agreed = self._client.digest
             self._send(unregistered=wire.Unregistered(request=frame.unregister.request))
         elif kind == "sync":
@@ -251,19 +252,9 @@ class Session:
             "unregister": frame.unregister.objects,
             "sync": frame.sync.objects,
         }.get(kind or "", [])
-        queries = {
-            "hello": [*frame.hello.queries, *frame.hello.unregister_queries],
-            "register": frame.register.queries,
-            "unregister": frame.unregister.queries,
-            "sync": frame.sync.queries,
-        }.get(kind or "", [])
-        channels = {
-            "hello": [*frame.hello.channels, *frame.hello.unregister_channels],
-            "register": frame.register.channels,
-            "unregister": frame.unregister.channels,
-            "sync": frame.sync.channels,
-        }.get(kind or "", [])
-        if len(names) + len(queries) + len(channels) > OBJECTS_PER_FRAME_MAX:
+        interests = [*frame.hello.interests, *frame.register.interests, *frame.sync.interests]
+        gone = len(frame.hello.unregister_interests) + len(frame.unregister.interests)
+        if len(names) + len(interests) + gone > OBJECTS_PER_FRAME_MAX:
             return f"more than {OBJECTS_PER_FRAME_MAX} objects in a frame"
         if len(frame.unsettled.entries) + len(frame.unsettled.settled) > OBJECTS_PER_FRAME_MAX:
             return f"more than {OBJECTS_PER_FRAME_MAX} entries in a frame"
@@ -274,7 +265,7 @@ class Session:
             self._client.names = bool(frame.hello.capabilities & wire.CAPABILITY_NAMES)
             asks = bool(frame.hello.capabilities & wire.CAPABILITY_DESCRIPTIONS)
             self._client.describes = asks and self._service.knows_queries and self._service.knows_descriptions
-        if queries and not self._client.names and self._service.knows_queries:
+        if queries_among(interests) and not self._client.names and self._service.knows_queries:
             return "a client with a query asks for names"
         if not self._client.names and any(self._crcs.setdefault(object_crc(name), name) != name for name in names):
             return "two names under one CRC"
@@ -284,69 +275,53 @@ class Session:
         for other in list(self._service.sessions):
             if other is not self and other.hello is not None and other.name == self.name:
                 other.close(CloseCode.DISPLACED, "connected elsewhere")
-        self._client.unregister(hello.unregister, hello.unregister_queries)
-        refused = self._client.register(hello.register, hello.queries)
+        self._client.unregister(hello.unregister, hello.unregister_interests)
+        refused = self._client.register(hello.register, hello.interests)
         same_epoch = hello.HasField("epoch") and hello.epoch == self._service.epoch
         end = self._client.partition.end
         self._telling.cursor = hello.cursor if same_epoch and hello.HasField("cursor") and hello.cursor <= end else None
-        positions, channels_epoch = self._feeds.open(hello, refused)
+        streams = self._feeds.open(hello, refused)
         in_sync = self._client.digest == hello.digest
-        self._welcome(in_sync, refused, positions, new_epoch=not same_epoch, channels_epoch=channels_epoch)
+        self._welcome(in_sync, refused, streams, new_epoch=not same_epoch)
         if self._agreed is not None:
             self._feeds.catch_up()
-            queries = hello.queries if self._telling.cursor is not None else self._client.all_queries
+            queries = hello.interests if self._telling.cursor is not None else self._client.all_queries
             self._telling.catch_up([name for name in hello.register if name in self._client.registered], queries)
 
     def _welcome(
         self,
         in_sync: bool,
         refused: Iterable[wire.Refusal] = (),
-        positions: Iterable[wire.ChannelPosition] = (),
+        streams: Iterable[wire.Stream] = (),
         *,
         new_epoch: bool = False,
-        channels_epoch: int | None = None,
     ) -> None:
         self._agreed = self._client.digest if in_sync else None
         self._telling.live = self._telling.live and in_sync
         epoch = self._service.epoch if new_epoch else None
         hello = self.hello
-        asks = hello is not None and (hello.capabilities & wire.CAPABILITY_QUERIES or hello.channels)
-        kinds = self._client.kinds if asks else wire.KINDS_UNSAID
-        self._send(
-            welcome=wire.Welcome(
-                in_sync=in_sync,
-                epoch=epoch,
-                refused=refused,
-                kinds=kinds,
-                channels_epoch=channels_epoch,
-                positions=positions,
-            )
+        asks = hello is not None and (
+            hello.capabilities & wire.CAPABILITY_QUERIES
+            or any(one.kind == wire.INTEREST_CHANNEL for one in hello.interests)
         )
+        kinds = self._client.kinds if asks else wire.KINDS_UNSAID
+        welcome = wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused, kinds=kinds, streams=streams)
+        self._send(welcome=welcome)
 
     def _on_register(self, register: wire.Register) -> None:
-        refused = self._client.register(register.objects, register.queries)
-        had_channels = bool(self._client.channels.by_name)
-        positions = self._feeds.register(register.channels, refused)
+        refused = self._client.register(register.objects, register.interests)
+        streams = self._feeds.register(register.interests, refused)
         self._agreed = self._client.digest
-        kinds = self._client.kinds if register.queries or register.channels else wire.KINDS_UNSAID
-        learns = positions and not had_channels
-        channels_epoch = self._service.channels_epoch if learns else None
-        self._send(
-            registered=wire.Registered(
-                request=register.request,
-                refused=refused,
-                kinds=kinds,
-                positions=positions,
-                channels_epoch=channels_epoch,
-            )
-        )
-        if self.feeds is not None and positions:
+        kinds = self._client.kinds if register.interests else wire.KINDS_UNSAID
+        registered = wire.Registered(request=register.request, refused=refused, kinds=kinds, streams=streams)
+        self._send(registered=registered)
+        if self.feeds is not None and streams:
             self.feeds.catch_up()
         for name in register.objects:
             if name in self._client.registered:
                 self._telling.notify(name, answer=True)
-        if register.queries and self._service.knows_queries:
-            self._telling.answer(register.queries)
+        if queries_among(register.interests) and self._service.knows_queries:
+            self._telling.answer(register.interests)
             if self._telling.live:
                 self._send(caught_up=wire.CaughtUp(complete=self._client.partition.end or None))
 
@@ -360,36 +335,30 @@ class Session:
             self._client.registered.clear()
             self._client.queries.clear()
             names = [name for one in self._sync for name in one.objects]
-            refused = self._client.register(names, [query for one in self._sync for query in one.queries])
-            channels = [channel for one in self._sync for channel in one.channels]
-            positions = self._feeds.replace(channels, refused)
+            interests = [interest for one in self._sync for interest in one.interests]
+            refused = self._client.register(names, interests)
+            streams = self._feeds.replace(interests, refused)
             self._sync = None
             self._telling.cursor = None
-            learns = bool(positions) and self.hello is not None and not self.hello.HasField("channels_cursor")
-            epoch = self._service.channels_epoch if learns else None
-            self._welcome(True, refused, positions, channels_epoch=epoch)
+            self._welcome(True, refused, streams)
             self._feeds.catch_up()
             unknown = sorted(name for name in self._client.registered if name not in self._client.partition.objects)
             self._telling.catch_up(unknown, self._client.all_queries)
 
     def _on_ping(self, ping: wire.Ping) -> None:
         complete = self._client.partition.complete if self._telling.live else None
-        self._send(pong=wire.Pong(complete=complete, channels_complete=self._feeds.complete))
+        self._send(pong=wire.Pong(complete=complete, streams=self._feeds.complete))
         if ping.HasField("digest") and self._agreed is not None and ping.digest != self._client.digest:
             self._welcome(False)
 
     def _on_ack(self, ack: wire.Ack) -> None:
         if ack.HasField("complete"):
             self._service.acknowledged[self.name] = ack.complete
-        if ack.HasField("channels_complete"):
-            self._service.acknowledged_channels[self.name] = ack.channels_complete
-        if (
-            self.feeds is not None
-            and ack.channels_page
-            and ack.channels_page == self.feeds.page
-            and not self.feeds.live
-        ):
-            self.feeds.next_page()
+        for stream in ack.streams[:1]:
+            if stream.HasField("complete"):
+                self._service.acknowledged_channels[self.name] = stream.complete
+            if self.feeds is not None and stream.page and stream.page == self.feeds.page and not self.feeds.live:
+                self.feeds.next_page()
         if ack.page and ack.page == self._telling.page and not self._telling.live:
             self._telling.next_page()
 

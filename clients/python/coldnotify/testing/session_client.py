@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify.testing.channels import Registrations
-from coldnotify.testing.members import digest_of, hashes
+from coldnotify.testing.members import digest_of, hashes, queries_among
 from coldnotify.testing.service_partition import Partition
 from coldnotify.testing.service_state import Name, ServiceState
 
@@ -63,19 +63,19 @@ class SessionClient:
         return wire.KINDS_NAMES | wire.KINDS_QUERIES | channels | descriptions
 
     @property
-    def all_queries(self) -> list[wire.Query]:
+    def all_queries(self) -> list[wire.Interest]:
         """Returns all queries, as if it had just registered them."""
-        return [wire.Query(text=query) for query in sorted(self.queries)]
+        return [wire.Interest(kind=wire.INTEREST_QUERY, text=query) for query in sorted(self.queries)]
 
-    def register(self, names: Iterable[str], queries: Iterable[wire.Query] = ()) -> list[wire.Refusal]:
-        """It wants these, too. Which it may not, and why."""
+    def register(self, names: Iterable[str], interests: Iterable[wire.Interest] = ()) -> list[wire.Refusal]:
+        """Registers it for these names, and for the queries among `interests`; refuses what it may not want."""
         refused = []
-        for query in queries if self.service.knows_queries else ():
+        for query in queries_among(interests) if self.service.knows_queries else ():
             reason = self.service.refused_queries.get(query.text)
             if reason is None:
                 self.queries.add(query.text)
             else:
-                refused.append(wire.Refusal(query=hashes([query.text])[0], reason=reason))
+                refused.append(wire.Refusal(interest=hashes([query.text])[0], reason=reason))
         for name in names:
             if name not in self.registered and len(self.registered) >= self.service.registrations_max:
                 refused.append(wire.Refusal(object=name, reason="too many objects"))
@@ -84,7 +84,7 @@ class SessionClient:
         return refused
 
     def unregister(self, names: Iterable[str], unregistered: Iterable[int]) -> None:
-        """It wants these no more; queries by their hashes."""
+        """Unregisters it from these names, and from queries by their hashes."""
         self.registered.difference_update(names)
         gone = set(unregistered)
         self.queries.difference_update([query for query in self.queries if hashes([query])[0] in gone])

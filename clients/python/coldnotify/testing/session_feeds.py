@@ -18,46 +18,60 @@ class SessionFeeds:
         self.feeds: Feeds | None = None
         """None: the service knows no channels, or the client has not sent Hello."""
 
-    def open(self, hello: wire.Hello, refused: list[wire.Refusal]) -> tuple[list[wire.ChannelPosition], int | None]:
+    def open(self, hello: wire.Hello, refused: list[wire.Refusal]) -> list[wire.Stream]:
         """Returns where the channels of this Hello begin, and the log's epoch, if the client does not know it."""
         if not self._client.service.knows_channels:
-            return [], None
-        self.unregister(hello.unregister_channels)
+            return []
+        self.unregister(hello.unregister_interests)
         log = self._client.partition.log
         self.feeds = Feeds(self._client.channels, log, self._client.service.page_objects, self._send)
         self.feeds.repeats = self._client.service.repeats_messages
-        has_cursor = hello.HasField("channels_cursor")
-        same_epoch = hello.HasField("channels_epoch") and hello.channels_epoch == self._client.service.channels_epoch
-        void = has_cursor and not (same_epoch and hello.channels_cursor <= log.complete)
-        self.feeds.begin(hello.channels_cursor if has_cursor else None, void=void)
-        positions = self.register(hello.channels, refused, void=void)
-        learns = void or (not has_cursor and bool(self._client.channels.by_name))
-        return positions, self._client.service.channels_epoch if learns else None
+        said = hello.streams[0] if hello.streams else wire.Stream()
+        cursor = said.complete if said.HasField("complete") else None
+        same_epoch = said.HasField("epoch") and said.epoch == self._client.service.channels_epoch
+        void = cursor is not None and not (same_epoch and cursor <= log.complete)
+        self.feeds.begin(cursor, void=void)
+        positions = self._register(hello.interests, refused, void=void)
+        learns = void or (cursor is None and bool(self._client.channels.by_name))
+        return self._begun(positions, learns=learns)
 
-    def register(
-        self, channels: Iterable[wire.Channel], refused: list[wire.Refusal], *, void: bool = False
-    ) -> list[wire.ChannelPosition]:
-        """The client wants these, too: where each begins. `refused` gets which it may not, and why."""
+    def register(self, interests: Iterable[wire.Interest], refused: list[wire.Refusal]) -> list[wire.Stream]:
+        """Registers the client for the channels among these, and returns where each begins. `refused` gets those that
+        it may not want, and why.
+        """
+        had_channels = bool(self._client.channels.by_name)
+        positions = self._register(interests, refused)
+        return self._begun(positions, learns=bool(positions) and not had_channels)
+
+    def replace(self, interests: list[wire.Interest], refused: list[wire.Refusal]) -> list[wire.Stream]:
+        """As `register`, for a reg-sync. It leaves the cursor as it is: each channel begins where the client says."""
+        kept = {_hash_of(one) for one in _channels_among(interests)}
+        self.unregister([hash_ for hash_ in self._client.channels.hashes if hash_ not in kept])
+        positions = self._register(interests, refused)
+        hello = self._client.hello
+        learns = hello is not None and not any(stream.HasField("complete") for stream in hello.streams)
+        return self._begun(positions, learns=bool(positions) and learns)
+
+    def _register(
+        self, interests: Iterable[wire.Interest], refused: list[wire.Refusal], *, void: bool = False
+    ) -> list[wire.Position]:
         if self.feeds is None:
             return []
         wanted = []
-        for said in channels:
-            reason = self._client.service.refused_channels.get(said.name)
+        for said in _channels_among(interests):
+            reason = self._client.service.refused_channels.get(said.text)
             if reason is None:
                 wanted.append(said)
             else:
-                hash_ = channel_hash(channel_text(said.name, said.attributes))
-                refused.append(wire.Refusal(channel=hash_, reason=reason))
+                refused.append(wire.Refusal(interest=_hash_of(said), reason=reason))
         return self.feeds.register(wanted, void=void)
 
-    def replace(self, channels: list[wire.Channel], refused: list[wire.Refusal]) -> list[wire.ChannelPosition]:
-        """A reg-sync leaves the cursor of channels unchanged: each one begins where the client says."""
-        kept = {channel_hash(channel_text(one.name, one.attributes)) for one in channels}
-        self.unregister([hash_ for hash_ in self._client.channels.hashes if hash_ not in kept])
-        return self.register(channels, refused)
+    def _begun(self, positions: list[wire.Position], *, learns: bool) -> list[wire.Stream]:
+        epoch = self._client.service.channels_epoch if learns else None
+        return [wire.Stream(epoch=epoch, positions=positions)] if learns or positions else []
 
     def unregister(self, hashes_: Iterable[int]) -> None:
-        """The client wants these no more."""
+        """Unregisters the client from the channels that have these hashes."""
         self._client.channels.unregister(set(hashes_))
         if self.feeds is not None:
             self.feeds.forget()
@@ -76,7 +90,7 @@ class SessionFeeds:
             self.feeds.fan_out(message)
 
     @property
-    def complete(self) -> int | None:
+    def complete(self) -> list[wire.Stream]:
         """Returns the offset that is reported while they are live."""
         feeds = self.feeds
         if (
@@ -86,5 +100,13 @@ class SessionFeeds:
             or not self._client.channels.by_name
             or not feeds.log.messages
         ):
-            return None
-        return feeds.log.complete
+            return []
+        return [wire.Stream(complete=feeds.log.complete)]
+
+
+def _channels_among(interests: Iterable[wire.Interest]) -> list[wire.Interest]:
+    return [one for one in interests if one.kind == wire.INTEREST_CHANNEL]
+
+
+def _hash_of(channel: wire.Interest) -> int:
+    return channel_hash(channel_text(channel.text, channel.attributes))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import object_crc
 
-from coldnotify.testing.members import hashes, is_held
+from coldnotify.testing.members import hashes, is_held, queries_among
 from coldnotify.testing.service_partition import Newest
 from coldnotify.testing.session_client import SessionClient
 from coldnotify.testing.session_feeds import SessionFeeds
@@ -26,10 +26,10 @@ class SessionTelling:
         """Pages begin above it; None: with everything."""
         self._owed: list[str] = []
 
-    def answer(self, queries: Iterable[wire.Query]) -> None:
-        """Tell all members of these."""
+    def answer(self, interests: Iterable[wire.Interest]) -> None:
+        """Tells all members of the queries among these."""
         sets = self._client.partition.sets
-        for query in queries:
+        for query in queries_among(interests):
             if query.text in self._client.queries:
                 (hash_,) = hashes([query.text])
                 if is_held(query, sets.answer(query.text)):
@@ -40,12 +40,12 @@ class SessionTelling:
                     self.notify(name, answer=True, entered=[query.text])
                 self._send(registered=wire.Registered(answered=[hash_]))
 
-    def catch_up(self, owed: list[str], queries: Iterable[wire.Query]) -> None:
+    def catch_up(self, owed: list[str], interests: Iterable[wire.Interest]) -> None:
         """Answers these, then sends everything above the cursor, in pages."""
         self._owed = owed
         self.page = 0
         self.live = False
-        self.answer(queries)
+        self.answer(interests)
         self.next_page()
 
     def _lacking(self, cursor: int) -> list[tuple[int, str, list[str], list[str]]]:
@@ -86,8 +86,8 @@ class SessionTelling:
             self._send(page_end=wire.PageEnd(page=self.page))
         else:
             self.live = True
-            complete, channels_complete = self._client.partition.end or None, self._feeds.complete
-            self._send(caught_up=wire.CaughtUp(complete=complete, channels_complete=channels_complete))
+            complete = self._client.partition.end or None
+            self._send(caught_up=wire.CaughtUp(complete=complete, streams=self._feeds.complete))
 
     def fan_out(self, domain: str, group: str, name: str, newest: Newest) -> None:
         """A version was published."""

@@ -18,7 +18,7 @@ from coldnotify.message import Missed, MissedReason
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode as encode_frame
-from coldnotify_testkit.client_bench import ME, ClientBench
+from coldnotify_testkit.client_bench import LAMPS, ME, ClientBench
 
 TASKS, ALARMS = Channel("tasks", ()), Channel("alarms", ("camera",))
 KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES | wire.KINDS_CHANNELS
@@ -45,7 +45,7 @@ def live(document: Document, complete: int = 100) -> ClientBench:
         bench.client.subscribe_missed(channel, number + 100)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
-    bench.say(caught_up=wire.CaughtUp(complete=10, channels_complete=complete))
+    bench.say(caught_up=wire.CaughtUp(complete=10, streams=[wire.Stream(complete=complete)]))
     return bench
 
 
@@ -77,13 +77,66 @@ def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(c
     plain = ClientBench(Document(identity=ME, epoch=1, cursor=10, wanted=wanted))
     with_channels = ClientBench(replace(at(100, *channels), wanted=wanted))
     hellos = [bench.connect().ByteSize() for bench in (plain, with_channels)]
-    assert hellos[1] - hellos[0] == 15
+    assert hellos[1] - hellos[0] == 16
     with_channels.say(welcome=wire.Welcome(in_sync=True))
-    caught_up = wire.CaughtUp(complete=10), wire.CaughtUp(complete=10, channels_complete=100)
+    caught_up = wire.CaughtUp(complete=10), wire.CaughtUp(complete=10, streams=[wire.Stream(complete=100)])
     with_channels.say(caught_up=caught_up[1])
     assert with_channels.client.caught_up
     assert with_channels.out() == []
-    assert caught_up[1].ByteSize() - caught_up[0].ByteSize() == 9
+    assert caught_up[1].ByteSize() - caught_up[0].ByteSize() == 11
+
+
+def test_pages_of_objects_and_of_channels_are_counted_apart() -> None:
+    bench = live(at(100, TASKS))
+    bench.say(page_end=wire.PageEnd(page=5))
+    bench.say(page_end=wire.PageEnd(stream=1, page=2))
+    bench.say(page_end=wire.PageEnd(stream=2, page=9, last=True, complete=999))  # of a stream that it does not have
+    (ack,) = [frame.ack for frame in bench.out()]
+    assert ack == wire.Ack(page=5, streams=[wire.Stream(page=2)])
+    bench.say(page_end=wire.PageEnd(page=6))
+    (ack,) = [frame.ack for frame in bench.out()]
+    assert ack == wire.Ack(page=6)
+    assert document(bench).channels_cursor == 100
+
+
+@pytest.mark.parametrize("objects_first", [True, False])
+def test_a_welcome_ends_what_is_live_until_each_stream_says_it_anew(objects_first: bool) -> None:
+    bench = live(at(100, TASKS))
+    assert [bench.client.caught_up] == [True]
+    bench.say(welcome=wire.Welcome(in_sync=True))
+    assert [bench.client.caught_up] == [False]
+    ends: list[dict[str, Any]] = [
+        {"caught_up": wire.CaughtUp(complete=10)},
+        {"page_end": wire.PageEnd(stream=1, page=1, last=True, complete=100)},
+    ]
+    first, second = ends if objects_first else ends[::-1]
+    bench.say(**first)
+    assert [bench.client.caught_up] == [False]
+    bench.say(**second)
+    assert [bench.client.caught_up] == [True]
+
+
+def test_a_frame_has_queries_and_channels_in_one_list() -> None:
+    bench = live(at(100, TASKS))
+    bench.client.register_channel(ALARMS, NOW)
+    bench.client.register(LAMPS)
+    (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
+    assert [(one.kind, one.text) for one in register.interests] == [
+        (wire.INTEREST_QUERY, "lamps"),
+        (wire.INTEREST_CHANNEL, "alarms"),
+    ]
+    refusals = [wire.Refusal(interest=one.hash, reason="no") for one in (LAMPS, ALARMS)]
+    bench.say(registered=wire.Registered(request=register.request, refused=refusals, kinds=KINDS))
+    assert sorted(str(error) for error in bench.client.take_reports()) == [
+        "registration for channel 'alarms' refused: no",
+        "registration for query 'lamps' refused: no",
+    ]
+    bench.client.register(LAMPS)
+    bench.out()
+    bench.client.unregister_channel("tasks")
+    bench.client.unregister(LAMPS)
+    (unregister,) = [frame.unregister for frame in bench.out()]
+    assert sorted(unregister.interests) == sorted([LAMPS.hash, TASKS.hash])
 
 
 def test_a_first_subscription() -> None:
@@ -92,20 +145,23 @@ def test_a_first_subscription() -> None:
     bench.client.subscribe(ALARMS, 1)
     hello = bench.connect()
     assert hello.digest == (digest(()) + ALARMS.hash) % (1 << 64)
-    (said,) = hello.channels
-    assert (said.name, list(said.attributes), said.since) == ("alarms", ["camera"], wire.SINCE_OLDEST)
-    assert not hello.HasField("channels_epoch")
-    place = wire.ChannelPosition(channel=ALARMS.hash, position=40)
-    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS, channels_epoch=7, positions=[place]))
+    (said,) = hello.interests
+    assert (said.text, list(said.attributes), said.since) == ("alarms", ["camera"], wire.SINCE_OLDEST)
+    assert len(hello.streams) == 0
+    place = wire.Position(interest=ALARMS.hash, position=40)
+    bench.say(
+        welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS, streams=[wire.Stream(epoch=7, positions=[place])])
+    )
     saved = document(bench)
     assert saved.channels[ALARMS] == KeptChannel(position=40)
     assert (saved.channels_epoch, saved.channels_cursor) == (7, None)
     message(bench, ALARMS, 45, 5, paged=True)
     bench.say(caught_up=wire.CaughtUp(complete=1))
     assert [bench.client.caught_up] == [False]
-    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True, complete=60))
+    bench.say(page_end=wire.PageEnd(stream=1, page=1, last=True, complete=60))
     (ack,) = [frame for frame in bench.out() if frame.HasField("ack")]
-    assert (ack.ack.channels_complete, ack.ack.complete, ack.ack.channels_page) == (60, 1, 1)
+    (log,) = ack.ack.streams
+    assert (log.complete, ack.ack.complete, log.page) == (60, 1, 1)
     (told,) = tell(bench)
     assert (told.offset, told.previous, told.position) == (45, None, "00000007.45")
     assert bench.client.caught_up
@@ -125,8 +181,9 @@ def test_live_messages_move_the_cursor_once_they_are_told() -> None:
     for _ in range(3):
         bench.now += 2
         acks += [frame.ack for frame in bench.out()]
-    assert (acks[-1].channels_complete, acks[-1].channels_page) == (103, 0)
-    bench.say(pong=wire.Pong(channels_complete=150))
+    (log,) = acks[-1].streams
+    assert (log.complete, log.page) == (103, 0)
+    bench.say(pong=wire.Pong(streams=[wire.Stream(complete=150)]))
     assert document(bench).channels_cursor == 150
 
 
@@ -163,7 +220,7 @@ def test_an_overtaking_message_is_not_delivered_again_in_the_next_session() -> N
     again = ClientBench(document(bench))
     for channel in (TASKS, ALARMS):
         again.client.subscribe(channel, 1)
-    assert again.connect().channels_cursor == 100
+    assert [log.complete for log in again.connect().streams] == [100]
     again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     message(again, TASKS, 102, 2, paged=True)
     message(again, ALARMS, 103, 3, paged=True)
@@ -180,9 +237,9 @@ def test_a_gap_ends_the_session_and_the_cursor_stays() -> None:
     assert tell(bench) == []
     bench.client.link_down("", bench.now)
     hello = bench.connect()
-    assert hello.channels_cursor == 100
-    (said,) = hello.channels
-    assert (said.name, said.since, said.at) == ("tasks", wire.SINCE_POSITION, 100), "the service may know another place"
+    assert [log.complete for log in hello.streams] == [100]
+    (said,) = hello.interests
+    assert (said.text, said.since, said.at) == ("tasks", wire.SINCE_POSITION, 100), "the service may know another place"
 
 
 def test_a_parked_channel_lets_the_others_and_the_cursor_pass() -> None:
@@ -204,9 +261,9 @@ def test_a_parked_channel_lets_the_others_and_the_cursor_pass() -> None:
     assert tell(bench) == []
     message(bench, TASKS, 110, 9)
     (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
-    assert (register.channels[0].since, register.channels[0].at) == (wire.SINCE_POSITION, 100)
+    assert (register.interests[0].since, register.interests[0].at) == (wire.SINCE_POSITION, 100)
     bench.client.link_down("", bench.now)
-    (said,) = bench.connect().channels
+    (said,) = bench.connect().interests
     assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
 
 
@@ -219,7 +276,7 @@ def ask_behind_what_waits() -> ClientBench:
     message(bench, TASKS, 102, 1, paged=True)
     message(bench, TASKS, 103, 1, paged=True)
     bench.client.link_down("", bench.now)
-    (said,) = bench.connect().channels
+    (said,) = bench.connect().interests
     assert said.at == 103
     bench.client.subscribe(TASKS, 1)
     return bench
@@ -232,12 +289,12 @@ def test_a_message_parked_while_the_service_is_asked_is_not_skipped() -> None:
         bench.now += delay_s
     assert bench.client.status(bench.now).parked == ("tasks",)
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
-    bench.say(caught_up=wire.CaughtUp(complete=10, channels_complete=120))
+    bench.say(caught_up=wire.CaughtUp(complete=10, streams=[wire.Stream(complete=120)]))
     saved = document(bench)
     assert (saved.channels_cursor, saved.channels[TASKS].position) == (120, 100)
     assert saved.pending_channels == {TASKS: Kind.REGISTER}
     bench.client.link_down("", bench.now)
-    (said,) = bench.connect().channels
+    (said,) = bench.connect().interests
     assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
 
 
@@ -248,7 +305,7 @@ def test_messages_cut_while_the_service_is_asked_are_asked_for_again(monkeypatch
     assert [told.offset for told in tell(bench)] == [101]
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
-    assert register.channels[0].at == 101
+    assert register.interests[0].at == 101
 
 
 def test_a_parked_channel_is_asked_for_when_another_callback_subscribes() -> None:
@@ -259,7 +316,7 @@ def test_a_parked_channel_is_asked_for_when_another_callback_subscribes() -> Non
         bench.now += 9
     bench.client.subscribe(TASKS, 2)
     (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
-    assert (register.channels[0].since, register.channels[0].at) == (wire.SINCE_POSITION, 100)
+    assert (register.interests[0].since, register.interests[0].at) == (wire.SINCE_POSITION, 100)
 
 
 def test_a_channel_without_subscribers_becomes_pending() -> None:
@@ -285,7 +342,7 @@ def test_too_much_that_waits_is_asked_for_again(monkeypatch: pytest.MonkeyPatch)
     saved = document(bench)
     assert (saved.channels_cursor, saved.channels[TASKS].position) == (199, 100)
     (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
-    assert register.channels[0].at == kept
+    assert register.interests[0].at == kept
     bench.say(registered=wire.Registered(request=register.request, kinds=KINDS))
     message(bench, TASKS, kept + 1, 1, paged=True)
     assert [one.offset for one in tell(bench)] == [kept + 1]
@@ -307,7 +364,7 @@ def test_another_log(says: bool) -> None:
     bench.client.subscribe(TASKS, 1)
     bench.client.subscribe_missed(TASKS, 2)
     bench.connect()
-    bench.say(welcome=wire.Welcome(in_sync=True, channels_epoch=8))
+    bench.say(welcome=wire.Welcome(in_sync=True, streams=[wire.Stream(epoch=8)]))
     saved = document(bench)
     assert (saved.channels_epoch, saved.channels_cursor) == (8, None)
     assert saved.channels[TASKS] == KeptChannel(position=BEGINNING, lost=True)
@@ -315,12 +372,12 @@ def test_another_log(says: bool) -> None:
         bench = ClientBench(saved)
         bench.client.subscribe(TASKS, 1)
         bench.client.subscribe_missed(TASKS, 2)
-        assert [said.since for said in bench.connect().channels] == [wire.SINCE_BEGINNING]
-        bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, channels_epoch=8))
+        assert [said.since for said in bench.connect().interests] == [wire.SINCE_BEGINNING]
+        bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, streams=[wire.Stream(epoch=8)]))
     else:
         bench.say(missed=wire.Missed(channel=TASKS.hash, before=3, reason=wire.LOST, paged=True))
     message(bench, TASKS, 3, 1 if says else 4, paged=True)
-    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True, complete=5))
+    bench.say(page_end=wire.PageEnd(stream=1, page=1, last=True, complete=5))
     lost, told = tell(bench)
     assert lost == Missed("tasks", None, 3, MissedReason.LOST)
     assert (told.offset, told.previous) == (3, 2)
@@ -334,10 +391,10 @@ def lost_in_an_empty_log() -> ClientBench:
         bench.client.subscribe(channel, number)
         bench.client.subscribe_missed(channel, number + 100)
     bench.connect()
-    positions = [wire.ChannelPosition(channel=one.hash) for one in (TASKS, ALARMS)]
-    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, channels_epoch=8, positions=positions))
+    positions = [wire.Position(interest=one.hash) for one in (TASKS, ALARMS)]
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, streams=[wire.Stream(epoch=8, positions=positions)]))
     bench.say(caught_up=wire.CaughtUp(complete=10))
-    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True))
+    bench.say(page_end=wire.PageEnd(stream=1, page=1, last=True))
     return bench
 
 
@@ -376,7 +433,7 @@ def test_a_reg_sync_says_where_each_channel_is() -> None:
     tell(bench)
     bench.say(welcome=wire.Welcome(in_sync=False))
     (chunk,) = [frame.sync for frame in bench.out() if frame.HasField("sync")]
-    assert [(said.name, said.since, said.at) for said in chunk.channels] == [
+    assert [(said.text, said.since, said.at) for said in chunk.interests] == [
         ("alarms", wire.SINCE_POSITION, 120),
         ("tasks", wire.SINCE_POSITION, 120),
     ]
@@ -387,8 +444,8 @@ def test_other_attributes_go_on_where_the_channel_is() -> None:
     other = Channel("alarms", ("solar",))
     bench.client.register_channel(other, NOW)
     unregister, register = bench.out()
-    assert list(unregister.unregister.channels) == [ALARMS.hash]
-    (said,) = register.register.channels
+    assert list(unregister.unregister.interests) == [ALARMS.hash]
+    (said,) = register.register.interests
     assert (list(said.attributes), said.since, said.at) == (["solar"], wire.SINCE_POSITION, 100)
 
 
@@ -455,11 +512,11 @@ def test_frames_of_channels_fit() -> None:
         attributes = tuple(f"{letter}" * 60 for letter in "abcdefghijklmnop")
         bench.client.register_channel(Channel(f"{number}" * 100, attributes), OLDEST)
     hello = bench.connect()
-    assert len(hello.channels) == 0
+    assert len(hello.interests) == 0
     assert hello.capabilities & wire.CAPABILITY_QUERIES, "which kinds it knows is to be said"
     bench.say(welcome=wire.Welcome(in_sync=False, epoch=1, kinds=KINDS))
     chunks = [frame.sync for frame in bench.out()]
-    assert sum(len(chunk.channels) for chunk in chunks) == 70
+    assert sum(len(chunk.interests) for chunk in chunks) == 70
     assert max(chunk.ByteSize() for chunk in chunks) < 32 * 1024
     assert encode_frame(wire.ClientFrame(sync=chunks[0]))
 
@@ -470,14 +527,16 @@ def test_a_later_welcome_without_kinds_takes_no_channel_out_of_the_set() -> None
     bench.client.register_channel(ALARMS, OLDEST)
     bench.client.subscribe(ALARMS, 1)
     bench.connect()
-    place = wire.ChannelPosition(channel=ALARMS.hash, position=40)
-    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS, channels_epoch=7, positions=[place]))
+    place = wire.Position(interest=ALARMS.hash, position=40)
+    bench.say(
+        welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS, streams=[wire.Stream(epoch=7, positions=[place])])
+    )
     bench.say(caught_up=wire.CaughtUp(complete=1))
-    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True, complete=60))
+    bench.say(page_end=wire.PageEnd(stream=1, page=1, last=True, complete=60))
     bench.out()
     bench.say(welcome=wire.Welcome(in_sync=False))
     chunks = [frame.sync for frame in bench.out() if frame.HasField("sync")]
-    assert [one.name for chunk in chunks for one in chunk.channels] == ["alarms"]
+    assert [one.text for chunk in chunks for one in chunk.interests] == ["alarms"]
 
 
 def test_a_position_above_the_logs_end_begins_anew_and_the_loss_is_told() -> None:
@@ -486,7 +545,7 @@ def test_a_position_above_the_logs_end_begins_anew_and_the_loss_is_told() -> Non
     bench = ClientBench(replace(at(30, ALARMS, pending=(TASKS,)), channels=kept))
     bench.client.subscribe(TASKS, 1)
     bench.client.subscribe_missed(TASKS, 2)
-    (said,) = bench.connect().channels
+    (said,) = bench.connect().interests
     assert (said.since, said.at) == (wire.SINCE_POSITION, 50)
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=10))
@@ -499,6 +558,6 @@ def test_a_position_above_the_logs_end_begins_anew_and_the_loss_is_told() -> Non
     bench.say(missed=loss)  # what is asked once more is told once more
     message(bench, TASKS, 20, 11, paged=True)
     message(bench, TASKS, 35, 15, paged=True)
-    bench.say(channels_end=wire.ChannelsEnd(page=2, last=True, complete=40))
+    bench.say(page_end=wire.PageEnd(stream=1, page=2, last=True, complete=40))
     assert [one.offset for one in tell(bench)] == [35]
     assert document(bench).pending_channels == {}

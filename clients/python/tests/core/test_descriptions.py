@@ -233,7 +233,7 @@ def test_descriptions_that_are_missing_are_asked_for_though_the_query_is_owed() 
     bench.say(notification=wire.Notification(name="a", offset=11, description=b'{"on":true}'))
     bench.say(caught_up=wire.CaughtUp(complete=11))
     (frame,) = bench.out()
-    assert [query.text for query in frame.register.queries] == [LAMPS.text]
+    assert [query.text for query in frame.register.interests] == [LAMPS.text]
 
 
 @pytest.mark.parametrize("version", [None, 0])

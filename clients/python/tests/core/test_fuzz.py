@@ -25,12 +25,25 @@ SET_BYTES_MAX = 1024
 U64, U32, SMALL = st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 32) - 1), st.integers(0, 6)
 NUMBERS = st.one_of(SMALL, U64)
 ANY_NAME = st.one_of(st.sampled_from(NAMES), st.text(max_size=5), st.just("x" * 300))
-REFUSED = st.lists(st.builds(wire.Refusal, object=ANY_NAME, reason=st.text(max_size=5)), max_size=2)
 MAYBE = st.one_of(st.none(), NUMBERS)
-FRAMES = st.one_of(
-    st.builds(wire.Welcome, in_sync=st.booleans(), epoch=st.one_of(st.none(), U32), refused=REFUSED).map(
-        lambda one: wire.GatewayFrame(welcome=one)
+REFUSED = st.lists(
+    st.builds(wire.Refusal, object=ANY_NAME, reason=st.text(max_size=5), interest=MAYBE),
+    max_size=2,
+)
+STREAMS = st.lists(
+    st.builds(
+        wire.Stream,
+        epoch=st.one_of(st.none(), U32),
+        complete=MAYBE,
+        page=U32,
+        positions=st.lists(st.builds(wire.Position, interest=NUMBERS, position=MAYBE), max_size=2),
     ),
+    max_size=2,
+)
+FRAMES = st.one_of(
+    st.builds(
+        wire.Welcome, in_sync=st.booleans(), epoch=st.one_of(st.none(), U32), refused=REFUSED, streams=STREAMS
+    ).map(lambda one: wire.GatewayFrame(welcome=one)),
     st.builds(
         wire.Notification,
         crc=st.one_of(st.sampled_from(NAMES).map(object_crc), U32),
@@ -43,13 +56,15 @@ FRAMES = st.one_of(
         deleted=st.booleans(),
         answer=st.booleans(),
     ).map(lambda one: wire.GatewayFrame(notification=one)),
-    st.builds(wire.CaughtUp, complete=MAYBE).map(lambda one: wire.GatewayFrame(caught_up=one)),
-    st.builds(wire.Registered, request=st.one_of(SMALL, U32), refused=REFUSED).map(
+    st.builds(wire.CaughtUp, complete=MAYBE, streams=STREAMS).map(lambda one: wire.GatewayFrame(caught_up=one)),
+    st.builds(wire.Registered, request=st.one_of(SMALL, U32), refused=REFUSED, streams=STREAMS).map(
         lambda one: wire.GatewayFrame(registered=one)
     ),
     st.builds(wire.Unregistered, request=st.one_of(SMALL, U32)).map(lambda one: wire.GatewayFrame(unregistered=one)),
-    st.builds(wire.PageEnd, page=U32).map(lambda one: wire.GatewayFrame(page_end=one)),
-    st.builds(wire.Pong, complete=MAYBE).map(lambda one: wire.GatewayFrame(pong=one)),
+    st.builds(wire.PageEnd, page=U32, stream=SMALL, last=st.booleans(), complete=MAYBE).map(
+        lambda one: wire.GatewayFrame(page_end=one)
+    ),
+    st.builds(wire.Pong, complete=MAYBE, streams=STREAMS).map(lambda one: wire.GatewayFrame(pong=one)),
     st.builds(wire.Wait, seconds=U32).map(lambda one: wire.GatewayFrame(wait=one)),
     st.builds(wire.Close, code=st.one_of(st.sampled_from(list(CloseCode)).map(int), U32), reason=st.text()).map(
         lambda one: wire.GatewayFrame(close=one)

@@ -27,12 +27,12 @@ def test_a_hello_with_a_query() -> None:
     hello = bench.connect()
     assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
     assert hello.digest == (digest({"a"}) + LAMPS.hash) % (1 << 64)
-    assert [query.text for query in hello.queries] == ["lamps"]
+    assert [(query.kind, query.text) for query in hello.interests] == [(wire.INTEREST_QUERY, "lamps")]
     assert list(hello.register) == ["a"]
     bench.client.unregister(LAMPS)
     bench.client.link_down("", bench.now)
     hello = bench.connect()
-    assert (list(hello.queries), list(hello.unregister_queries)) == ([], [LAMPS.hash])
+    assert (list(hello.interests), list(hello.unregister_interests)) == ([], [LAMPS.hash])
     assert hello.digest == digest({"a"})
 
 
@@ -43,7 +43,7 @@ def test_the_first_query_of_a_session_asks_for_names() -> None:
     bench.client.register(LAMPS)
     names, register = bench.out()
     assert names.HasField("use_names")
-    assert register.register.queries[0].text == "lamps"
+    assert register.register.interests[0].text == "lamps"
 
 
 def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() -> None:
@@ -53,7 +53,7 @@ def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() ->
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=False, epoch=1))
     (chunk,) = bench.out()
-    assert (list(chunk.sync.objects), list(chunk.sync.queries)) == (["a"], [])
+    assert (list(chunk.sync.objects), list(chunk.sync.interests)) == (["a"], [])
     bench.say(welcome=wire.Welcome(in_sync=True))
     bench.say(notification=wire.Notification(name="a", version=1, answer=True))
     bench.say(caught_up=wire.CaughtUp(complete=5))
@@ -66,7 +66,7 @@ def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() ->
     bench.client.link_down("", bench.now)
     hello = bench.connect()
     assert hello.digest == digest({"a"}), "as the last Welcome said"
-    assert [query.text for query in hello.queries] == ["lamps"]
+    assert [query.text for query in hello.interests] == ["lamps"]
     bench.say(welcome=wire.Welcome(in_sync=True))
     assert not bench.client.take_reports(), "once is enough"
 
@@ -101,7 +101,7 @@ def test_an_answer_that_is_broken_off_goes_on() -> None:
     again = ClientBench(document)
     again.client.subscribe_members(LAMPS, 1)
     again.client.subscribe(LAMPS, 2)
-    (query,) = again.connect().queries
+    (query,) = again.connect().interests
     assert (query.reached, query.reached_at) == ("a", 7)
     again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     again.enter("b", LAMPS, version=1, answer=True)
@@ -122,10 +122,10 @@ def test_answers_of_an_older_epoch_are_asked_for_again() -> None:
             cursor=10,
         )
     )
-    assert bench.connect().queries[0].reached == "a"
+    assert bench.connect().interests[0].reached == "a"
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=2, kinds=KINDS))
     (register,) = bench.out()
-    assert not register.register.queries[0].reached
+    assert not register.register.interests[0].reached
 
 
 def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
@@ -137,7 +137,7 @@ def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
     document = decode(encode(bench.client._document()), ME)
     assert (document.cursor, document.pending_queries) == (20, {"lamps": Kind.REGISTER})
     (register,) = bench.out()
-    assert register.register.queries[0].held == digest("a")
+    assert register.register.interests[0].held == digest("a")
     bench.say(registered=wire.Registered(request=1, kinds=KINDS))
     bench.say(registered=wire.Registered(unchanged=[LAMPS.hash]))
     assert not decode(encode(bench.client._document()), ME).pending_queries
@@ -178,7 +178,7 @@ def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
         bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=1))
         for frame in bench.out():
             if frame.HasField("register"):
-                said.append(frame.register.queries[0].HasField("held"))
+                said.append(frame.register.interests[0].HasField("held"))
                 bench.say(registered=wire.Registered(request=frame.register.request, kinds=KINDS))
                 bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
                 bench.say(registered=wire.Registered(answered=[LAMPS.hash]))
@@ -192,7 +192,7 @@ def test_an_entry_not_delivered_before_a_crash_is_answered_again() -> None:
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("a"))])))
     (register,) = bench.out()
-    assert not register.register.queries[0].HasField("held"), "the sets are the same, and a's version was not told"
+    assert not register.register.interests[0].HasField("held"), "the sets are the same, and a's version was not told"
 
 
 def test_an_entry_repeated_after_a_crash_is_delivered_once() -> None:
@@ -296,7 +296,7 @@ def test_a_query_that_loses_its_callback_misses_what_is_under_way_to_others() ->
     assert bench.tell() == [("a", (1,))]
     bench.client.subscribe(LAMPS, 5)
     (register,) = bench.out()
-    assert [query.text for query in register.register.queries] == ["lamps"]
+    assert [query.text for query in register.register.interests] == ["lamps"]
 
 
 def test_a_member_that_leaves_with_a_known_version_leaves() -> None:
@@ -380,7 +380,7 @@ def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
     assert (document.cursor, document.pending_queries) == (20, {"lamps": Kind.REGISTER})
     assert bench.out() == []
     again = ClientBench(document)
-    (query,) = again.connect().queries
+    (query,) = again.connect().interests
     assert (query.text, query.HasField("held")) == ("lamps", False), "versions of members were passed, too"
 
 
@@ -521,7 +521,9 @@ def test_frames_have_room_for_so_many() -> None:
     for frame in frames_of([*(name * 60 for name in names), *long]):
         chunk = wire.SyncChunk(
             objects=[one for one in frame if isinstance(one, str)],
-            queries=[wire.Query(text=one.text) for one in frame if isinstance(one, Query)],
+            interests=[
+                wire.Interest(kind=wire.INTEREST_QUERY, text=one.text) for one in frame if isinstance(one, Query)
+            ],
         )
         assert chunk.ByteSize() < CLIENT_FRAME_BYTES_MAX
 

@@ -327,11 +327,11 @@ def test_a_refused_object_is_reported():
 def test_acks_are_delayed_merged_and_only_of_what_is_durable():
     bench = Bench("a")
     bench.live()
-    bench.session.acknowledge(10, bench.now)
+    bench.session.acknowledge(bench.session.objects, 10, bench.now)
     assert bench.session.deadline() > bench.now + 2, "10 was said in the Hello"
-    bench.session.acknowledge(11, bench.now)
+    bench.session.acknowledge(bench.session.objects, 11, bench.now)
     bench.tick(0.5)
-    bench.session.acknowledge(12, bench.now)
+    bench.session.acknowledge(bench.session.objects, 12, bench.now)
     assert bench.out() == []
     bench.tick(0.5)
     (frame,) = bench.out()
@@ -343,7 +343,7 @@ def test_acks_are_delayed_merged_and_only_of_what_is_durable():
 def test_bye_acknowledges_first():
     bench = Bench("a")
     bench.live()
-    bench.session.acknowledge(12, bench.now)
+    bench.session.acknowledge(bench.session.objects, 12, bench.now)
     bench.session.bye(bench.now)
     ack, bye = bench.out()
     assert ack.ack.complete == 12

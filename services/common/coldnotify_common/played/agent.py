@@ -12,10 +12,11 @@ What is lost otherwise shows by the digest in the next session's Hello.
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from coldnotify_schemas.digest import MODULUS, digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
-from coldnotify_schemas.interests import channel_hash, channel_text, query_hash
+from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.protocol import (
     GATEWAY_FRAME_BYTES_MAX,
     HELLO_QUERY_BYTES_MAX,
@@ -28,30 +29,32 @@ from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
     CAPABILITY_UNSETTLED,
+    INTEREST_QUERY,
     KINDS_CHANNELS,
     KINDS_QUERIES,
     Ack,
     CaughtUp,
-    Channel,
-    ChannelsEnd,
     ClientFrame,
     Close,
     Hello,
+    Interest,
     Message,
     Missed,
     Notification,
+    PageEnd,
     Ping,
-    Query,
     Refusal,
     Register,
     Registered,
+    Stream,
     SyncChunk,
     Unregister,
     Welcome,
 )
 
-from coldnotify_common.played.agent_channels import NOWHERE, AgentChannels, ChannelsMark
+from coldnotify_common.played.agent_channels import AgentChannels, ChannelsMark, log_of_channels
 
+T = TypeVar("T")
 Found = Notification | Registered | Message | Missed
 """What a device is told. A Registered says where the answers to queries begin and end."""
 _KEEPALIVE_S = 3600
@@ -76,7 +79,7 @@ class Device:
     """Of the set, each text once."""
     descriptions: bool = False
     """It wants to be told how the members of its queries are described."""
-    channels: Mapping[int, Channel] = field(default_factory=dict)
+    channels: Mapping[int, Interest] = field(default_factory=dict)
     """The rest of the set, by hash, as they are asked for."""
     mark: ChannelsMark | None = None
     """How far it is in channels; None: nothing of them was ever told."""
@@ -165,34 +168,30 @@ class Agent:
             epoch=device.epoch,
             cursor=device.cursor,
             keepalive_s=_KEEPALIVE_S,
+            streams=self.channels.streams,
         )
-        pending, cursor = self.channels.pending, self.channels.cursor
+        pending = self.channels.pending
         if pending is None:
             # Too many to say here. By another digest the service asks for the whole set, which says where they are.
             hello.digest = (self.digest + 1) % MODULUS
         else:
-            hello.channels.extend(pending)
-        if cursor is not None:
-            hello.channels_epoch = cursor[0]
-            if cursor[1] != NOWHERE:
-                hello.channels_cursor = cursor[1]
+            hello.interests.extend(pending)
         return encode(ClientFrame(hello=hello))
 
     def forget(self) -> bytes:
         """The device will not come back: all that it wanted is unregistered, whatever the service has of it."""
-        requests = [Unregister(request=i, objects=names) for i, names in enumerate(self._portions(), 1)]
-        if self.queries:
-            requests.append(Unregister(request=len(requests) + 1, queries=self.queries))
-        for portion in self.channels.portions():
-            hashes = [channel_hash(channel_text(one.name, one.attributes)) for one in portion]
-            requests.append(Unregister(request=len(requests) + 1, channels=hashes))
+        requests = [Unregister(objects=names) for names in _portions(self.device.registrations)]
+        requests += [Unregister(interests=hashes) for hashes in _portions([*self.queries, *self.device.channels])]
+        for number, request in enumerate(requests, 1):
+            request.request = number
         return b"".join(encode(ClientFrame(unregister=request)) for request in requests)
 
     def acknowledge(self) -> bytes:
         """The device has taken what was found: the next page may come."""
         page, self.page_end = self.page_end, 0
         channels_page = self.channels.take_page_end()
-        return encode(ClientFrame(ack=Ack(page=page, channels_page=channels_page))) if page or channels_page else b""
+        streams = [Stream(page=channels_page)] if channels_page else []
+        return encode(ClientFrame(ack=Ack(page=page, streams=streams))) if page or streams else b""
 
     def ping(self) -> bytes:
         """Is the gateway there?"""
@@ -215,17 +214,13 @@ class Agent:
                 case "registered":
                     self._registered(frame.registered)
                 case "page_end":
-                    self.page_end = frame.page_end.page
-                    if frame.page_end.sets_unknown:
-                        self._doubt()
+                    self._page_end(frame.page_end)
                 case "caught_up":
                     answer += self._caught_up(frame.caught_up)
                 case "message":
                     self._told(frame.message)
                 case "missed":
                     self._told(frame.missed)
-                case "channels_end":
-                    self._channels_end(frame.channels_end)
                 case "wait":
                     self.waits = True
                 case "close":
@@ -236,18 +231,29 @@ class Agent:
         if welcome.HasField("epoch"):
             self.epoch, self.cursor = welcome.epoch, None
         self._refuse(welcome.refused)
-        if welcome.HasField("channels_epoch"):
-            self.channels.begin_epoch(welcome.channels_epoch)
-        self.channels.resolved(welcome.positions)
+        stream = log_of_channels(welcome.streams)
+        if stream.HasField("epoch"):
+            self.channels.begin_epoch(stream.epoch)
+        self.channels.resolved(stream.positions)
         if self.device.queries and not welcome.kinds & KINDS_QUERIES:
             self.refused |= dict.fromkeys(self.device.queries, "query: this service is older, and knows names only")
         if welcome.kinds and not welcome.kinds & KINDS_CHANNELS:
             words = "channel: this service is older, and knows no channels"
-            self.refused |= dict.fromkeys((one.name for one in self.device.channels.values()), words)
+            self.refused |= dict.fromkeys((one.text for one in self.device.channels.values()), words)
             self.channels.caught_up(None)
         if self.was_in_sync is None:
             self.was_in_sync = welcome.in_sync
         return b"" if welcome.in_sync else self._whole_set()
+
+    def _page_end(self, end: PageEnd) -> None:
+        if not end.stream:
+            self.page_end = end.page
+            if end.sets_unknown:
+                self._doubt()
+        elif end.last:
+            self.channels.caught_up(end.complete if end.HasField("complete") else None)
+        else:
+            self.channels.page_end = end.page
 
     def _complete_with(self, notification: Notification) -> None:
         if not notification.answer and notification.offset >= notification.behind:
@@ -263,8 +269,9 @@ class Agent:
             return asked
         self.objects_caught_up, self.waits = True, False
         self._times_asked = 0
-        if caught_up.HasField("channels_complete"):
-            self.channels.caught_up(caught_up.channels_complete)
+        stream = log_of_channels(caught_up.streams)
+        if stream.HasField("complete"):
+            self.channels.caught_up(stream.complete)
         if caught_up.HasField("complete"):
             self._complete(caught_up.complete)
         return b""
@@ -278,12 +285,6 @@ class Agent:
         if entry.channel in self.device.channels:
             self.found.append(entry)
         self.channels.told(entry)
-
-    def _channels_end(self, end: ChannelsEnd) -> None:
-        if end.last:
-            self.channels.caught_up(end.complete if end.HasField("complete") else None)
-        else:
-            self.channels.page_end = end.page
 
     # --- queries
 
@@ -299,13 +300,13 @@ class Agent:
 
     def _refuse(self, refused: Iterable[Refusal]) -> None:
         for refusal in refused:
-            if refusal.channel in self.device.channels:
-                self.refused[self.device.channels[refusal.channel].name] = refusal.reason
-            elif not refusal.HasField("query"):
+            if not refusal.HasField("interest"):
                 self.refused[refusal.object] = refusal.reason
-            elif refusal.query in self.queries:
-                self.refused[self.queries[refusal.query]] = refusal.reason
-                self._owed.discard(refusal.query)
+            elif refusal.interest in self.device.channels:
+                self.refused[self.device.channels[refusal.interest].text] = refusal.reason
+            elif refusal.interest in self.queries:
+                self.refused[self.queries[refusal.interest]] = refusal.reason
+                self._owed.discard(refusal.interest)
 
     def _doubt(self) -> None:
         """Members are going to be asked for, with the CaughtUp: what comes before for their sake need not be told."""
@@ -335,40 +336,43 @@ class Agent:
         self._confirmed.clear()
         self._asked.clear()
         said = b""
-        for queries in self._portions_of_queries(self._owed):
+        for queries in _portions_of_texts(self._queries_said(self._owed)):
             self._requests += 1
             self._asked[self._requests] = [query_hash(query.text) for query in queries]
-            said += encode(ClientFrame(register=Register(request=self._requests, queries=queries)))
+            said += encode(ClientFrame(register=Register(request=self._requests, interests=queries)))
         return said
 
-    def _portions_of_queries(self, hashes: Container[int]) -> Iterator[list[Query]]:
-        """What frames can hold of those that have these hashes, each."""
-        portion: list[Query] = []
-        size = 0
-        for hash_, text in self.queries.items():
-            if hash_ not in hashes:
-                continue
-            text_bytes = len(text.encode())
-            if portion and size + text_bytes > HELLO_QUERY_BYTES_MAX:
-                yield portion
-                portion, size = [], 0
-            portion.append(Query(text=text))
-            size += text_bytes
-        if portion:
-            yield portion
+    def _queries_said(self, hashes: Container[int]) -> list[Interest]:
+        return [Interest(kind=INTEREST_QUERY, text=text) for hash_, text in self.queries.items() if hash_ in hashes]
 
     # --- the set
 
-    def _portions(self) -> list[Sequence[str]]:
-        """What frames can hold of it, each."""
-        names = self.device.registrations
-        return [names[start : start + OBJECTS_PER_FRAME_MAX] for start in range(0, len(names), OBJECTS_PER_FRAME_MAX)]
-
     def _whole_set(self) -> bytes:
-        chunks = [SyncChunk(objects=names) for names in self._portions()]
-        chunks += [SyncChunk(queries=queries) for queries in self._portions_of_queries(self.queries)]
-        chunks += [SyncChunk(channels=channels) for channels in self.channels.portions()]
+        interests = [*self._queries_said(self.queries), *self.channels.whole_set]
+        chunks = [SyncChunk(objects=names) for names in _portions(self.device.registrations)]
+        chunks += [SyncChunk(interests=portion) for portion in _portions_of_texts(interests)]
         chunks = chunks or [SyncChunk()]
         for index, chunk in enumerate(chunks):
             chunk.index, chunk.last = index, index == len(chunks) - 1
         return b"".join(encode(ClientFrame(sync=chunk)) for chunk in chunks)
+
+
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cuts them into portions that fit into a frame."""
+    for start in range(0, len(items), OBJECTS_PER_FRAME_MAX):
+        yield items[start : start + OBJECTS_PER_FRAME_MAX]
+
+
+def _portions_of_texts(interests: Iterable[Interest]) -> Iterator[list[Interest]]:
+    """The same, where texts are said."""
+    portion: list[Interest] = []
+    size = 0
+    for interest in interests:
+        text_bytes = len(interest.text.encode())
+        if portion and (len(portion) == OBJECTS_PER_FRAME_MAX or size + text_bytes > HELLO_QUERY_BYTES_MAX):
+            yield portion
+            portion, size = [], 0
+        portion.append(interest)
+        size += text_bytes
+    if portion:
+        yield portion

@@ -6,12 +6,21 @@ holds for: one that was added since begins where the device says, and one with o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.whole_numbers import whole_number
-from coldnotify_schemas.wire_pb2 import SINCE_BEGINNING, SINCE_POSITION, Channel, ChannelPosition, Message, Missed
+from coldnotify_schemas.wire_pb2 import (
+    INTEREST_CHANNEL,
+    SINCE_BEGINNING,
+    SINCE_POSITION,
+    Interest,
+    Message,
+    Missed,
+    Position,
+    Stream,
+)
 
 NOWHERE = -1
 """A position in front of the log's first offset."""
@@ -39,6 +48,11 @@ class ChannelsMark:
         """Where this channel is; None: it does not say."""
         one = short(hash_)
         return self.ahead.get(one, self.offset) if one in self.channels else None
+
+
+def log_of_channels(streams: Sequence[Stream]) -> Stream:
+    """Returns the first of a frame's streams, the log of the domain's channels."""
+    return streams[0] if streams else Stream()
 
 
 def short(hash_: int) -> str:
@@ -69,7 +83,7 @@ def parse_mark(said: str) -> ChannelsMark | None:
 class AgentChannels:
     """The channels' part of a session: what is said of them, and what comes of them."""
 
-    def __init__(self, wanted: Mapping[int, Channel], mark: ChannelsMark | None) -> None:
+    def __init__(self, wanted: Mapping[int, Interest], mark: ChannelsMark | None) -> None:
         """`wanted`: by hash, as the device asks for them."""
         self.wanted = wanted
         self._epoch = None if mark is None else mark.epoch
@@ -90,29 +104,30 @@ class AgentChannels:
     # --- what is said
 
     @property
-    def cursor(self) -> tuple[int, int] | None:
-        """(epoch, offset) for the Hello; None: there is none."""
-        return None if self._epoch is None else (self._epoch, self._at)
+    def streams(self) -> list[Stream]:
+        """The cursor, for the Hello; nothing: there is none."""
+        if self._epoch is None:
+            return []
+        return [Stream(epoch=self._epoch, complete=None if self._at == NOWHERE else self._at)]
 
     @property
-    def pending(self) -> list[Channel] | None:
+    def pending(self) -> list[Interest] | None:
         """What the Hello says of single channels; None: too many, the whole set must be said."""
         found = [self._said(hash_) for hash_ in self.wanted if self._positions.get(hash_) != self._at]
         return found if len(found) <= OBJECTS_PER_FRAME_MAX else None
 
-    def portions(self) -> Iterator[list[Channel]]:
-        """The whole set, as frames can hold it."""
-        all_ = [self._said(hash_) for hash_ in self.wanted]
-        for start in range(0, len(all_), OBJECTS_PER_FRAME_MAX):
-            yield all_[start : start + OBJECTS_PER_FRAME_MAX]
+    @property
+    def whole_set(self) -> list[Interest]:
+        """All of them, each from where it is."""
+        return [self._said(hash_) for hash_ in self.wanted]
 
-    def _said(self, hash_: int) -> Channel:
+    def _said(self, hash_: int) -> Interest:
         channel = self.wanted[hash_]
         position = self._positions.get(hash_)
         if position is None:
             return channel
         since, at = (SINCE_BEGINNING, 0) if position == NOWHERE else (SINCE_POSITION, position)
-        return Channel(name=channel.name, attributes=channel.attributes, since=since, at=at)
+        return Interest(kind=INTEREST_CHANNEL, text=channel.text, attributes=channel.attributes, since=since, at=at)
 
     def take_page_end(self) -> int:
         """The page that is taken now; 0: none waits."""
@@ -127,12 +142,12 @@ class AgentChannels:
         self._positions.clear()
         self._begins.clear()
 
-    def resolved(self, positions: Iterable[ChannelPosition]) -> None:
+    def resolved(self, positions: Iterable[Position]) -> None:
         """Where channels begin."""
         for one in positions:
-            if one.channel in self.wanted:
-                self._begins[one.channel] = one.position if one.HasField("position") else NOWHERE
-                self._positions[one.channel] = self._begins[one.channel]
+            if one.interest in self.wanted:
+                self._begins[one.interest] = one.position if one.HasField("position") else NOWHERE
+                self._positions[one.interest] = self._begins[one.interest]
 
     def told(self, entry: Message | Missed) -> None:
         """A message, or what is missed."""

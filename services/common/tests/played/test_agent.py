@@ -81,7 +81,7 @@ def looking_for(*texts: str) -> Agent:
 def test_queries_are_said_behind_the_names_of_the_whole_set():
     agent = looking_for(*(f"Room = {'1' * 1000}{i}" for i in range(20)))
     chunks = [frame.sync for frame in frames(agent.receive(said(welcome=Welcome(in_sync=False, kinds=KINDS))))]
-    assert [(chunk.index, len(chunk.objects), len(chunk.queries), chunk.last) for chunk in chunks] == [
+    assert [(chunk.index, len(chunk.objects), len(chunk.interests), chunk.last) for chunk in chunks] == [
         (0, 1, 0, False),
         (1, 0, 16, False),
         (2, 0, 4, True),
@@ -101,7 +101,7 @@ def in_doubt(**doubt: Any) -> tuple[Agent, list[str]]:
         agent.receive((said(**doubt) if doubt else b"") + said(caught_up=CaughtUp(complete=50, sets_digest=7)))
     )
     assert frame.register.request == 1
-    return agent, [query.text for query in frame.register.queries]
+    return agent, [query.text for query in frame.register.interests]
 
 
 @pytest.mark.parametrize("doubt", [{}, {"page_end": PageEnd(page=1, sets_unknown=True)}])
@@ -136,7 +136,7 @@ def test_members_that_were_asked_for_end_the_doubt_when_all_are_answered_or_refu
     agent, _ = in_doubt(page_end=PageEnd(page=1, sets_unknown=True))
     agent.receive(said(registered=Registered(begun=[ONE])) + said(registered=Registered(answered=[ONE])))
     assert not agent.caught_up
-    refused = Refusal(query=OTHER, reason="query: too many")
+    refused = Refusal(interest=OTHER, reason="query: too many")
     agent.receive(said(registered=Registered(refused=[refused])) + said(caught_up=CaughtUp(complete=52)))
     assert (agent.caught_up, agent.cursor, agent.refused) == (True, 52, {"Room = 2": "query: too many"})
     assert [list(found.begun or found.answered) for found in agent.found if isinstance(found, Registered)] == [
@@ -160,7 +160,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_and_not_for_ever():
     assert agent.receive(caught_up) == b"", "it may have left before the request came"
     lost = said(registered=Registered(request=1)) + said(registered=Registered(answered=[ONE])) + caught_up
     (frame,) = frames(agent.receive(lost))
-    assert [query.text for query in frame.register.queries] == ["Room = 1", "Room = 2"]
+    assert [query.text for query in frame.register.interests] == ["Room = 1", "Room = 2"]
     for number in (2, 3):
         assert not agent.stuck
         agent.receive(said(registered=Registered(request=number)) + caught_up)
@@ -169,7 +169,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_and_not_for_ever():
 
 def test_a_query_that_is_refused_is_in_no_doubt():
     agent = looking_for("Room = 1")
-    refused = Refusal(query=ONE, reason="query: it has too many members")
+    refused = Refusal(interest=ONE, reason="query: it has too many members")
     agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS, refused=[refused])))
     assert agent.receive(said(caught_up=CaughtUp(complete=52, sets_digest=7))) == b""
     assert agent.caught_up

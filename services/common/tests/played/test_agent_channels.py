@@ -8,22 +8,25 @@ from coldnotify_common.played.agent_channels import NOWHERE, ChannelsMark, parse
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.interests import by_channel, by_name, digest_of
 from coldnotify_schemas.wire_pb2 import (
+    INTEREST_CHANNEL,
     KINDS_CHANNELS,
     KINDS_NAMES,
     SINCE_BEGINNING,
     SINCE_NOW,
     SINCE_OLDEST,
     SINCE_POSITION,
+    Ack,
     CaughtUp,
-    Channel,
-    ChannelPosition,
-    ChannelsEnd,
     ClientFrame,
     GatewayFrame,
+    Interest,
     Message,
     Missed,
+    PageEnd,
+    Position,
     Refusal,
     Since,
+    Stream,
     Welcome,
 )
 
@@ -32,8 +35,12 @@ KINDS = KINDS_NAMES | KINDS_CHANNELS
 EPOCH = 0x51
 
 
+def wanted(name: str, since: Since = SINCE_OLDEST) -> Interest:
+    return Interest(kind=INTEREST_CHANNEL, text=name, since=since)
+
+
 def device(mark: ChannelsMark | None = None, since: Since = SINCE_OLDEST) -> Device:
-    channels = {TASKS: Channel(name="tasks", since=since), LOGS: Channel(name="logs", since=SINCE_NOW)}
+    channels = {TASKS: wanted("tasks", since), LOGS: wanted("logs", SINCE_NOW)}
     return Device("d", "g", "c", ["a"], 7, 41, channels=channels, mark=mark)
 
 
@@ -82,24 +89,24 @@ def test_what_is_no_mark_is_none(text: str) -> None:
 def test_at_first_it_asks_as_the_device_does() -> None:
     agent = Agent(device())
     (frame,) = frames(agent.begin())
-    assert [(one.name, one.since) for one in frame.hello.channels] == [("tasks", SINCE_OLDEST), ("logs", SINCE_NOW)]
-    assert not frame.hello.HasField("channels_epoch")
+    assert [(one.text, one.since) for one in frame.hello.interests] == [("tasks", SINCE_OLDEST), ("logs", SINCE_NOW)]
+    assert not frame.hello.streams
     assert frame.hello.digest == digest_of([by_name("a"), by_channel("tasks"), by_channel("logs")])
 
 
 def test_it_is_caught_up_with_both_and_says_where_it_is() -> None:
     agent = Agent(device())
     agent.begin()
-    positions = [ChannelPosition(channel=TASKS), ChannelPosition(channel=LOGS, position=50)]
-    agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS, channels_epoch=EPOCH, positions=positions)))
+    begins = Stream(epoch=EPOCH, positions=[Position(interest=TASKS), Position(interest=LOGS, position=50)])
+    agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS, streams=[begins])))
     agent.receive(said(caught_up=CaughtUp(complete=41)))
     assert [agent.objects_caught_up, agent.caught_up] == [True, False]
-    agent.receive(message(3) + said(channels_end=ChannelsEnd(page=1)))
+    agent.receive(message(3) + said(page_end=PageEnd(stream=1, page=1)))
     assert agent.page_ended
     assert agent.channels.mark() == ChannelsMark(EPOCH, 3, frozenset({short(TASKS), short(LOGS)}), {short(LOGS): 50})
     (ack,) = frames(agent.acknowledge())
-    assert (ack.ack.page, ack.ack.channels_page) == (0, 1)
-    agent.receive(message(51, LOGS) + said(channels_end=ChannelsEnd(page=2, last=True, complete=60)))
+    assert ack.ack == Ack(streams=[Stream(page=1)])
+    agent.receive(message(51, LOGS) + said(page_end=PageEnd(stream=1, page=2, last=True, complete=60)))
     assert agent.caught_up
     assert agent.channels.mark() == ChannelsMark(EPOCH, 60, frozenset({short(TASKS), short(LOGS)}))
     agent.receive(message(61, paged=False))
@@ -112,29 +119,30 @@ def test_it_is_caught_up_with_both_and_says_where_it_is() -> None:
 def test_it_goes_on_where_the_mark_says() -> None:
     agent = Agent(device(ChannelsMark(EPOCH, 60, frozenset({short(TASKS), short(LOGS)}))))
     (frame,) = frames(agent.begin())
-    assert (frame.hello.channels_epoch, frame.hello.channels_cursor, list(frame.hello.channels)) == (EPOCH, 60, [])
+    said_of_streams = [Stream(epoch=EPOCH, complete=60)]
+    assert (list(frame.hello.streams), list(frame.hello.interests)) == (said_of_streams, [])
     agent = Agent(device(ChannelsMark(EPOCH, 60, frozenset({short(TASKS), short(LOGS)}), {short(LOGS): 70})))
     (frame,) = frames(agent.begin())
-    assert [(one.name, one.since, one.at) for one in frame.hello.channels] == [("logs", SINCE_POSITION, 70)]
+    assert [(one.text, one.since, one.at) for one in frame.hello.interests] == [("logs", SINCE_POSITION, 70)]
     agent = Agent(device(ChannelsMark(EPOCH, 60, frozenset({short(TASKS)}))))
     (frame,) = frames(agent.begin())
-    assert [(one.name, one.since) for one in frame.hello.channels] == [("logs", SINCE_NOW)]
+    assert [(one.text, one.since) for one in frame.hello.interests] == [("logs", SINCE_NOW)]
 
 
 def test_the_whole_set_says_where_they_are() -> None:
     agent = Agent(device(ChannelsMark(EPOCH, NOWHERE, frozenset({short(TASKS)}))))
     agent.begin()
     chunks = [frame.sync for frame in frames(agent.receive(said(welcome=Welcome(in_sync=False, kinds=KINDS))))]
-    found = [(one.name, one.since) for one in chunks[-1].channels]
+    found = [(one.text, one.since) for one in chunks[-1].interests]
     assert found == [("tasks", SINCE_BEGINNING), ("logs", SINCE_NOW)]
     assert [chunk.last for chunk in chunks] == [False, True]
 
 
 def test_with_too_many_for_a_hello_the_service_is_made_to_ask_for_the_set() -> None:
-    channels = {by_channel(str(n)).hash: Channel(name=str(n)) for n in range(65)}
+    channels = {by_channel(str(n)).hash: wanted(str(n)) for n in range(65)}
     agent = Agent(Device("d", "g", "c", channels=channels))
     (frame,) = frames(agent.begin())
-    assert not frame.hello.channels
+    assert not frame.hello.interests
     assert frame.hello.digest != agent.digest
 
 
@@ -142,7 +150,7 @@ def test_another_log_begins_anew() -> None:
     agent = Agent(device(ChannelsMark(EPOCH, 60, frozenset({short(TASKS), short(LOGS)}))))
     agent.begin()
     agent.receive(
-        said(welcome=Welcome(in_sync=True, channels_epoch=EPOCH + 1))
+        said(welcome=Welcome(in_sync=True, streams=[Stream(epoch=EPOCH + 1)]))
         + said(missed=Missed(channel=TASKS, before=3, paged=True))
     )
     mark = agent.channels.mark()
@@ -163,7 +171,7 @@ def test_a_service_that_knows_none_refuses_them() -> None:
 def test_a_refused_one_is_told_by_its_name() -> None:
     agent = Agent(device())
     agent.begin()
-    refused = [Refusal(channel=TASKS, reason="channel: too many")]
+    refused = [Refusal(interest=TASKS, reason="channel: too many")]
     agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS, refused=refused)))
     assert agent.refused == {"tasks": "channel: too many"}
 
@@ -181,4 +189,4 @@ def test_an_event_says_where_a_page_goes_on() -> None:
 def test_who_does_not_come_back_is_unregistered() -> None:
     agent = Agent(device())
     (_, channels) = frames(agent.forget())
-    assert set(channels.unregister.channels) == {TASKS, LOGS}
+    assert set(channels.unregister.interests) == {TASKS, LOGS}

@@ -8,9 +8,8 @@ session whose client has no channels has no such stream.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX
-from coldnotify_gateway.core.stream import CHANNELS, Stage, Stream
+from coldnotify_gateway.core.stream import CHANNELS, NONE, Stage, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 
 PAGE_S = 60.0

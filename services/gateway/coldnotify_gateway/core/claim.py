@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import NamedTuple
 
-from coldnotify_schemas.wire_pb2 import Channel, Query
+from coldnotify_schemas.wire_pb2 import Interest
 
 
 class Standing(IntEnum):
@@ -99,10 +99,9 @@ class Pending(NamedTuple):
 
     register: tuple[str, ...] = ()
     unregister: tuple[str, ...] = ()
-    queries: tuple[Query, ...] = ()
-    unregister_queries: tuple[int, ...] = ()
-    channels: tuple[Channel, ...] = ()
-    unregister_channels: tuple[int, ...] = ()
+    interests: tuple[Interest, ...] = ()
+    unregister_interests: tuple[int, ...] = ()
+    """By their hashes."""
 
 
 _NO_OPERATIONS = Pending()

@@ -7,21 +7,21 @@ from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Answered, ChannelEntry, ChannelPage, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
-    ChannelsEnd,
     Close,
     GatewayFrame,
     PageEnd,
     Pong,
+    Position,
     Registered,
+    Stream,
     Unregistered,
     Wait,
     Welcome,
 )
 
+from coldnotify_gateway.core.stream import CHANNELS, NONE
 from coldnotify_gateway.core.told import Dialect, Fence, Frame, Told, of_entry
 
-NONE = -1
-"""A `complete` that is none: nothing is below it."""
 _REGISTERED = Told(Fence.REGISTERED)
 _WELCOME = Told(Fence.WELCOME)
 
@@ -76,11 +76,7 @@ def welcome(opened: Opened, *, kinds_wanted: bool) -> Frame:
     epoch = opened.epoch if opened.HasField("epoch") else None
     kinds = opened.kinds if kinds_wanted else 0
     if opened.refused or opened.positions or opened.HasField("channels_epoch"):
-        said = Welcome(
-            in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds, positions=opened.positions
-        )
-        if opened.HasField("channels_epoch"):
-            said.channels_epoch = opened.channels_epoch
+        said = Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds, streams=_begun(opened))
         return Frame(encode(GatewayFrame(welcome=said)), _WELCOME)
     return _welcome(opened.in_sync, epoch, kinds)
 
@@ -97,10 +93,8 @@ def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
         frames.append(plain(GatewayFrame(unregistered=Unregistered(request=answered.request))))
     elif answered.request:
         said = Registered(
-            request=answered.request, refused=answered.refused, kinds=answered.kinds, positions=answered.positions
+            request=answered.request, refused=answered.refused, kinds=answered.kinds, streams=_begun(answered)
         )
-        if answered.HasField("channels_epoch"):
-            said.channels_epoch = answered.channels_epoch
         frames.append(_registered(said))
     return frames + [notification(one, dialect) for one in answered.newest]
 
@@ -125,19 +119,36 @@ def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE) -> list
             said.query, said.reached, said.reached_at = page.query, page.reached, page.reached_at
         frames.append(plain(GatewayFrame(page_end=said)))
         if channels_complete != NONE:
-            frames.append(plain(GatewayFrame(channels_end=ChannelsEnd(last=True, complete=channels_complete))))
+            frames.append(plain(GatewayFrame(page_end=PageEnd(stream=CHANNELS, last=True, complete=channels_complete))))
         return frames
     complete = page.complete if page.HasField("complete") else None
     if page.HasField("sets_digest"):
         digest = page.sets_digest
-        said_last = CaughtUp(complete=complete, sets_digest=digest, channels_complete=_optional(channels_complete))
+        said_last = CaughtUp(complete=complete, sets_digest=digest, streams=_complete(channels_complete))
         return [*frames, plain(GatewayFrame(caught_up=said_last))]
-    return [*frames, _caught_up(complete, _optional(channels_complete))]
+    return [*frames, _caught_up(complete, channels_complete)]
 
 
 @lru_cache(maxsize=64)
-def _caught_up(complete: int | None, channels_complete: int | None) -> Frame:
-    return plain(GatewayFrame(caught_up=CaughtUp(complete=complete, channels_complete=channels_complete)))
+def _caught_up(complete: int | None, channels_complete: int) -> Frame:
+    return plain(GatewayFrame(caught_up=CaughtUp(complete=complete, streams=_complete(channels_complete))))
+
+
+def _complete(channels_complete: int) -> list[Stream]:
+    """Returns the stream of channels with this `complete`; nothing if it is not known."""
+    return [] if channels_complete == NONE else [Stream(complete=channels_complete)]
+
+
+def _begun(said: Opened | Answered) -> list[Stream]:
+    """The epoch of channels' log, and where they begin in it."""
+    epoch = said.channels_epoch if said.HasField("channels_epoch") else None
+    if epoch is None and not said.positions:
+        return []
+    positions = [
+        Position(interest=one.channel, position=one.position if one.HasField("position") else None)
+        for one in said.positions
+    ]
+    return [Stream(epoch=epoch, positions=positions)]
 
 
 def _registered(registered: Registered) -> Frame:
@@ -172,15 +183,15 @@ def channel_entries(page: ChannelPage) -> list[Frame]:
 
 def channel_page(page: ChannelPage) -> list[Frame]:
     """A page of channels, and its end."""
-    said = ChannelsEnd(page=page.page, last=page.last)
+    said = PageEnd(page=page.page, stream=CHANNELS, last=page.last)
     if page.HasField("complete"):
         said.complete = page.complete
-    return [*channel_entries(page), plain(GatewayFrame(channels_end=said))]
+    return [*channel_entries(page), plain(GatewayFrame(page_end=said))]
 
 
 def pong(complete: int, channels_complete: int = NONE) -> Frame:
     """The answer to a Ping; NONE: says nothing about completeness."""
-    return plain(GatewayFrame(pong=Pong(complete=_optional(complete), channels_complete=_optional(channels_complete))))
+    return plain(GatewayFrame(pong=Pong(complete=_optional(complete), streams=_complete(channels_complete))))
 
 
 def wait(seconds: int) -> Frame:

@@ -11,9 +11,9 @@ from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import Phase
-from coldnotify_gateway.core.stream import Stage, Stream
+from coldnotify_gateway.core.stream import NONE, Stage, Stream
 from coldnotify_gateway.core.told import Frame
-from coldnotify_gateway.core.violation import Violation, check_objects, check_unsettled, of_frame_error
+from coldnotify_gateway.core.violation import Violation, check_objects, check_session, check_unsettled, of_frame_error
 
 
 class FromClient:
@@ -30,6 +30,7 @@ class FromClient:
             frame: ClientFrame = parse_client_frame(body)
         except FrameError as error:
             raise of_frame_error(error) from None
+        check_session(frame)
         match frame.WhichOneof("frame"):
             case "ack":
                 return self._on_ack(session, frame.ack, now_s)
@@ -60,11 +61,12 @@ class FromClient:
     def _on_ack(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
         if ack.HasField("complete"):
             session.applied(session.objects, ack.complete)
-        if ack.HasField("channels_complete"):
-            session.applied(session.channels, ack.channels_complete)
         outputs: list[Output] = []
-        if ack.channels_page and session.channels is not None:
-            outputs += self._on_page_arrived(session, session.channels, ack.channels_page, now_s)
+        for stream, said in zip(session.streams[1:], ack.streams, strict=False):
+            if said.HasField("complete"):
+                session.applied(stream, said.complete)
+            if said.page:
+                outputs += self._on_page_arrived(session, stream, said.page, now_s)
         if ack.page and session.catching:
             outputs += self._on_page_arrived(session, session.objects, ack.page, now_s)
         return outputs
@@ -81,7 +83,7 @@ class FromClient:
         return outputs
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
-        pong = _pong(session) if session.welcomed else encoding.pong(encoding.NONE)
+        pong = _pong(session) if session.welcomed else encoding.pong(NONE)
         outputs: list[Output] = [Send(session.peer, [pong])]
         if ping.HasField("digest"):
             session.claim.say(ping.digest)
@@ -95,11 +97,11 @@ class FromClient:
         return []
 
     def _on_register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
-        check_objects("register", register.objects, register.queries, register.channels)
+        check_objects("register", register.objects, register.interests)
         return self._requests.register(session, register, now_s)
 
     def _on_unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
-        check_objects("unregister", unregister.objects, unregister.queries, unregister.channels)
+        check_objects("unregister", unregister.objects, unregister.interests)
         return self._requests.unregister(session, unregister, now_s)
 
     def _on_unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
@@ -107,7 +109,7 @@ class FromClient:
         return self._requests.unsettled(session, unsettled, now_s)
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
-        check_objects("sync", chunk.objects, chunk.queries, chunk.channels)
+        check_objects("sync", chunk.objects, chunk.interests)
         self._requests.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
         if session.phase is Phase.IN_SYNC:
@@ -118,5 +120,5 @@ class FromClient:
 def _pong(session: Identified) -> Frame:
     channels = session.channels
     live = channels is not None and channels.live
-    of_channels = session.complete_in(channels) if channels is not None and live else encoding.NONE
+    of_channels = session.complete_in(channels) if channels is not None and live else NONE
     return encoding.pong(session.complete_in(session.objects), of_channels)

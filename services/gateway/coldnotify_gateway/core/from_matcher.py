@@ -1,19 +1,14 @@
 """What the matcher says: the records of the inbox."""
 
-import sys
-from array import array
 from collections.abc import Sequence
-from itertools import repeat
 from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import (
     Answered,
     BeatAnswer,
-    ChannelFanOut,
     ChannelPage,
     Closed,
-    FanOut,
     Inbox,
     Item,
     Opened,
@@ -23,23 +18,21 @@ from coldnotify_schemas.internal_pb2 import (
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
-from coldnotify_gateway.core import encoding, overtaking
+from coldnotify_gateway.core import encoding, interests
 from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
-from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Output, Overtake, Peer, Send, SendAll, SendUrgent
+from coldnotify_gateway.core.outputs import Output, Overtake, Send
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import Phase
-from coldnotify_gateway.core.stream import Stage
-from coldnotify_gateway.core.told import Dialect, size_of
+from coldnotify_gateway.core.stream import NONE, Stage
+from coldnotify_gateway.core.told import size_of
 
-_SESSION_BYTES = 4
 View = PartitionView[Identified]
 
 
@@ -127,8 +120,6 @@ class FromMatcher:
                 return self._on_beat(view, item.beat, now_s)
             case "channel_page":
                 return self._on_channel_page(view, item.channel_page, now_s)
-            case "channel_fan_out":
-                return self._on_channel_fan_out(view, item.channel_fan_out)
             case "there":
                 return self._on_there(view, item.there, now_s)
             case "became":
@@ -182,75 +173,6 @@ class FromMatcher:
             return self.announce(session, now_s)
         return self._requests.again(session, now_s)
 
-    def on_fan_out(self, partition: int, fan_out: FanOut) -> list[Output]:
-        """A publish, and the sessions of this partition that are to be told."""
-        view = self._connections.views[partition]
-        newest, numbers = fan_out.newest, self._numbers(fan_out.sessions)
-        if numbers is None:
-            return []
-        if fan_out.urgent:
-            return self._on_urgent(view, fan_out, numbers)
-        # This is the hot path: per session one dict lookup, then one write by the shell.
-        outputs: list[Output] = []
-        delivered = 0
-        for dialect, live in view.live.items():
-            peers = [peer for peer in map(live.get, numbers) if peer is not None] if live else None
-            if peers:
-                delivered += len(peers)
-                outputs.append(self._to_all(peers, fan_out, dialect))
-        counters = self._counters
-        counters.fan_outs += 1
-        counters.deliveries += delivered
-        counters.live_dropped += len(numbers) - delivered
-        view.fanned_out(newest.offset, encoding.complete_of(newest))
-        return outputs
-
-    def _to_all(self, peers: list[Peer], fan_out: FanOut, dialect: Dialect) -> SendAll:
-        frame = encoding.notification(fan_out.newest, dialect)
-        self._counters.sent_bytes += len(frame.data) * len(peers)
-        return SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent)
-
-    def _on_urgent(self, view: View, fan_out: FanOut, numbers: "array[int]") -> list[Output]:
-        """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these.
-
-        It does not go before what says that its object has entered the queries by which a session has it.
-        """
-        newest, by_query = fan_out.newest, bool(fan_out.pagings)
-        if by_query and not len(fan_out.pagings) == len(fan_out.known_since) == len(numbers):
-            self._counters.malformed_records += 1
-            return []
-        known = zip(fan_out.pagings, fan_out.known_since, strict=True) if by_query else repeat((0, 0))
-        told: dict[tuple[Dialect, bool], list[Peer]] = {}
-        in_turn: dict[Dialect, list[Peer]] = {}
-        counters = self._counters
-        counters.fan_outs += 1
-        for session, (paging, since) in zip(map(view.sessions.get, numbers), known, strict=False):
-            if session is None or not session.welcomed:
-                counters.live_dropped += 1
-                continue
-            # Of one that it sends pages the matcher says that this is an answer, whatever is known of it here.
-            live = session.live and not newest.answer
-            if by_query and not session.knows_member(paging, since):
-                counters.live_dropped += not live
-                if live:
-                    in_turn.setdefault(session.dialect, []).append(session.peer)
-                continue
-            counters.urgent += 1
-            counters.deliveries += live
-            told.setdefault((session.dialect, live), []).append(session.peer)
-        if not newest.answer:
-            view.fanned_out(newest.offset, encoding.complete_of(newest))
-        outputs: list[Output] = []
-        for dialect, peers in in_turn.items():
-            counters.deliveries += len(peers)
-            outputs.append(self._to_all(peers, fan_out, dialect))
-        for (dialect, live), peers in told.items():
-            urgent = overtaking.urgent(newest, dialect, live=live, by_query=by_query)
-            # Both frames where something is overtaken; how often that is, only the connections know.
-            counters.sent_bytes += len(urgent.alone.data) * len(peers)
-            outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))
-        return outputs
-
     def _on_opened(self, view: View, opened: Opened, now_s: float) -> list[Output]:
         session = view.sessions.get(opened.session)
         if session is None:
@@ -290,7 +212,7 @@ class FromMatcher:
                 reason = "its cursor of channels is void"
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
             session.has_channels(opened.retention).begin_epoch(opened.channels_epoch)
-        wanted = session.queries or bool(session.claim.pending.channels)
+        wanted = session.queries or interests.has_channels(session.claim.pending.interests)
         if not opened.in_sync:
             session.not_in_sync()
             # From here on the matcher tells it no messages. Where channels are live, what BeatAnswers say would be
@@ -383,42 +305,6 @@ class FromMatcher:
         self._counters.urgent_messages += 1
         self._counters.sent_bytes += size_of(frames)
         return [Overtake([session.peer], (page.entries[0].message.channel,), frames)]
-
-    def _on_channel_fan_out(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
-        entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
-        if numbers is None:
-            return []
-        sessions = [session for session in map(view.channels_live.get, numbers) if session is not None]
-        self._counters.live_dropped += len(numbers) - len(sessions)
-        if not sessions:
-            return []
-        missed = entry.HasField("missed")
-        complete = entry.missed.before - 1 if missed else entry.message.offset
-        for session in sessions:
-            if session.channels is not None:
-                session.channels.told(complete)
-        frame = encoding.channel_entry(entry)
-        self._counters.messages += len(sessions)
-        self._counters.sent_bytes += len(frame.data) * len(sessions)
-        peers = [session.peer for session in sessions]
-        outputs: list[Output] = [SendAll(peers, frame, 0 if missed else entry.message.published_ms)]
-        if fan_out.urgent:
-            self._counters.urgent_messages += len(sessions)
-            channel = entry.missed.channel if missed else entry.message.channel
-            overtaking = [session.peer for session in sessions if not session.channels_in_order]
-            if overtaking:
-                outputs.append(Overtake(overtaking, (channel,)))
-        return outputs
-
-    def _numbers(self, packed: bytes) -> "array[int] | None":
-        """Of sessions. None: it is malformed, and counted."""
-        if len(packed) % _SESSION_BYTES:
-            self._counters.malformed_records += 1
-            return None
-        numbers = array("I", packed)
-        if sys.byteorder == "big":
-            numbers.byteswap()
-        return numbers
 
     def _on_answered(self, view: View, answered: Answered, now_s: float) -> list[Output]:
         session = view.sessions.get(answered.session)

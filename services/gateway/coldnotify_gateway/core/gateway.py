@@ -16,6 +16,7 @@ from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.fan_outs import FanOuts
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher, Intake
 from coldnotify_gateway.core.identified import Identified
@@ -70,6 +71,7 @@ class Gateway:
             topics or TopicNames(), retentions, limits, agreements, self._requests, self.counters
         )
         self._from_client = FromClient(self._connections, self._requests, self._publishing)
+        self._fan_outs = FanOuts(self.counters)
         self._from_matcher = FromMatcher(
             gateway_id,
             self._connections,
@@ -271,7 +273,9 @@ class Gateway:
         So what comes of doing them (a connection that is full, gone, or cut off) is known by then.
         """
         if item.HasField("fan_out"):
-            return self._from_matcher.on_fan_out(partition, item.fan_out)
+            return self._fan_outs.of_object(self._connections.views[partition], item.fan_out)
+        if item.HasField("channel_fan_out"):
+            return self._fan_outs.of_channel(self._connections.views[partition], item.channel_fan_out)
         return self._counted(self._from_matcher.on_item(partition, item, now_s))
 
     def on_malformed_inbox(self) -> None:

@@ -19,16 +19,16 @@ from coldnotify_schemas.wire_pb2 import (
     Hello,
 )
 
+from coldnotify_gateway.core import interests
 from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.claim import Claim, Pending
-from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.link_rate import Link
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, Event, Phase, State
-from coldnotify_gateway.core.stream import Stream
+from coldnotify_gateway.core.stream import NONE, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Dialect
 from coldnotify_gateway.core.unidentified import Unidentified
@@ -336,10 +336,8 @@ def _operations(hello: Hello) -> Pending:
     return Pending(
         tuple(hello.register),
         tuple(hello.unregister),
-        tuple(hello.queries),
-        tuple(hello.unregister_queries),
-        tuple(hello.channels),
-        tuple(hello.unregister_channels),
+        tuple(hello.interests),
+        tuple(hello.unregister_interests),
     )
 
 
@@ -351,12 +349,14 @@ def _objects(hello: Hello) -> Stream:
 
 
 def _channels(hello: Hello) -> ChannelsStream | None:
-    known = hello.HasField("channels_epoch")
-    if not known and not hello.channels:
+    said = hello.streams[0] if hello.streams else None
+    known = said is not None and said.HasField("epoch")
+    registers = interests.has_channels(hello.interests)
+    if not known and not registers:
         return None
-    channels = ChannelsStream(hello.channels_epoch if known else None)
-    if known and hello.HasField("channels_cursor"):
-        channels.begin_at(hello.channels_cursor)
-    if hello.channels:
+    channels = ChannelsStream(said.epoch if said is not None and known else None)
+    if said is not None and known and said.HasField("complete"):
+        channels.begin_at(said.complete)
+    if registers:
         channels.said()
     return channels

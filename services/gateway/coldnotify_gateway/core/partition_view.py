@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
-from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.outputs import Peer, Produce
-from coldnotify_gateway.core.stream import OBJECTS, OBJECTS_LOG, Stream
+from coldnotify_gateway.core.stream import NONE, OBJECTS, OBJECTS_LOG, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Dialect
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import zip_longest
 
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import (
     Acks,
@@ -20,16 +21,16 @@ from coldnotify_schemas.internal_pb2 import (
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister, Unsettled
 
+from coldnotify_gateway.core import interests
 from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.counters import Counters
-from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import CATCH_UPS_BEFORE_OPEN, Limits
 from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Asked, Step
 from coldnotify_gateway.core.states import Event, Phase
-from coldnotify_gateway.core.stream import OBJECTS, Stream
+from coldnotify_gateway.core.stream import NONE, OBJECTS, Stream
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -68,10 +69,10 @@ class Requests:
             digest=session.claim.digest(announced=announced),
             register=pending.register,
             unregister=pending.unregister,
-            queries=pending.queries,
-            unregister_queries=pending.unregister_queries,
-            channels=pending.channels,
-            unregister_channels=pending.unregister_channels,
+            queries=interests.queries(pending.interests),
+            unregister_queries=pending.unregister_interests,
+            channels=interests.channels(pending.interests),
+            unregister_channels=pending.unregister_interests,
             epoch=session.objects.epoch,
             cursor=_optional(session.objects.complete),
             ask=session.question.number,
@@ -173,13 +174,15 @@ class Requests:
         """Register is passed on, unless too many are unanswered."""
         if not self._may_request(session, now_s):
             return []
-        if register.channels:
+        if interests.has_channels(register.interests):
             session.say_channels(register.request)
-        return [self._request(session, register=register)]
+        return [self._request(session, register=interests.register(register))]
 
     def unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
         """Unregister is passed on, unless too many are unanswered."""
-        return [self._request(session, unregister=unregister)] if self._may_request(session, now_s) else []
+        if not self._may_request(session, now_s):
+            return []
+        return [self._request(session, unregister=interests.unregister(unregister))]
 
     def unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
         """Unsettled is passed on, unless too many requests are unanswered."""
@@ -205,9 +208,9 @@ class Requests:
             # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
             # asking that it does not know, until it is asked anew.
             self._expect(session, Step.EXPECT_SET, now_s)
-        if chunk.channels:
+        if interests.has_channels(chunk.interests):
             session.say_channels()
-        return [self._request(session, sync=chunk)]
+        return [self._request(session, sync=interests.sync(chunk))]
 
     def is_there(self, session: Identified, object_: str, now_s: float) -> Output:
         """Is this object published? The client's publish of it waits for the answer, for `is_there_s` at most."""
@@ -299,9 +302,9 @@ class Requests:
         session: Identified,
         *,
         open: Open | None = None,  # noqa: A002  (the field's name)
-        register: Register | None = None,
-        unregister: Unregister | None = None,
-        sync: SyncChunk | None = None,
+        register: internal_pb2.Register | None = None,
+        unregister: internal_pb2.Unregister | None = None,
+        sync: internal_pb2.SyncChunk | None = None,
         catch_up: CatchUp | None = None,
         catch_up_channels: CatchUpChannels | None = None,
         check_digest: CheckDigest | None = None,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import ClassVar
 
-from coldnotify_gateway.core.encoding import NONE
-
+NONE = -1
+"""A `complete` that says nothing: no offset is below it."""
 OBJECTS = 0
 CHANNELS = 1
 """The places of a session's streams."""

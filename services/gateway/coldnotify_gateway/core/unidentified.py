@@ -9,7 +9,7 @@ from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Peer
 from coldnotify_gateway.core.timers import NEVER_S
-from coldnotify_gateway.core.violation import Violation, check_hello, of_frame_error
+from coldnotify_gateway.core.violation import Violation, check_hello, check_session, of_frame_error
 
 
 class Unidentified:
@@ -50,6 +50,7 @@ class Unidentified:
             frame = parse_client_frame(body)
         except FrameError as error:
             raise of_frame_error(error) from None
+        check_session(frame)
         kind = frame.WhichOneof("frame")
         if kind == "hello":
             check_hello(frame.hello)

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterable
 
+from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
 from coldnotify_schemas.interests import channel_text, check_query
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import Channel, Hello, Query, Since, Unsettled
+from coldnotify_schemas.wire_pb2 import ClientFrame, Hello, Interest, Since, Unsettled
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
@@ -30,6 +31,12 @@ def of_frame_error(error: FrameError) -> Violation:
     return Violation(code, str(error))
 
 
+def check_session(frame: ClientFrame) -> None:
+    """Raises Violation for a frame of another session than the connection's only one."""
+    if frame.session:
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"session: is {frame.session}, a connection has session 0 only")
+
+
 def check_hello(hello: Hello) -> None:
     """Raises Violation, whose reason begins with the field at fault."""
     if hello.protocol != PROTOCOL_VERSION:
@@ -42,29 +49,21 @@ def check_hello(hello: Hello) -> None:
         check_name("client", hello.client)
     except InvalidName as error:
         raise Violation(CloseCode.BAD_NAME, str(error)) from None
-    queries = len(hello.queries) + len(hello.unregister_queries)
-    channels = len(hello.channels) + len(hello.unregister_channels)
-    _check_count("register and unregister", len(hello.register) + len(hello.unregister) + queries + channels)
+    interests = len(hello.interests) + len(hello.unregister_interests)
+    _check_count("register and unregister", len(hello.register) + len(hello.unregister) + interests)
     _check_names("register", hello.register)
     _check_names("unregister", hello.unregister)
-    _check_queries("queries", hello.queries)
-    _check_channels("channels", hello.channels)
+    _check_interests("interests", hello.interests)
 
 
-def check_objects(
-    field: str,
-    objects: Collection[str],
-    queries: Collection[Query] | Collection[int] = (),
-    channels: Collection[Channel] | Collection[int] = (),
-) -> None:
-    """Whether the objects of one frame are names, its queries texts, and all not too many. Raises Violation.
+def check_objects(field: str, objects: Collection[str], interests: Collection[Interest] | Collection[int] = ()) -> None:
+    """Checks that the objects of one frame are names, its interests such, and all not too many. Raises Violation.
 
-    `queries`, `channels`: as they are registered, or the hashes of those that are unregistered.
+    `interests`: as they are registered, or the hashes of those that are unregistered.
     """
-    _check_count(field, len(objects) + len(queries) + len(channels))
+    _check_count(field, len(objects) + len(interests))
     _check_names(field, objects)
-    _check_queries(field, queries)
-    _check_channels(field, channels)
+    _check_interests(field, (one for one in interests if isinstance(one, Interest)))
 
 
 def check_unsettled(unsettled: Unsettled) -> None:
@@ -95,26 +94,32 @@ def _check_names(field: str, objects: Iterable[str]) -> None:
         raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
 
 
-def _check_queries(field: str, queries: Collection[Query] | Collection[int]) -> None:
+def _check_interests(field: str, interests: Iterable[Interest]) -> None:
+    for interest in interests:
+        match interest.kind:
+            case wire_pb2.INTEREST_QUERY:
+                _check_query(field, interest)
+            case wire_pb2.INTEREST_CHANNEL:
+                _check_channel(field, interest)
+            case _:
+                raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: kind: {interest.kind} is not known here")
+
+
+def _check_query(field: str, query: Interest) -> None:
     try:
-        for query in queries:
-            if isinstance(query, Query):
-                check_query(query.text)
+        check_query(query.text)
     except InvalidName as error:
         raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: {error}") from None
 
 
-def _check_channels(field: str, channels: Collection[Channel] | Collection[int]) -> None:
-    for channel in channels:
-        if not isinstance(channel, Channel):
-            continue
-        try:
-            text = channel_text(channel.name, channel.attributes)
-        except InvalidName as error:
-            raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
-        if text.count("\x00") != len(channel.attributes) or list(channel.attributes) != sorted(channel.attributes):
-            raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: attributes: are not sorted, each once")
-        if channel.since not in Since.values():
-            raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: since: {channel.since} is not known here")
-        if channel.at > OFFSET_MAX:
-            raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: at: is {channel.at} (at most {OFFSET_MAX})")
+def _check_channel(field: str, channel: Interest) -> None:
+    try:
+        text = channel_text(channel.text, channel.attributes)
+    except InvalidName as error:
+        raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
+    if text.count("\x00") != len(channel.attributes) or list(channel.attributes) != sorted(channel.attributes):
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: attributes: are not sorted, each once")
+    if channel.since not in Since.values():
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: since: {channel.since} is not known here")
+    if channel.at > OFFSET_MAX:
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: at: is {channel.at} (at most {OFFSET_MAX})")

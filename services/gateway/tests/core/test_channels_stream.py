@@ -1,6 +1,7 @@
 """A session's channels at the gateway: live, in pages, slow, lost; and where only the client knows how far it is."""
 
 import struct
+from collections.abc import Sequence
 
 import pytest
 from coldnotify_gateway.core.channels_stream import PAGE_S, ChannelsStream
@@ -18,26 +19,31 @@ from coldnotify_schemas.internal_pb2 import (
     ChannelEntry,
     ChannelFanOut,
     ChannelPage,
+    ChannelPosition,
     ChannelsComplete,
     Item,
     Opened,
     Page,
 )
 from coldnotify_schemas.wire_pb2 import (
+    INTEREST_CHANNEL,
     KINDS_CHANNELS,
     KINDS_NAMES,
     RETENTION,
+    SINCE_NOW,
     SINCE_OLDEST,
     SINCE_POSITION,
     Ack,
-    Channel,
-    ChannelPosition,
     ClientFrame,
     GatewayFrame,
     Hello,
+    Interest,
     Message,
     Missed,
+    Position,
     Register,
+    Since,
+    Stream,
     SyncChunk,
 )
 from coldnotify_testkit.device_frames import hello, ping
@@ -47,7 +53,7 @@ TASKS = by_channel("tasks")
 EPOCH = 77
 
 
-def hello_with(*channels: Channel, cursor: int | None = 40, epoch: int | None = EPOCH) -> bytes:
+def hello_with(*channels: Interest, cursor: int | None = 40, epoch: int | None = EPOCH) -> bytes:
     """The Hello of a client that is registered for the channel tasks."""
     return encode(
         ClientFrame(
@@ -57,12 +63,15 @@ def hello_with(*channels: Channel, cursor: int | None = 40, epoch: int | None = 
                 group="region-1",
                 client="client-1",
                 digest=digest_of([TASKS]),
-                channels=channels,
-                channels_epoch=epoch,
-                channels_cursor=cursor,
+                interests=channels,
+                streams=[Stream(epoch=epoch, complete=cursor)],
             )
         )
     )
+
+
+def of_channel(name: str, since: Since = SINCE_NOW, at: int = 0, attributes: Sequence[str] = ()) -> Interest:
+    return Interest(kind=INTEREST_CHANNEL, text=name, since=since, at=at, attributes=attributes)
 
 
 def message(offset: int, back: int = 1) -> ChannelEntry:
@@ -123,14 +132,14 @@ def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
     welcome, caught_up = wire.take()
     assert welcome.WhichOneof("frame") == "welcome"
     assert not welcome.welcome.kinds
-    assert caught_up.caught_up.channels_complete == 41
+    assert caught_up.caught_up.streams[0].complete == 41
     bench.inbox(fan_out(message(42), 1))
     (frame,) = wire.take()
     assert (frame.message.offset, frame.message.paged) == (42, False)
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 42
 
 
-def test_an_unchanged_wake_is_24_bytes_longer() -> None:
+def test_an_unchanged_wake_is_27_bytes_longer() -> None:
     without, with_channels = Bench(), Bench()
     plain = without.opening(hello(wanted=("tasks",), cursor=5))
     without.inbox(
@@ -142,12 +151,12 @@ def test_an_unchanged_wake_is_24_bytes_longer() -> None:
         opened(1, 1),
         Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, channels_complete=41, channels_ask=1)),
     )
-    assert len(wire.data) - len(plain.data) == 9
+    assert len(wire.data) - len(plain.data) == 11
     bare = Hello(protocol=1, domain="d", group="g", client="c", digest=1, epoch=1, cursor=5)
     said = Hello()
     said.CopyFrom(bare)
-    said.channels_epoch, said.channels_cursor = EPOCH, 40
-    assert said.ByteSize() - bare.ByteSize() == 15
+    said.streams.add(epoch=EPOCH, complete=40)
+    assert said.ByteSize() - bare.ByteSize() == 16
 
 
 def test_pages_come_one_by_one_and_the_last_makes_it_live() -> None:
@@ -161,15 +170,15 @@ def test_pages_come_one_by_one_and_the_last_makes_it_live() -> None:
     bench.inbox(page_of(1, 1, 1, message(42, back=2), complete=42))
     first, end = wire.take()
     assert first.message.paged
-    assert (end.channels_end.page, end.channels_end.complete, end.channels_end.last) == (1, 42, False)
+    assert (end.page_end.stream, end.page_end.page, end.page_end.complete, end.page_end.last) == (1, 1, 42, False)
     bench.inbox(page_of(1, 1, 2, message(43)))  # nobody has asked for it
     assert wire.take() == []
-    bench.say(wire, encode(ClientFrame(ack=Ack(channels_page=1))))
+    bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(page=1)]))))
     (request,) = bench.take_requests("catch_up_channels")
     asked = request.catch_up_channels
     assert (asked.ask, asked.page, asked.cursor, asked.epoch, asked.paging) == (1, 1, 42, EPOCH, 9)
     bench.inbox(page_of(1, 1, 2, message(43), message(44), last=True, complete=44))
-    assert [frame.WhichOneof("frame") for frame in wire.take()] == ["message", "message", "channels_end"]
+    assert [frame.WhichOneof("frame") for frame in wire.take()] == ["message", "message", "page_end"]
     bench.inbox(fan_out(message(45), 1))
     assert wire.kinds() == ["message"]
 
@@ -200,7 +209,7 @@ def test_a_full_connection_is_caught_up_from_where_it_stood() -> None:
     bench.inbox(page_of(1, 1, 1, message(42), last=True, complete=42))  # an answer to the ask before
     assert wire.take() == []
     bench.inbox(page_of(1, 2, 1, message(42), last=True, complete=42))
-    assert wire.kinds() == ["message", "channels_end"]
+    assert wire.kinds() == ["message", "page_end"]
 
 
 def test_pong_and_beats_say_how_far_it_is() -> None:
@@ -212,13 +221,13 @@ def test_pong_and_beats_say_how_far_it_is() -> None:
     bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, channels=[log, other])))
     bench.say(wire, ping())
     (pong,) = wire.take()
-    assert pong.pong.channels_complete == 60
+    assert pong.pong.streams[0].complete == 60
 
 
 def test_acks_and_the_leave_say_what_is_applied() -> None:
     bench = Bench()
     wire = live(bench)
-    bench.say(wire, encode(ClientFrame(ack=Ack(channels_complete=41))))
+    bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(complete=41)]))))
     bench.later(2)
     acks = [request.acks for request in bench.take_requests() if request.HasField("acks")]
     assert [(list(said.channels_sessions), list(said.channels_completes)) for said in acks] == [([1], [41])]
@@ -230,7 +239,7 @@ def test_acks_and_the_leave_say_what_is_applied() -> None:
 def test_a_new_matcher_is_told_what_was_acknowledged_once_the_channels_are_live() -> None:
     bench = Bench()
     wire = live(bench)
-    bench.say(wire, encode(ClientFrame(ack=Ack(channels_complete=41))))
+    bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(complete=41)]))))
     bench.later(2)
     bench.take_requests()
     bench.new_matcher()
@@ -263,7 +272,7 @@ def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
 
 def test_where_only_the_client_knows_it_comes_back_itself() -> None:
     bench = Bench()
-    wire = bench.opening(hello_with(Channel(name="tasks", since=SINCE_POSITION, at=10)))
+    wire = bench.opening(hello_with(of_channel("tasks", since=SINCE_POSITION, at=10)))
     (request,) = bench.take_requests("open")
     assert [channel.at for channel in request.open.channels] == [10]
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
@@ -278,7 +287,7 @@ def test_where_only_the_client_knows_it_comes_back_itself() -> None:
 
 def test_caught_up_once_it_is_announced_as_others() -> None:
     bench = Bench()
-    bench.opening(hello_with(Channel(name="tasks", since=SINCE_POSITION, at=10)))
+    bench.opening(hello_with(of_channel("tasks", since=SINCE_POSITION, at=10)))
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
     bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=41))
@@ -291,8 +300,8 @@ def test_a_register_is_answered_and_caught_up_with() -> None:
     bench = Bench()
     wire = bench.live()
     assert bench.session(1).channels is None
-    channel = Channel(name="tasks", since=SINCE_OLDEST)
-    bench.say(wire, encode(ClientFrame(register=Register(request=1, channels=[channel]))))
+    channel = of_channel("tasks", since=SINCE_OLDEST)
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, interests=[channel]))))
     bench.take_requests("register")
     positions = [ChannelPosition(channel=TASKS.hash, position=3)]
     bench.inbox(
@@ -308,12 +317,12 @@ def test_a_register_is_answered_and_caught_up_with() -> None:
         )
     )
     (registered,) = wire.take()
-    assert list(registered.registered.positions) == positions
-    assert registered.registered.channels_epoch == EPOCH
+    assert list(registered.registered.streams[0].positions) == [Position(interest=TASKS.hash, position=3)]
+    assert registered.registered.streams[0].epoch == EPOCH
     (request,) = bench.take_requests("catch_up_channels")
     assert (request.catch_up_channels.ask, request.catch_up_channels.epoch) == (1, EPOCH)
     bench.inbox(page_of(1, 1, 1, message(4), last=True, complete=4))
-    assert wire.kinds() == ["message", "channels_end"]
+    assert wire.kinds() == ["message", "page_end"]
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 4
 
 
@@ -330,8 +339,8 @@ def test_a_page_that_does_not_come_is_asked_for_again() -> None:
 def registered(bench: Bench) -> WireDouble:
     """A session without channels has registered for one: only its client knows where that is."""
     wire = bench.live()
-    channel = Channel(name="tasks", since=SINCE_POSITION, at=10)
-    bench.say(wire, encode(ClientFrame(register=Register(request=1, channels=[channel]))))
+    channel = of_channel("tasks", since=SINCE_POSITION, at=10)
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, interests=[channel]))))
     bench.take_requests("register")
     positions = [ChannelPosition(channel=TASKS.hash, position=10)]
     answered = Answered(session=1, request=1, positions=positions, retention=RETENTION_1D, catch_up_channels=True)
@@ -375,7 +384,7 @@ def test_where_only_the_client_knows_the_first_page_is_asked_for_again() -> None
     assert questions(bench) == [(1, 0)]
     bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=11))
     bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=11))
-    assert wire.kinds()[-2:] == ["message", "channels_end"]
+    assert wire.kinds()[-2:] == ["message", "page_end"]
     assert questions(bench) == [(2, 0)], "what comes a second time is not passed on"
 
 
@@ -422,7 +431,7 @@ def test_a_void_cursor_is_told_in_the_welcome() -> None:
     wire = bench.opening(hello_with())
     bench.inbox(opened(1, 1, epoch=78), Item(page=Page(session=1, ask=1, page=1, last=True)))
     welcome, _ = wire.take()
-    assert welcome.welcome.channels_epoch == 78
+    assert welcome.welcome.streams[0].epoch == 78
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == -1
     bench.inbox(page_of(1, 1, 1, message(3), complete=3))
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 3
@@ -456,29 +465,29 @@ def test_a_new_matcher_has_the_row_of_pages_begun_anew() -> None:
 @pytest.mark.parametrize(
     ("channel", "words"),
     [
-        (Channel(name=""), "channels: channel"),
-        (Channel(name="a\x00b"), "zero byte"),
-        (Channel(name="a", attributes=["b", "a"]), "attributes: are not sorted"),
-        (Channel(name="a", attributes=["a", "a"]), "attributes: are not sorted"),
-        (Channel(name="a", attributes=["x y"]), "attributes: 'x y'"),
-        (Channel.FromString(b"\x0a\x01a\x18\x11"), "since: 17"),
-        (Channel(name="a", at=2**63), "at: is"),
+        (of_channel(""), "interests: channel"),
+        (of_channel("a\x00b"), "zero byte"),
+        (of_channel("a", attributes=["b", "a"]), "attributes: are not sorted"),
+        (of_channel("a", attributes=["a", "a"]), "attributes: are not sorted"),
+        (of_channel("a", attributes=["x y"]), "attributes: 'x y'"),
+        (Interest.FromString(b"\x08\x02\x12\x01a\x20\x11"), "since: 17"),
+        (of_channel("a", at=2**63), "at: is"),
     ],
 )
-def test_what_must_not_be_is_named(channel: Channel, words: str) -> None:
+def test_what_must_not_be_is_named(channel: Interest, words: str) -> None:
     bench = Bench()
     wire = bench.opening(hello_with(channel))
     (close,) = wire.take()
     assert words in close.close.reason
     for frame in (
-        ClientFrame(register=Register(request=1, channels=[channel])),
-        ClientFrame(sync=SyncChunk(channels=[channel])),
+        ClientFrame(register=Register(request=1, interests=[channel])),
+        ClientFrame(sync=SyncChunk(interests=[channel])),
     ):
         bench = Bench()
         wire = bench.live()
         bench.say(wire, encode(frame))
         (close,) = wire.take()
-        assert words.removeprefix("channels: ") in close.close.reason
+        assert words.removeprefix("interests: ") in close.close.reason
 
 
 def test_frames_of_the_gateway_are_told_as_they_are() -> None:
@@ -501,7 +510,7 @@ def test_what_a_new_matcher_owes_is_asked_for_before_its_beats_count() -> None:
     wire.take()
     bench.say(wire, ping())
     (pong,) = wire.take()
-    assert not pong.pong.HasField("channels_complete")
+    assert not pong.pong.streams
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 41
 
 
@@ -518,7 +527,7 @@ def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 41
     wire.take()
     bench.say(
-        wire, encode(ClientFrame(sync=SyncChunk(last=True, channels=[Channel(name="tasks", since=SINCE_POSITION)])))
+        wire, encode(ClientFrame(sync=SyncChunk(last=True, interests=[of_channel("tasks", since=SINCE_POSITION)])))
     )
     page = Page(session=1, ask=check.check_digest.ask, page=1, last=True, channels_complete=70, channels_ask=2)
     bench.inbox(opened(1, check.check_digest.ask), Item(page=page))
@@ -539,7 +548,7 @@ def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() ->
         bench.inbox(Item(channel_page=page))
         wire.take()
         bench.now_s += 4.0
-        bench.say(wire, encode(ClientFrame(ack=Ack(channels_page=number))))
+        bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(page=number)]))))
         (asked,) = bench.take_requests("catch_up_channels")
         sizes.append(asked.catch_up_channels.page_bytes)
     assert sizes[0] == 16 * 1024, "what is in front of the first one is not known"
@@ -553,7 +562,7 @@ def test_the_first_page_behind_a_set_comes_unasked() -> None:
     wire = bench.opening(hello(wanted=("a",)))
     bench.take_requests("open")
     bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False, digest=1)))
-    chunk = SyncChunk(last=True, channels=[Channel(name="tasks", since=SINCE_OLDEST)])
+    chunk = SyncChunk(last=True, interests=[of_channel("tasks", since=SINCE_OLDEST)])
     bench.say(wire, encode(ClientFrame(sync=chunk)))
     bench.inbox(opened(1, 1, epoch=EPOCH), page_of(1, 0, 1, message(4), last=True, complete=4))
-    assert wire.kinds() == ["welcome", "welcome", "message", "channels_end"]
+    assert wire.kinds() == ["welcome", "welcome", "message", "page_end"]

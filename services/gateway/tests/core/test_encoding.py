@@ -59,7 +59,7 @@ def test_none_is_left_out_and_zero_is_not():
 
 
 def test_whoever_asks_is_told_which_kinds_the_service_knows():
-    for refused in ([], [Refusal(query=7, reason="line 1, column 1: expected a condition")]):
+    for refused in ([], [Refusal(interest=7, reason="line 1, column 1: expected a condition")]):
         (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3, refused=refused), kinds_wanted=True).data)
         assert frame.welcome.kinds == 3
         assert list(frame.welcome.refused) == refused

@@ -1,6 +1,6 @@
 """What of high priority overtakes, and what it does not: whole frames, in their order, and no cursor moves by it.
 
-Stands for: outputs
+Stands for: fan_outs, outputs
 """
 
 import struct
@@ -34,6 +34,7 @@ from coldnotify_schemas.wire_pb2 import (
     Message,
     Missed,
     Notification,
+    Stream,
 )
 from coldnotify_testkit.device_frames import ack, hello, parse, use_names
 from coldnotify_testkit.gateway_bench import Bench, WireDouble, fan_out
@@ -468,7 +469,7 @@ def live_with_channels(bench: Bench, *, capabilities: int = 0) -> WireDouble:
     """A session whose objects and channels are live."""
     said_first = Hello(
         protocol=1, domain="d", group="g", client="c", capabilities=capabilities,
-        channels_epoch=CHANNELS_EPOCH, channels_cursor=5,
+        streams=[Stream(epoch=CHANNELS_EPOCH, complete=5)],
     )  # fmt: skip
     wire = bench.opening(encode(ClientFrame(hello=said_first)))
     (request,) = bench.take_requests("open")
@@ -541,7 +542,7 @@ def test_what_is_urgent_of_a_page_goes_in_front_of_pages_of_objects(bench):
     wire.go_on()
     told = said(wire.take())
     assert told[0] == ("x", 9, True)
-    assert told[-3:] == [("x", 9, True), ("y", 7, True), "channels_end"]
+    assert told[-3:] == [("x", 9, True), ("y", 7, True), "page_end"]
 
 
 def ahead(channel: int, offset: int, *, ask: int = 2, page: int = 1) -> Item:
@@ -563,7 +564,7 @@ def test_while_a_page_is_on_its_way_its_channel_is_told_in_front_of_it(bench):
     paged(bench, wire)
     bench.inbox(ahead(X, 9), ahead(X, 10))
     wire.go_on()
-    assert said(wire.take()) == [("x", 9, True), ("x", 10, True), ("y", 6, True), ("y", 7, True), "channels_end"]
+    assert said(wire.take()) == [("x", 9, True), ("x", 10, True), ("y", 6, True), ("y", 7, True), "page_end"]
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 7
 
 
@@ -574,6 +575,6 @@ def test_what_follows_another_page_than_the_one_on_its_way_is_left(bench):
     paged(bench, wire)
     bench.inbox(ahead(X, 9, ask=1), ahead(X, 9, page=2))
     wire.go_on()
-    bench.say(wire, encode(ClientFrame(ack=Ack(channels_page=1))))
+    bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(page=1)]))))
     bench.inbox(ahead(X, 9))
-    assert said(wire.take()) == [("y", 6, True), ("y", 7, True), "channels_end"]
+    assert said(wire.take()) == [("y", 6, True), ("y", 7, True), "page_end"]

@@ -3,8 +3,7 @@
 from functools import partial
 
 import pytest
-from coldnotify_gateway.core.encoding import NONE
-from coldnotify_gateway.core.stream import TABLE, Event, Stage, Stream
+from coldnotify_gateway.core.stream import NONE, TABLE, Event, Stage, Stream
 
 page = partial(Stream.arrived, complete=5, paging=7, last=False, blocked=False)
 last_page = partial(Stream.arrived, complete=9, paging=7, last=True, blocked=False)

@@ -26,7 +26,7 @@ class OpenedAnswers:
         in_sync: bool,
         client_epoch: int | None,
         refused: Sequence[wire_pb2.Refusal] = (),
-        positions: Sequence[wire_pb2.ChannelPosition] = (),
+        positions: Sequence[internal_pb2.ChannelPosition] = (),
     ) -> None:
         """The digests are the same, or differ. `client_epoch`: the objects' epoch that the client knows."""
         opened = internal_pb2.Opened(

@@ -118,7 +118,7 @@ class QueryAnswers:
         client.unregister_query(query)
         self._state.changed[client] = None
         self._state.count("queries_refused")
-        page.refused.append(wire_pb2.Refusal(query=query.hash, reason=reason))
+        page.refused.append(wire_pb2.Refusal(interest=query.hash, reason=reason))
 
 
 def _goes_on(set_: QuerySet, at: int | None, cursor: int) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.ceilings import REFUSED_KNOWN_MAX, Ceilings, Held, RefusedClients
-from coldnotify_schemas import wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, Bench
 
@@ -156,13 +156,13 @@ def test_who_was_in_and_is_refused_by_a_successor_is_let_in_once_its_gateway_say
 def test_registrations_of_every_kind_count_together(bench: HeldBench) -> None:
     bench.agree(registrations_max=2)
     bench.come("a", session=1, client="client-1")
-    query = wire_pb2.Register(request=7, queries=[wire_pb2.Query(text='kind = "lamp"')])
+    query = internal_pb2.Register(request=7, queries=[internal_pb2.Query(text='kind = "lamp"')])
     bench.request(1, "client-1", register=query)
     bench.settle()
     assert bench.engine.inventory.look()[DOMAIN][2] == 2
     bench.register("b", session=1, client="client-1")
     assert bench.refused() == [("b", f"{REGISTRATIONS_WORDS}2")]
-    other = wire_pb2.Register(request=8, queries=[wire_pb2.Query(text='kind = "door"')])
+    other = internal_pb2.Register(request=8, queries=[internal_pb2.Query(text='kind = "door"')])
     bench.request(1, "client-1", register=other)
     bench.settle()
     assert bench.refused()[-1] == ("", f"query: {REGISTRATIONS_WORDS}2")

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine.interests.by_query import sets
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_testkit.counted_turns import turn_of
@@ -20,7 +20,7 @@ def dear(monkeypatch: pytest.MonkeyPatch) -> None:
 def bench() -> Bench:
     """A client with dear queries is live."""
     bench = Bench()
-    queries = [wire_pb2.Query(text=text) for text in TEXTS]
+    queries = [internal_pb2.Query(text=text) for text in TEXTS]
     digest = sum(map(query_hash, TEXTS)) % MODULUS
     bench.request(open=internal_pb2.Open(digest=digest, queries=queries, epoch=EPOCH, ask=1))
     bench.settle()
@@ -84,7 +84,7 @@ def test_queries_that_come_meanwhile_are_held_against_it_too(bench: Bench) -> No
     value = b'{"description":{"a":5}}'
     key = f"describe:{PREFIX}lamp".encode()
     assert not bench.engine.prepare_object(key, value, 1, turn_of(3))
-    bench.request(register=wire_pb2.Register(request=1, queries=[wire_pb2.Query(text="a = 5")]))
+    bench.request(register=internal_pb2.Register(request=1, queries=[internal_pb2.Query(text="a = 5")]))
     bench.settle()
     bench.catch_up(bench.engine.position - 1, ask=2)
     bench.settle()

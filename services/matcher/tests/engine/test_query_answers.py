@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine import paging
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_testkit.engine_bench import EPOCH, Bench, pages
@@ -25,7 +25,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 def opens(
     bench: Bench,
     session: int,
-    *queries: wire_pb2.Query,
+    *queries: internal_pb2.Query,
     epoch: int = EPOCH,
     cursor: int | None = None,
     digest: int = HASH,
@@ -36,8 +36,8 @@ def opens(
     return last_page(bench)
 
 
-def registers(bench: Bench, session: int, query: wire_pb2.Query) -> None:
-    bench.request(session, register=wire_pb2.Register(request=1, queries=[query]))
+def registers(bench: Bench, session: int, query: internal_pb2.Query) -> None:
+    bench.request(session, register=internal_pb2.Register(request=1, queries=[query]))
 
 
 def last_page(bench: Bench) -> internal_pb2.Page:
@@ -61,14 +61,14 @@ def told(found: list[internal_pb2.Page]) -> list[str]:
     return [newest.name for page in found for newest in page.newest if newest.answer]
 
 
-def reached(page: internal_pb2.Page) -> wire_pb2.Query:
+def reached(page: internal_pb2.Page) -> internal_pb2.Query:
     """What a client that has got this page says of its query."""
     assert page.query == HASH
-    return wire_pb2.Query(text=TEXT, reached=page.reached, reached_at=page.reached_at)
+    return internal_pb2.Query(text=TEXT, reached=page.reached, reached_at=page.reached_at)
 
 
 def test_an_answer_goes_on_in_the_next_session(bench: Bench) -> None:
-    first = opens(bench, 1, wire_pb2.Query(text=TEXT))
+    first = opens(bench, 1, internal_pb2.Query(text=TEXT))
     assert list(first.begun) == [HASH]
     found = rest(bench, opens(bench, 2, reached(first)))
     assert not any(page.begun for page in found)
@@ -77,7 +77,7 @@ def test_an_answer_goes_on_in_the_next_session(bench: Bench) -> None:
 
 def test_what_was_reached_before_the_answer_has_begun_in_this_session_does_not_count(bench: Bench) -> None:
     """A session without a cursor is answered unasked; its client may register before it hears that."""
-    said = reached(rest(bench, opens(bench, 1, wire_pb2.Query(text=TEXT)))[1])
+    said = reached(rest(bench, opens(bench, 1, internal_pb2.Query(text=TEXT)))[1])
     page = opens(bench, 2)
     assert list(page.begun) == [HASH]
     registers(bench, 2, said)
@@ -87,8 +87,8 @@ def test_what_was_reached_before_the_answer_has_begun_in_this_session_does_not_c
 
 def test_what_is_registered_later_without_a_cursor_begins_anew(bench: Bench) -> None:
     """The answer may have been begun by a predecessor of this matcher."""
-    said = reached(opens(bench, 1, wire_pb2.Query(text=TEXT)))
-    other = wire_pb2.Query(text="has  a")
+    said = reached(opens(bench, 1, internal_pb2.Query(text=TEXT)))
+    other = internal_pb2.Query(text="has  a")
     digest = (HASH + query_hash(other.text)) % MODULUS
     page = opens(bench, 2, other, digest=digest)
     registers(bench, 2, said)
@@ -99,14 +99,14 @@ def test_what_is_registered_later_without_a_cursor_begins_anew(bench: Bench) -> 
 
 @pytest.mark.parametrize("cursor", [None, 0])
 def test_what_was_reached_in_another_epoch_does_not_count(bench: Bench, cursor: int | None) -> None:
-    said = reached(opens(bench, 1, wire_pb2.Query(text=TEXT)))
+    said = reached(opens(bench, 1, internal_pb2.Query(text=TEXT)))
     found = rest(bench, opens(bench, 2, said, epoch=EPOCH + 1, cursor=cursor))
     assert (told(found), list(found[0].begun)) == (NAMES, [HASH])
 
 
 def test_what_was_reached_below_the_cursor_does_not_count(bench: Bench) -> None:
     """The answer's end settles the registration: what has left below the cursor would come too late."""
-    said = reached(opens(bench, 1, wire_pb2.Query(text=TEXT)))
+    said = reached(opens(bench, 1, internal_pb2.Query(text=TEXT)))
     bench.describe(NAMES[0], b'{"description":{"b":1}}', timestamp_ms=2)
     cursor = bench.describe("other", b'{"description":{"b":1}}', timestamp_ms=1)
     bench.settle()

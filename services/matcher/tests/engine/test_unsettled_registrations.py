@@ -120,7 +120,7 @@ def test_what_a_client_is_not_registered_for_is_left_out_and_errors_are_cut(benc
 
 def test_queries_and_channels_are_said_by_their_hashes(bench: Bench) -> None:
     text = "has Room"
-    query = wire_pb2.Query(text=text)
+    query = internal_pb2.Query(text=text)
     bench.request(
         1, open=internal_pb2.Open(digest=query_hash(text), queries=[query], epoch=EPOCH, ask=1, all_unsettled=True)
     )

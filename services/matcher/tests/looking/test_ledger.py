@@ -13,7 +13,7 @@ from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine.interests.by_query import deciding, query
 from coldnotify_matcher.looking import evaluating, ledger, overview, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
@@ -234,7 +234,7 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Benc
 
 
 def with_query(bench: Bench, text: str, client: str, session: int) -> None:
-    open_ = internal_pb2.Open(digest=query_hash(text), queries=[wire_pb2.Query(text=text)], epoch=EPOCH, ask=1)
+    open_ = internal_pb2.Open(digest=query_hash(text), queries=[internal_pb2.Query(text=text)], epoch=EPOCH, ask=1)
     bench.request(session, client, open=open_)
     bench.settle()
 

@@ -205,7 +205,7 @@ class Sync:
                 for body in frames.feed(data):
                     frame = parse_gateway_frame(body)
                     kind = frame.WhichOneof("frame")
-                    if kind == "page_end":
+                    if kind == "page_end" and not frame.page_end.stream:
                         page = frame.page_end.page
                         continue
                     if kind == "wait":

@@ -25,6 +25,7 @@ from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERIES_MAX, REG
 from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, whole_number
 from coldnotify_schemas.wire_pb2 import (
     EXPIRED,
+    INTEREST_CHANNEL,
     LOST,
     RETENTION,
     SINCE_NEWEST,
@@ -33,7 +34,7 @@ from coldnotify_schemas.wire_pb2 import (
     SINCE_POSITION,
     SINCE_TIME,
     UNREADABLE,
-    Channel,
+    Interest,
     Message,
     Missed,
     Notification,
@@ -109,7 +110,7 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[Device, float] | 
     registrations, queries = list(dict.fromkeys(said.registrations)), list(dict.fromkeys(said.queries))
     for text in queries:
         check_query(text)
-    channels: dict[int, Channel] = {}
+    channels: dict[int, Interest] = {}
     for name, since in said.channels.items():
         hash_, channels[hash_] = _channel(name, since)
         yield None
@@ -145,15 +146,15 @@ def _too_many(field: str, most: int) -> BadRequest:
     return BadRequest(field, f"more than {most} of them, at most {most} are taken")
 
 
-def _channel(name: str, said: Since) -> tuple[int, Channel]:
+def _channel(name: str, said: Since) -> tuple[int, Interest]:
     since, attributes = (said.since, said.attributes) if isinstance(said, _Since) else (said, [])
     return channel_wanted(name, since, attributes)
 
 
-def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tuple[int, Channel]:
+def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tuple[int, Interest]:
     """The hash of a registration of a channel, and how it is asked for. Raises BadRequest and InvalidName."""
     text = channel_text(name, attributes)
-    channel = Channel(name=name, attributes=channel_of(text)[1])
+    channel = Interest(kind=INTEREST_CHANNEL, text=name, attributes=channel_of(text)[1])
     if isinstance(since, int):
         if not 0 <= since <= WHOLE_NUMBER_MAX:
             raise BadRequest("since", f"{str(since)[:_SHOWN_CHARS]} is not from 0 to {WHOLE_NUMBER_MAX}")
@@ -222,7 +223,7 @@ def show(found: Found, agent: Agent) -> bytes:
 
 
 def _message(message: Message, agent: Agent) -> dict[str, Any]:
-    shown: dict[str, Any] = {"channel": agent.device.channels[message.channel].name, "offset": message.offset}
+    shown: dict[str, Any] = {"channel": agent.device.channels[message.channel].text, "offset": message.offset}
     try:
         msgspec.json.decode(message.payload)
         shown["payload"] = msgspec.Raw(message.payload)
@@ -239,7 +240,7 @@ def _message(message: Message, agent: Agent) -> dict[str, Any]:
 
 def _missed(missed: Missed, agent: Agent) -> dict[str, Any]:
     after = missed.after if missed.HasField("after") else None
-    name, reason = agent.device.channels[missed.channel].name, _REASONS.get(missed.reason, "unknown")
+    name, reason = agent.device.channels[missed.channel].text, _REASONS.get(missed.reason, "unknown")
     return {"channel": name, "missed": {"after": after, "before": missed.before, "reason": reason}}
 
 

@@ -22,6 +22,7 @@ from coldnotify_schemas.wire_pb2 import (
     Missed,
     Notification,
     Registered,
+    Stream,
     Welcome,
 )
 
@@ -138,7 +139,7 @@ def test_a_cursor_is_of_the_queries_too():
 def test_channels_are_parsed_and_told():
     channels = {"tasks": "oldest", "logs": {"since": 17, "attributes": ["b", "a"]}, "old": "2026-01-31T12:00:00Z"}
     device, _ = parse(body(channels=channels), wait_s_max=60)
-    found = {one.name: (one.since, one.at, list(one.attributes)) for one in device.channels.values()}
+    found = {one.text: (one.since, one.at, list(one.attributes)) for one in device.channels.values()}
     assert found == {
         "tasks": (SINCE_OLDEST, 0, []),
         "logs": (SINCE_POSITION, 17, ["a", "b"]),
@@ -161,8 +162,8 @@ def test_a_cursor_with_channels_comes_back_as_it_was():
     channels = {"tasks": "oldest"}
     device, _ = parse(body(channels=channels), wait_s_max=60)
     agent = Agent(device)
-    agent.receive(encode(GatewayFrame(welcome=Welcome(in_sync=True, epoch=7, channels_epoch=9))))
-    agent.receive(encode(GatewayFrame(caught_up=CaughtUp(complete=3, channels_complete=40))))
+    agent.receive(encode(GatewayFrame(welcome=Welcome(in_sync=True, epoch=7, streams=[Stream(epoch=9)]))))
+    agent.receive(encode(GatewayFrame(caught_up=CaughtUp(complete=3, streams=[Stream(complete=40)]))))
     again, _ = parse(body(channels=channels, cursor=cursor_of(agent)), wait_s_max=60)
     assert (again.epoch, again.cursor) == (7, 3)
     assert again.mark == agent.channels.mark()

@@ -41,7 +41,7 @@ class ChannelRequests:
         request: internal_pb2.Open,
         said: Sequence[Said],
         gone: Iterable[int],
-    ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.ChannelPosition]]:
+    ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
         """An Open that names channels, or whose client has some: registers them. (the refused ones, positions)."""
         log = self._state.log_of(client)
         if log is None:
@@ -111,7 +111,7 @@ class ChannelRequests:
 
     def sync(
         self, offset: int, client: Client, session: Session, said: Sequence[Said]
-    ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.ChannelPosition]]:
+    ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
         """A whole set is in: its channels."""
         log = self._state.log_of(client)
         if log is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coldnotify_schemas import wire_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
 from coldnotify_schemas.names import InvalidName
 
@@ -29,10 +29,10 @@ class RegisteredChannels:
     lost: list[RegisteredChannel] = field(default_factory=list)
     """Of these the client is to be told that messages of another log may be missing."""
 
-    def positions(self) -> list[wire_pb2.ChannelPosition]:
+    def positions(self) -> list[internal_pb2.ChannelPosition]:
         """As the client is told them."""
         return [
-            wire_pb2.ChannelPosition(channel=channel.hash, position=None if begin == BEGINNING else begin)
+            internal_pb2.ChannelPosition(channel=channel.hash, position=None if begin == BEGINNING else begin)
             for channel, begin in self.begins.items()
         ]
 
@@ -73,7 +73,7 @@ class Registering:
                     continue
                 reason = self._why_not(client, one.text)
                 if reason:
-                    outcome.refused.append(wire_pb2.Refusal(channel=hash_, reason=reason))
+                    outcome.refused.append(wire_pb2.Refusal(interest=hash_, reason=reason))
                     self._state.count("channels_refused")
                     continue
                 channel = self._add(log, client, one.text, begin, outcome)

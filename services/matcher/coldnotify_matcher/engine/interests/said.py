@@ -62,23 +62,23 @@ def gone_in_open(request: internal_pb2.Open) -> list[Gone]:
     return _gone(request.unregister, request.unregister_queries, request.unregister_channels)
 
 
-def said_in_register(request: wire_pb2.Register) -> list[Said]:
+def said_in_register(request: internal_pb2.Register) -> list[Said]:
     """List the interests that a Register registers."""
     return _said(request.objects, request.queries, request.channels)
 
 
-def gone_in_unregister(request: wire_pb2.Unregister) -> list[Gone]:
+def gone_in_unregister(request: internal_pb2.Unregister) -> list[Gone]:
     """List the interests that an Unregister unregisters."""
     return _gone(request.objects, request.queries, request.channels)
 
 
-def said_in_chunk(chunk: wire_pb2.SyncChunk) -> list[Packed]:
+def said_in_chunk(chunk: internal_pb2.SyncChunk) -> list[Packed]:
     """List the interests in one part of a whole set. How much its client has of answers does not count."""
     queries = (Said(Kind.QUERY, query.text) for query in chunk.queries)
     return [*chunk.objects, *queries, *map(said_channel, chunk.channels)]
 
 
-def said_channel(channel: wire_pb2.Channel) -> Said:
+def said_channel(channel: internal_pb2.Channel) -> Said:
     """Return the channel as a frame says it."""
     text = _BETWEEN.join([channel.name, *channel.attributes]) if channel.attributes else channel.name
     return Said(Kind.CHANNEL, text, channel.since, channel.at)
@@ -101,12 +101,12 @@ def hashes_of(said: Iterable[Said]) -> list[int]:
 
 def refused_hash(refusal: wire_pb2.Refusal) -> int:
     """The hash of the interest that is refused."""
-    if refusal.HasField("query"):
-        return refusal.query
-    return refusal.channel if refusal.HasField("channel") else object_digest(refusal.object)
+    return refusal.interest if refusal.HasField("interest") else object_digest(refusal.object)
 
 
-def _said(names: Iterable[str], queries: Iterable[wire_pb2.Query], channels: Iterable[wire_pb2.Channel]) -> list[Said]:
+def _said(
+    names: Iterable[str], queries: Iterable[internal_pb2.Query], channels: Iterable[internal_pb2.Channel]
+) -> list[Said]:
     said = [Said(Kind.NAME, name) for name in names]
     for query in queries:
         held = query.held if query.HasField("held") else None

@@ -35,7 +35,7 @@ class QueryRegistering:
             if hash_ not in client.queries and offset >= client.registrations_applied:
                 reason = self._why_not(client, one)
                 if reason:
-                    refused.append(wire_pb2.Refusal(query=hash_, reason=reason))
+                    refused.append(wire_pb2.Refusal(interest=hash_, reason=reason))
                     self._state.count("queries_refused")
                     continue
                 client.register_query(one.text, self._state.rules.bucket_objects_max)

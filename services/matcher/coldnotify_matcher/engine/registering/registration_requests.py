@@ -49,7 +49,7 @@ class Outcome:
     registered: list[Obj] = field(default_factory=list)
     """Those of the objects that the client is registered for now."""
     refused: list[wire_pb2.Refusal] = field(default_factory=list)
-    positions: list[wire_pb2.ChannelPosition] = field(default_factory=list)
+    positions: list[internal_pb2.ChannelPosition] = field(default_factory=list)
 
 
 class RegistrationRequests:
@@ -111,7 +111,7 @@ class RegistrationRequests:
         session.gateway.tell(internal_pb2.Item(answered=answer))
 
     def on_register(
-        self, offset: int, client: Client, session: Session, request: wire_pb2.Register, now_ms: int
+        self, offset: int, client: Client, session: Session, request: internal_pb2.Register, now_ms: int
     ) -> None:
         """A Register: answered with the newest versions of objects, and with pages that are to be asked for."""
         said = said_in_register(request)
@@ -149,7 +149,7 @@ class RegistrationRequests:
             size += newest_bytes
         session.gateway.tell(internal_pb2.Item(answered=answer))
 
-    def on_unregister(self, offset: int, client: Client, session: Session, request: wire_pb2.Unregister) -> None:
+    def on_unregister(self, offset: int, client: Client, session: Session, request: internal_pb2.Unregister) -> None:
         """An Unregister."""
         gone = gone_in_unregister(request)
         self._names.unregister(offset, client, session, names_in(gone))
@@ -166,7 +166,9 @@ class RegistrationRequests:
             )
         )
 
-    def on_sync(self, offset: int, client: Client, session: Session, chunk: wire_pb2.SyncChunk, now_ms: int) -> None:
+    def on_sync(
+        self, offset: int, client: Client, session: Session, chunk: internal_pb2.SyncChunk, now_ms: int
+    ) -> None:
         """A part of a whole set. With the last one the client is registered for what the set has, and nothing else."""
         half_sets = self._state.half_sets
         if chunk.index == 0:
@@ -193,7 +195,7 @@ class RegistrationRequests:
         _, refused = self._names.register(offset, client, session, names)
         self._queries.unregister(offset, client, client.queries.keys() - set(hashes_of(queries)))
         refused += self._queries.register(offset, client, session, queries, goes_on=False)
-        positions: list[wire_pb2.ChannelPosition] = []
+        positions: list[internal_pb2.ChannelPosition] = []
         if client.channels or channels or session.channels is not None:
             refused_channels, positions = self._channels.sync(offset, client, session, channels)
             refused += refused_channels

@@ -4,7 +4,7 @@ import pytest
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax, QueryPlaces, Taken, share_of
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
@@ -102,7 +102,7 @@ def test_what_was_loaded_keeps_its_place_and_is_priced_once_it_is_known() -> Non
 
 
 def open_with(bench: Bench, text: str, session: int, *, registered: bool) -> None:
-    queries = [] if registered else [wire_pb2.Query(text=text)]
+    queries = [] if registered else [internal_pb2.Query(text=text)]
     open_ = internal_pb2.Open(
         digest=query_hash(text), queries=queries, epoch=EPOCH, ask=1, cursor=0 if registered else None
     )
@@ -118,7 +118,7 @@ def strangers(bench: Bench, count: int, *, first: int = 0) -> None:
             group=GROUP_OF_STRANGERS, client=f"c{number}",
             open=internal_pb2.Open(
                 digest=sum(map(query_hash, texts)) % MODULUS,
-                queries=[wire_pb2.Query(text=text) for text in texts], epoch=EPOCH, ask=1,
+                queries=[internal_pb2.Query(text=text) for text in texts], epoch=EPOCH, ask=1,
             ),
         )  # fmt: skip
         bench.log.requests.append(request)

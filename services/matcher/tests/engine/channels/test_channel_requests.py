@@ -18,7 +18,7 @@ def unregister(bench: ChannelsBench) -> None:
     bench.send("a")
     bench.open([text("a")], [channel("a")])
     bench.settle()
-    bench.request(unregister=wire_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.request(unregister=internal_pb2.Unregister(request=1, channels=[hash_of("a")]))
     bench.settle()
     bench.take()
 
@@ -53,7 +53,7 @@ def test_a_set_without_channels_ends_the_wait() -> None:
     bench.open([text("b")], ask=7, cursor=0, again=True)
     bench.settle()
     assert channel_pages(bench.take()) == []
-    bench.request(sync=wire_pb2.SyncChunk(last=True))
+    bench.request(sync=internal_pb2.SyncChunk(last=True))
     bench.settle()
     page = only_page(bench)
     assert (page.ask, page.page, page.last) == (7, 1, True)
@@ -74,7 +74,7 @@ def test_a_channel_that_is_registered_later_is_caught_up_by_a_question_of_its_ow
     bench = ChannelsBench()
     unregister(bench)
     bench.ask(7, cursor=0)
-    register = wire_pb2.Register(request=2, channels=[channel("b", since=wire_pb2.SINCE_POSITION, at=0)])
+    register = internal_pb2.Register(request=2, channels=[channel("b", since=wire_pb2.SINCE_POSITION, at=0)])
     bench.request(register=register)
     bench.send("b")
     bench.settle()
@@ -109,15 +109,15 @@ def waiting_for_a_set(bench: ChannelsBench) -> None:
     bench.take()
 
 
-def set_of(*channels: wire_pb2.Channel) -> wire_pb2.SyncChunk:
-    return wire_pb2.SyncChunk(last=True, channels=channels)
+def set_of(*channels: internal_pb2.Channel) -> internal_pb2.SyncChunk:
+    return internal_pb2.SyncChunk(last=True, channels=channels)
 
 
 def test_a_set_answers_what_its_open_asked_though_the_last_channel_was_unregistered_between() -> None:
     """The Unregister was on its way when the Open was found not to be in sync."""
     bench = ChannelsBench()
     waiting_for_a_set(bench)
-    bench.request(2, unregister=wire_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.request(2, unregister=internal_pb2.Unregister(request=1, channels=[hash_of("a")]))
     bench.request(2, sync=set_of(channel("b")))
     bench.settle()
     (page,) = pages(bench.take())
@@ -159,7 +159,7 @@ def test_a_set_that_is_said_again_without_channels_waits_for_no_block() -> None:
     bench.settle()
     bench.open([text("b")])
     since = channel("a", since=wire_pb2.SINCE_POSITION, at=8)
-    for chunk in (set_of(since), wire_pb2.SyncChunk(last=True)):
+    for chunk in (set_of(since), internal_pb2.SyncChunk(last=True)):
         bench.request(sync=chunk)
     bench.handle()
     assert bench.engine.channels.wanted_blocks() == []
@@ -172,7 +172,7 @@ def behind_by_three(bench: ChannelsBench) -> int:
         bench.send(name, b"x" * 900)
     bench.open([text("b")], [channel("b")], page_bytes=1024)
     bench.settle()
-    register = wire_pb2.Register(request=1, channels=[channel("a", since=wire_pb2.SINCE_OLDEST)])
+    register = internal_pb2.Register(request=1, channels=[channel("a", since=wire_pb2.SINCE_OLDEST)])
     bench.request(register=register)
     bench.ask(2, cursor=3, page_bytes=1024)
     bench.settle()

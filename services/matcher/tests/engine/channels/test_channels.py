@@ -92,7 +92,7 @@ def test_nothing_lacking_is_said_with_the_page_of_objects() -> None:
 def test_a_channel_is_refused_with_the_reason() -> None:
     bench = ChannelsBench(registrations_max=1)
     bench.send("a")
-    wrong = wire_pb2.Channel(name="a", attributes=["y", "x"])
+    wrong = internal_pb2.Channel(name="a", attributes=["y", "x"])
     bench.open([text("a")], [channel("a"), channel("b"), wrong, channel("")])
     bench.settle()
 
@@ -103,7 +103,7 @@ def test_a_channel_is_refused_with_the_reason() -> None:
 def test_other_attributes_take_the_place_of_the_registration() -> None:
     bench = ChannelsBench()
     live(bench, "a")
-    bench.request(register=wire_pb2.Register(request=1, channels=[channel("a", "x")]))
+    bench.request(register=internal_pb2.Register(request=1, channels=[channel("a", "x")]))
     bench.settle()
     bench.take()
     bench.send("a", headers=MessageHeaders(to=("y",)))
@@ -283,12 +283,12 @@ def test_who_registers_in_a_session_without_channels_is_told_the_epoch() -> None
     bench = ChannelsBench()
     live(bench, "a")
     bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[0]))
-    bench.request(unregister=wire_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.request(unregister=internal_pb2.Unregister(request=1, channels=[hash_of("a")]))
     bench.settle()
     bench.open([])
     bench.settle()
     bench.take()
-    bench.request(register=wire_pb2.Register(request=2, channels=[channel("a")]))
+    bench.request(register=internal_pb2.Register(request=2, channels=[channel("a")]))
     bench.settle()
     (said,) = [item.answered for item in bench.take() if item.HasField("answered")]
     assert said.channels_epoch == LOG_EPOCH
@@ -302,7 +302,7 @@ def test_who_is_not_known_and_comes_with_another_logs_cursor_is_told_that_messag
     bench.settle()
     bench.take()
     said = [channel("a", since=wire_pb2.SINCE_BEGINNING), channel("b", since=wire_pb2.SINCE_NOW)]
-    bench.request(sync=wire_pb2.SyncChunk(index=0, last=True, channels=said))
+    bench.request(sync=internal_pb2.SyncChunk(index=0, last=True, channels=said))
     bench.settle()
     (page,) = channel_pages(bench.take())
     assert [entry_of(one) for one in page.entries] == [("LOST", None, 0), (0, -1)]
@@ -363,7 +363,7 @@ def test_a_set_that_is_to_come_is_told_by_the_latest_open() -> None:
     bench.settle()
     bench.take()
     said = channel("a", since=wire_pb2.SINCE_POSITION, at=0)
-    bench.request(sync=wire_pb2.SyncChunk(last=True, channels=[said]))
+    bench.request(sync=internal_pb2.SyncChunk(last=True, channels=[said]))
     bench.settle()
     (page,) = pages(bench.take())
     assert (page.channels_complete, page.channels_ask) == (0, 2)

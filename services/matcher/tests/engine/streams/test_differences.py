@@ -78,7 +78,7 @@ def test_a_message_of_high_priority_is_told_ahead_of_a_page_that_is_on_its_way()
 
 def test_answers_are_told_in_pages_of_objects_alone() -> None:
     bench = with_a_channel()
-    bench.request(register=wire_pb2.Register(request=1, queries=[wire_pb2.Query(text=TEXT)]))
+    bench.request(register=internal_pb2.Register(request=1, queries=[internal_pb2.Query(text=TEXT)]))
     bench.ask(2, cursor=0)
     bench.settle()
     (page,) = channel_pages(bench.take())
@@ -114,7 +114,8 @@ def test_a_page_of_objects_has_answers_then_sets_and_then_what_lacks_by_offset()
     bench.request(
         1,
         open=internal_pb2.Open(
-            digest=wanted % MODULUS, register=["old", "new"], queries=[wire_pb2.Query(text=TEXT)], epoch=EPOCH, ask=1,
+            digest=wanted % MODULUS, register=["old", "new"], queries=[internal_pb2.Query(text=TEXT)], epoch=EPOCH,
+            ask=1,
             cursor=before,
         ),
     )  # fmt: skip

@@ -1,0 +1,129 @@
+"""Fan-outs: one publish, or one message of a channel, for many sessions, each in its dialect."""
+
+import sys
+from array import array
+from itertools import repeat
+
+from coldnotify_schemas.internal_pb2 import ChannelFanOut, FanOut
+
+from coldnotify_gateway.core import encoding, overtaking
+from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.outputs import Output, Overtake, Peer, SendAll, SendUrgent
+from coldnotify_gateway.core.partition_view import PartitionView
+from coldnotify_gateway.core.told import Dialect
+
+_SESSION_BYTES = 4
+View = PartitionView[Identified]
+
+
+class FanOuts:
+    """Turns the matcher's fan-outs into what is written to connections."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+
+    def of_object(self, view: View, fan_out: FanOut) -> list[Output]:
+        """A publish, and the sessions of this partition that are to be told."""
+        newest, numbers = fan_out.newest, self._numbers(fan_out.sessions)
+        if numbers is None:
+            return []
+        if fan_out.urgent:
+            return self._urgent(view, fan_out, numbers)
+        # This is the hot path: per session one dict lookup, then one write by the shell.
+        outputs: list[Output] = []
+        delivered = 0
+        for dialect, live in view.live.items():
+            peers = [peer for peer in map(live.get, numbers) if peer is not None] if live else None
+            if peers:
+                delivered += len(peers)
+                outputs.append(self._to_all(peers, fan_out, dialect))
+        counters = self._counters
+        counters.fan_outs += 1
+        counters.deliveries += delivered
+        counters.live_dropped += len(numbers) - delivered
+        view.fanned_out(newest.offset, encoding.complete_of(newest))
+        return outputs
+
+    def _to_all(self, peers: list[Peer], fan_out: FanOut, dialect: Dialect) -> SendAll:
+        frame = encoding.notification(fan_out.newest, dialect)
+        self._counters.sent_bytes += len(frame.data) * len(peers)
+        return SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent)
+
+    def _urgent(self, view: View, fan_out: FanOut, numbers: "array[int]") -> list[Output]:
+        """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these.
+
+        It does not go before what says that its object has entered the queries by which a session has it.
+        """
+        newest, by_query = fan_out.newest, bool(fan_out.pagings)
+        if by_query and not len(fan_out.pagings) == len(fan_out.known_since) == len(numbers):
+            self._counters.malformed_records += 1
+            return []
+        known = zip(fan_out.pagings, fan_out.known_since, strict=True) if by_query else repeat((0, 0))
+        told: dict[tuple[Dialect, bool], list[Peer]] = {}
+        in_turn: dict[Dialect, list[Peer]] = {}
+        counters = self._counters
+        counters.fan_outs += 1
+        for session, (paging, since) in zip(map(view.sessions.get, numbers), known, strict=False):
+            if session is None or not session.welcomed:
+                counters.live_dropped += 1
+                continue
+            # Of one that it sends pages the matcher says that this is an answer, whatever is known of it here.
+            live = session.live and not newest.answer
+            if by_query and not session.knows_member(paging, since):
+                counters.live_dropped += not live
+                if live:
+                    in_turn.setdefault(session.dialect, []).append(session.peer)
+                continue
+            counters.urgent += 1
+            counters.deliveries += live
+            told.setdefault((session.dialect, live), []).append(session.peer)
+        if not newest.answer:
+            view.fanned_out(newest.offset, encoding.complete_of(newest))
+        outputs: list[Output] = []
+        for dialect, peers in in_turn.items():
+            counters.deliveries += len(peers)
+            outputs.append(self._to_all(peers, fan_out, dialect))
+        for (dialect, live), peers in told.items():
+            urgent = overtaking.urgent(newest, dialect, live=live, by_query=by_query)
+            # Both frames where something is overtaken; how often that is, only the connections know.
+            counters.sent_bytes += len(urgent.alone.data) * len(peers)
+            outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))
+        return outputs
+
+    def of_channel(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
+        """A message, or what is missed, and the sessions of this partition that are to be told."""
+        entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
+        if numbers is None:
+            return []
+        sessions = [session for session in map(view.channels_live.get, numbers) if session is not None]
+        self._counters.live_dropped += len(numbers) - len(sessions)
+        if not sessions:
+            return []
+        missed = entry.HasField("missed")
+        complete = entry.missed.before - 1 if missed else entry.message.offset
+        for session in sessions:
+            if session.channels is not None:
+                session.channels.told(complete)
+        frame = encoding.channel_entry(entry)
+        self._counters.messages += len(sessions)
+        self._counters.sent_bytes += len(frame.data) * len(sessions)
+        peers = [session.peer for session in sessions]
+        outputs: list[Output] = [SendAll(peers, frame, 0 if missed else entry.message.published_ms)]
+        if fan_out.urgent:
+            self._counters.urgent_messages += len(sessions)
+            channel = entry.missed.channel if missed else entry.message.channel
+            overtaking = [session.peer for session in sessions if not session.channels_in_order]
+            if overtaking:
+                outputs.append(Overtake(overtaking, (channel,)))
+        return outputs
+
+    def _numbers(self, packed: bytes) -> "array[int] | None":
+        """The sessions' numbers; None: they are malformed, and that is counted."""
+        if len(packed) % _SESSION_BYTES:
+            self._counters.malformed_records += 1
+            return None
+        numbers = array("I", packed)
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return numbers
