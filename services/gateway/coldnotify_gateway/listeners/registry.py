@@ -24,6 +24,6 @@ _FOLDERS = (
 )
 LISTENERS = tuple(_row(name) for name in _FOLDERS)
 """The first one is served at once when a gateway starts; the others may take their time."""
-TCP, WEB = LISTENERS[:2]
+TCP = LISTENERS[0]
 OWN_SETTINGS = settings_classes(row.settings for row in LISTENERS if row.settings)
 """The settings of those listeners whose settings are not in GatewaySettings."""
