@@ -17,8 +17,9 @@ import jsonschema_rs
 import pytest
 from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.kafka import free_port
-from coldnotify_testkit.stack import get_json, running
+from coldnotify_testkit.stack import running
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -184,7 +185,7 @@ def test_both_run(path_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert up.report["toy"].endswith(settings["toy_port"])
         assert up.report["pids"]["toy"]
         url = f"{up.matcher_url}/v1/domains/toy/groups/toy/objects/toy"
-        wait_for(lambda: get_json(url)["version"] > 0, "the source's publish is there")
+        wait_for(lambda: fetch(url).status == 200, "the source's publish is there")
         host, _, port = up.report["line"].rpartition(":")
         with socket.create_connection((host, int(port)), WAIT_S) as connection, connection.makefile() as file:
             assert file.read() == "hello\n"
