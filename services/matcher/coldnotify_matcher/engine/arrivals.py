@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from coldnotify_matcher.engine.strays import Strays
 
 _PREFIX = KEY_PREFIX.encode()
+_PREFIX_BYTES = len(_PREFIX)
 
 
 class ArrivalKind(Enum):
@@ -46,7 +47,7 @@ def is_description_key(key: bytes | None) -> bool:
 class Arrival:
     """One record of the objects topic."""
 
-    __slots__ = ("_door", "_readable", "domain", "group", "home", "kind", "name", "record", "text")
+    __slots__ = ("_door", "domain", "group", "home", "kind", "name", "readable", "record", "text")
 
     kind: ArrivalKind
     record: ObjectRecord
@@ -56,37 +57,36 @@ class Arrival:
     group: str
     name: str
     """Of the object. It is unchecked until `why_invalid` has said nothing."""
+    readable: bool
+    """Its key is text."""
     home: int | None
     """The partition that it belongs to; None: its key says none."""
 
     def __init__(self, door: Door, record: ObjectRecord) -> None:
         self._door = door
         self.record = record
-        key, self.kind = record.key, ArrivalKind.OBJECT
-        self.text = self.domain = self.group = self.name = ""
-        self.home, self._readable = None, False
+        key, self.kind, self.readable = record.key, ArrivalKind.OBJECT, True
         if key is None:
-            return
-        if key.startswith(_PREFIX):
-            key, self.kind = key[len(_PREFIX) :], ArrivalKind.DESCRIPTION
+            key, self.readable = b"", False
+        elif key.startswith(_PREFIX):
+            key, self.kind = key[_PREFIX_BYTES:], ArrivalKind.DESCRIPTION
         try:
-            self.text, self._readable = key.decode(), True
+            text = key.decode()
         except UnicodeDecodeError:
-            self.text = key.decode(errors="replace")
-        parts = self.text.split("/", 2)
-        if len(parts) == 3:
-            self.domain, self.group, self.name = parts
-            self.home = door.home_of(self.domain, self.group)
+            text, self.readable = key.decode(errors="replace"), False
+        self.text = text
+        try:
+            self.domain, self.group, self.name = text.split("/", 2)
+            self.home = home_of(self.domain, self.group, door.partitions)
+        except ValueError:  # InvalidName, too
+            self.domain, _, rest = text.partition("/")
+            self.group, _, self.name = rest.partition("/")
+            self.home = None
 
     @property
     def group_key(self) -> str:
         """domain/group."""
         return f"{self.domain}/{self.group}"
-
-    @property
-    def readable(self) -> bool:
-        """Its key is text."""
-        return self._readable
 
     @property
     def at_home(self) -> bool:
@@ -96,7 +96,7 @@ class Arrival:
     def why_invalid(self) -> str:
         """Why its key names no object; "": it names one."""
         try:
-            if self._readable and self.home is not None:
+            if self.readable and self.home is not None:
                 check_object(self.name)
             else:
                 key = self.record.key
@@ -108,8 +108,9 @@ class Arrival:
     def count(self) -> None:
         """Count a publish for its domain, where it is at home; not what an owner has written down again."""
         record = self.record
-        if record.key is not None and record.value is not None and not record.since and self.at_home:
-            self._door.count(self.domain, len(record.key) + len(record.value), high=record.urgent)
+        key, value, door = record.key, record.value, self._door
+        if self.home == door.partition and key is not None and value is not None and not record.since:
+            door.use_of(self.domain).publish(len(key) + len(value), high=record.urgent)
 
     def reject(self, reason: str) -> None:
         """It cannot be handled."""
@@ -149,7 +150,7 @@ class MessageArrival:
 
     def count(self, *, high: bool) -> None:
         """Count it for its domain: it is at home, and new."""
-        self._door.count(self.domain, len(self.text) + len(self.record.value or b""), high=high)
+        self._door.use_of(self.domain).publish(len(self.text) + len(self.record.value or b""), high=high)
 
     def reject(self, reason: str) -> None:
         """It cannot be handled."""
@@ -163,7 +164,7 @@ class MessageArrival:
 
 
 class Door:
-    """Makes arrivals of one partition's records, and writes what comes of those that stay outside."""
+    """Lets one partition's records in, and writes what comes of those that stay outside."""
 
     def __init__(self, state: State, outbox: Outbox, history: History, strays: Strays) -> None:
         self._state = state
@@ -171,25 +172,12 @@ class Door:
         self._history = history
         self.strays = strays
         self.partition = state.partition
-
-    def arrival(self, record: ObjectRecord) -> Arrival:
-        """A record of the objects topic."""
-        return Arrival(self, record)
+        self.partitions = state.partitions
+        self.use_of = state.use_of
 
     def message(self, record: MessageRecord, replay_from: int) -> MessageArrival:
         """A record of a log of channels."""
         return MessageArrival(self, record, replay_from)
-
-    def home_of(self, domain: str, group: str) -> int | None:
-        """The partition of a domain and group; None: these are no names."""
-        try:
-            return home_of(domain, group, self._state.partitions)
-        except InvalidName:
-            return None
-
-    def count(self, domain: str, size_bytes: int, *, high: bool) -> None:
-        """Count a publish of so many bytes for its domain."""
-        self._state.use_of(domain).publish(size_bytes, high=high)
 
     def reject_object(self, record: ObjectRecord, reason: str) -> None:
         """Write it to the rejected topic."""

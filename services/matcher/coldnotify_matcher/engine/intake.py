@@ -51,7 +51,7 @@ class Intake:
         merged = record.offset < state.position
         if not merged:
             state.position = record.offset + 1
-        arrival = self._door.arrival(record)
+        arrival = Arrival(self._door, record)
         # While a partition is loaded, what came behind the predecessor's last commit: it has not counted that, or
         # within its last second.
         if not merged if state.live else 0 < state.replay_from <= record.offset:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_matcher.engine.arrivals import ArrivalKind, Door
+from coldnotify_matcher.engine.arrivals import Arrival, ArrivalKind, Door
 from coldnotify_matcher.engine.channel_logs.message_records import MessageRecord
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.outbox import Outbox
@@ -39,7 +39,7 @@ def elsewhere() -> bytes:
 
 @pytest.mark.parametrize(("prefix", "kind"), [("", ArrivalKind.OBJECT), ("describe:", ArrivalKind.DESCRIPTION)])
 def test_objects_and_their_descriptions_come_through_one_door(prefix: str, kind: ArrivalKind) -> None:
-    arrival = door()[0].arrival(record(f"{prefix}{PREFIX}a/b".encode()))
+    arrival = Arrival(door()[0], record(f"{prefix}{PREFIX}a/b".encode()))
     assert (arrival.kind, arrival.group_key, arrival.name) == (kind, f"{DOMAIN}/{GROUP}", "a/b")
     assert (arrival.text, arrival.home, arrival.why_invalid()) == (f"{PREFIX}a/b", PARTITION, "")
 
@@ -58,14 +58,14 @@ def test_objects_and_their_descriptions_come_through_one_door(prefix: str, kind:
     ],
 )
 def test_a_key_that_names_no_object_says_why(key: bytes | None, reason: str) -> None:
-    assert door()[0].arrival(record(key)).why_invalid().startswith(reason)
+    assert Arrival(door()[0], record(key)).why_invalid().startswith(reason)
 
 
 def test_a_publish_is_counted_where_it_is_at_home_once_and_not_when_it_is_written_down_again() -> None:
     the_door, state, _ = door()
     key = f"{PREFIX}a".encode()
     for one in (record(key), record(elsewhere()), record(key, since=b"1"), record(key, None), record(None)):
-        the_door.arrival(one).count()
+        Arrival(the_door, one).count()
     message = MessageRecord(Retention.DAY, f"{PREFIX}ä".encode(), b"xy", NO_HEADERS, 5, 1)
     the_door.message(message, 0).count(high=False)
     used = state.use[DOMAIN]
@@ -75,7 +75,7 @@ def test_a_publish_is_counted_where_it_is_at_home_once_and_not_when_it_is_writte
 @pytest.mark.parametrize(("replay_from", "written"), [(5, 1), (6, 0)])
 def test_what_a_predecessor_has_rejected_is_not_rejected_again(replay_from: int, written: int) -> None:
     the_door, state, outbox = door(replay_from)
-    the_door.arrival(record(b"x")).reject("key: is none")
+    Arrival(the_door, record(b"x")).reject("key: is none")
     message = MessageRecord(Retention.DAY, b"x", b"", NO_HEADERS, 5, 1)
     the_door.message(message, replay_from).reject("key: is none")
     the_door.message(message, replay_from).stray(3)
@@ -86,19 +86,19 @@ def test_what_a_predecessor_has_rejected_is_not_rejected_again(replay_from: int,
 
 def test_a_stray_is_moved_once_if_it_can_be_understood() -> None:
     the_door, state, outbox = door()
-    the_door.arrival(record(elsewhere())).stray(parse_public_record)
+    Arrival(the_door, record(elsewhere())).stray(parse_public_record)
     the_door.strays.write()
     moved, tombstone = (step := outbox.take(0)).state[0], step.tombstones[0]
     assert (moved.partition != PARTITION, moved.value, tombstone.value) == (True, VALUE, None)
     for one in (record(elsewhere(), moved=True), record(elsewhere(), b"{")):
-        the_door.arrival(one).stray(parse_public_record)
+        Arrival(the_door, one).stray(parse_public_record)
     assert state.counts == {"moved": 1, "rejected:key": 1, "rejected:record": 1}
 
 
 def test_a_null_of_another_partition_is_the_tombstone_of_a_stray() -> None:
     the_door, _, outbox = door(replay_from=6)
-    the_door.arrival(record(elsewhere())).stray(parse_public_record)
-    the_door.arrival(record(elsewhere(), None, offset=6)).stray(_never)
+    Arrival(the_door, record(elsewhere())).stray(parse_public_record)
+    Arrival(the_door, record(elsewhere(), None, offset=6)).stray(_never)
     the_door.strays.write()
     assert outbox.take(0).state == []
 

@@ -105,8 +105,10 @@ def refused_hash(refusal: wire_pb2.Refusal) -> int:
 
 
 def _said(
-    names: Iterable[str], queries: Iterable[internal_pb2.Query], channels: Iterable[internal_pb2.Channel]
+    names: Sequence[str], queries: Sequence[internal_pb2.Query], channels: Sequence[internal_pb2.Channel]
 ) -> list[Said]:
+    if not (names or queries or channels):
+        return []
     said = [Said(Kind.NAME, name) for name in names]
     for query in queries:
         held = query.held if query.HasField("held") else None
@@ -115,7 +117,9 @@ def _said(
     return said
 
 
-def _gone(names: Iterable[str], queries: Iterable[int], channels: Iterable[int]) -> list[Gone]:
+def _gone(names: Sequence[str], queries: Sequence[int], channels: Sequence[int]) -> list[Gone]:
+    if not (names or queries or channels):
+        return []
     gone = [Gone(Kind.NAME, name) for name in names]
     gone += [Gone(Kind.QUERY, hash=hash_) for hash_ in queries]
     gone += [Gone(Kind.CHANNEL, hash=hash_) for hash_ in channels]

@@ -4,14 +4,14 @@ What a frame says is one list of interests. Kinds are registered one after the o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.interests import Kind
 
 from coldnotify_matcher.engine import unsettled_registrations
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import Client, Registration
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.interests.said import (
     KINDS,
@@ -46,10 +46,10 @@ class Outcome:
     """The outcome of registering the interests that a Hello says."""
 
     said: Sequence[Said]
-    registered: list[Obj] = field(default_factory=list)
+    registered: list[Obj]
     """Those of the objects that the client is registered for now."""
-    refused: list[wire_pb2.Refusal] = field(default_factory=list)
-    positions: list[internal_pb2.ChannelPosition] = field(default_factory=list)
+    refused: list[wire_pb2.Refusal]
+    positions: list[internal_pb2.ChannelPosition]
 
 
 class RegistrationRequests:
@@ -68,7 +68,10 @@ class RegistrationRequests:
     def open(self, offset: int, client: Client, session: Session, request: internal_pb2.Open) -> Outcome:
         """Register what an Open says, and unregister."""
         said, gone = said_in_open(request), gone_in_open(request)
-        outcome = Outcome(said)
+        outcome = Outcome(said, [], [], [])
+        if not (said or gone or client.channels or request.channels_ask):
+            self._state.note_registrations(offset, client)
+            return outcome
         self._names.unregister(offset, client, session, names_in(gone))
         outcome.registered, outcome.refused = self._names.register(offset, client, session, names_of(said))
         queries, gone_queries = of_kind(Kind.QUERY, said), hashes_in(Kind.QUERY, gone)
@@ -90,7 +93,9 @@ class RegistrationRequests:
         """Note what an Open says of what its client's application has not taken."""
         if offset < client.registrations_applied:
             return  # later requests of the client are handled already
-        pending = unsettled_registrations.asked_for(client, outcome.registered, hashes_of(outcome.said))
+        pending: list[Registration] = []
+        if outcome.said:
+            pending = unsettled_registrations.asked_for(client, outcome.registered, hashes_of(outcome.said))
         if request.all_unsettled:
             unsettled_registrations.tells(client, can=True)
             unsettled_registrations.say_all(client, pending, now_ms)

@@ -116,7 +116,7 @@ class Answers:
     """Objects whose newest version is to be told whatever the cursor says, and whoever published it."""
     owed: dict[int, Answer] = field(default_factory=dict)
     """By hash: queries whose members are all to be told. The first of them is being told."""
-    begun: set[int] = field(default_factory=set)
+    begun: frozenset[int] = frozenset()
     """By hash: queries of whose answers its client was told that they begin. It then forgets what it has said to have
     reached, and may have said so before it heard."""
     answered_at: dict[int, int] = field(default_factory=dict)
@@ -133,7 +133,8 @@ class Answers:
         """A row of pages begins, with an answer for each of these objects."""
         self.says_sets = self.unsaid = False
         self.doubted = frozenset()
-        self.answered_at.clear()
+        if self.answered_at:
+            self.answered_at = {}
         self.objects = dict.fromkeys(objects)
         for answer in self.owed.values():
             answer.lose()
@@ -158,7 +159,7 @@ class Answers:
 
     def keep(self, hashes: Collection[int]) -> None:
         """The client is registered for these alone."""
-        self.begun.intersection_update(hashes)
+        self.begun = self.begun.intersection(hashes)
 
     def first(self) -> tuple[int, Answer]:
         """The one that is being told."""
@@ -166,7 +167,7 @@ class Answers:
 
     def note_begun(self, hash_: int) -> None:
         """Its client is told that this answer begins."""
-        self.begun.add(hash_)
+        self.begun |= {hash_}
 
     def drop(self, hash_: int) -> None:
         """This answer ends without its members: the query is gone or refused, or its client holds the same ones."""

@@ -109,7 +109,7 @@ class Stream:
 
     def begin(self, paging: int, after_page: int) -> None:
         """A row of this name begins behind the page of this number."""
-        self._move(Event.BEGUN)
+        self.stage = TABLE[self.stage][Event.BEGUN]
         self.page, self.paging, self.clean = after_page, paging, False
 
     def next_page(self) -> None:
@@ -119,7 +119,8 @@ class Stream:
 
     def cover(self, offset: int) -> None:
         """Pages cover the log up to this offset."""
-        self.cursor = max(self.cursor, offset)
+        if offset > self.cursor:
+            self.cursor = offset
 
     def send(self, *, whole: bool) -> int:
         """A page leaves, and others follow. Returns its number. `whole`: all that it covers was told."""
@@ -128,9 +129,12 @@ class Stream:
 
     def send_last(self, position: int) -> int:
         """The last page leaves, in front of this position of the log. Returns its number."""
-        self._move(Event.LAST_PAGE)
-        self.cover(position - 1)
-        return self._sent(whole=True)
+        self.stage = TABLE[self.stage][Event.LAST_PAGE]
+        if position - 1 > self.cursor:
+            self.cursor = position - 1
+        self.complete = self.cursor
+        self.page += 1
+        return self.page
 
     def join(self, position: int) -> None:
         """Nothing lacks: no page of its own says so."""
