@@ -1,5 +1,5 @@
 /**
- * What can go wrong, as the application sees it.
+ * The errors of this library, as the application sees them.
  *
  *     ColdNotifyError
  *     |-- StateError                  the state cannot be read or written
@@ -44,10 +44,11 @@ export class StateError extends ColdNotifyError {}
 /** The state belongs to another domain, group or client, or was written by a newer library. */
 export class StateMismatch extends StateError {}
 
-/** What was stored was no state. It has been set aside; the client starts without, the service tells everything. */
+/** The stored text was not a state. It is set aside. The client starts without it, so the service sends everything
+ * again. */
 export class StateDamaged extends StateError {}
 
-/** Another page of this browser (a second tab, mostly) is this client. This one is told nothing until that one is gone. */
+/** Another page of this browser (a second tab, mostly) is this client. This one waits until that one is gone. */
 export class OpenElsewhere extends ColdNotifyError {
   constructor() {
     super(
@@ -57,7 +58,7 @@ export class OpenElsewhere extends ColdNotifyError {
   }
 }
 
-/** A callback threw (`cause`). The notification is not acknowledged and is told again after a delay. */
+/** A callback threw (`cause`). The notification is not acknowledged, and is delivered again after a delay. */
 export class CallbackFailed extends ColdNotifyError {
   constructor(
     readonly objectId: string,
@@ -68,7 +69,7 @@ export class CallbackFailed extends ColdNotifyError {
   }
 }
 
-/** The callbacks for an object failed `tries` times. It is told again at the next connection, or when a newer version
+/** The callbacks for an object failed `tries` times. It is delivered again at the next connection, or when a newer version
  * comes. */
 export class ObjectParked extends ColdNotifyError {
   constructor(
@@ -80,7 +81,7 @@ export class ObjectParked extends ColdNotifyError {
   }
 }
 
-/** A query's members callback threw (`cause`). What has changed is told again after a delay. */
+/** A query's members callback threw (`cause`). The changes are delivered again after a delay. */
 export class MembersCallbackFailed extends ColdNotifyError {
   constructor(
     readonly query: string,
@@ -90,7 +91,7 @@ export class MembersCallbackFailed extends ColdNotifyError {
   }
 }
 
-/** The members callbacks of a query failed `tries` times. They are told again when its members change, or at the next
+/** The members callbacks of a query failed `tries` times. They are called again when its members change, or at the next
  * connection. */
 export class QueryParked extends ColdNotifyError {
   constructor(
@@ -108,14 +109,14 @@ export class QueriesUnknown extends ColdNotifyError {
   }
 }
 
-/** A gateway or matcher of an older release tells no descriptions to those who ask for them. Told once. */
+/** A gateway or matcher of an older release does not send descriptions to clients that ask for them. Reported once. */
 export class DescriptionsUnknown extends ColdNotifyError {
   constructor() {
     super("the service is older: it tells members and versions, and descriptions once it does");
   }
 }
 
-/** A channel's callback threw (`cause`). The message counts as not told, and is told again after a delay. */
+/** A channel's callback threw (`cause`). The message counts as not delivered, and is delivered again after a delay. */
 export class ChannelCallbackFailed extends ColdNotifyError {
   constructor(
     readonly channel: string,
@@ -126,7 +127,7 @@ export class ChannelCallbackFailed extends ColdNotifyError {
   }
 }
 
-/** The callbacks for a message failed `tries` times: its channel stays in front of it. It is told again at the next
+/** The callbacks for a message failed `tries` times, so its channel does not go past it. It is delivered again at the next
  * connection, when another message of the channel comes, or to the next callback that subscribes. */
 export class ChannelParked extends ColdNotifyError {
   constructor(
@@ -138,7 +139,7 @@ export class ChannelParked extends ColdNotifyError {
   }
 }
 
-/** Messages of a channel may be missing, and no `onMissed` was given that could be told so. */
+/** Messages of a channel may be missing, and no `onMissed` was given to be called. */
 export class MessagesMissed extends ColdNotifyError {
   constructor(readonly missed: Missed) {
     const after = missed.after === null ? "the beginning" : `offset ${missed.after}`;
@@ -149,7 +150,7 @@ export class MessagesMissed extends ColdNotifyError {
   }
 }
 
-/** The service is older than channels: they wait for one that knows them. Told once. */
+/** The service is older than channels: they wait for one that knows them. Reported once. */
 export class ChannelsUnknown extends ColdNotifyError {
   constructor() {
     super("the service is older than this library and knows no channels: they are registered once it does");
@@ -159,12 +160,12 @@ export class ChannelsUnknown extends ColdNotifyError {
 /** The service refused a registration; the object, the query or the channel has left the wanted set. */
 export class RegistrationRefused extends ColdNotifyError {
   constructor(
-    /** "" if it is a query's or a channel's. */
+    /** "" if the registration is for a query or a channel. */
     readonly objectId: string,
     readonly reason: string,
-    /** The query's text; null if it is none. */
+    /** The query's text; null if the registration is not for a query. */
     readonly query: string | null = null,
-    /** The channel's name; null if it is none. */
+    /** The channel's name; null if the registration is not for a channel. */
     readonly channel: string | null = null,
   ) {
     const kind = query !== null ? "the query " : channel !== null ? "the channel " : "";
@@ -172,10 +173,10 @@ export class RegistrationRefused extends ColdNotifyError {
   }
 }
 
-/** The service refuses what was published, and would refuse it again. */
+/** The service refuses the publish, and would refuse it again. */
 export class PublishRefused extends ColdNotifyError {
   constructor(
-    /** The object's or the channel's. */
+    /** The name of the object or the channel. */
     readonly target: string,
     readonly reason: string,
   ) {
@@ -190,10 +191,10 @@ export class PublishGivenUp extends ColdNotifyError {
   }
 }
 
-/** As many publishes wait for the service as may. None of them is dropped; this one was not taken. */
+/** Too many publishes wait for the service. None of them is dropped; this one was not accepted. */
 export class OutboxFull extends ColdNotifyError {}
 
-/** A payload is not JSON. The version is told all the same, with null as its payload. */
+/** A payload is not JSON. The version is delivered all the same, with null as its payload. */
 export class PayloadUnreadable extends ColdNotifyError {
   constructor(
     readonly objectId: string,
@@ -203,7 +204,7 @@ export class PayloadUnreadable extends ColdNotifyError {
   }
 }
 
-/** The gateway ended the session for good. Nothing is tried any more until connect() is called again. */
+/** The gateway ended the session for good. The client does not reconnect until connect() is called again. */
 export class ServiceRefused extends ColdNotifyError {
   constructor(
     readonly code: number,

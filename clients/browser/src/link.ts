@@ -44,7 +44,7 @@ export class Link {
     try {
       // In a promise's step of its own: nothing is said before the constructor has returned, whatever throws.
       token = await Promise.resolve().then(getToken);
-      if (typeof token !== "string") throw new TypeError("it is no text");
+      if (typeof token !== "string") throw new TypeError("it is not a text");
     } catch (error) {
       this.#down(`no token: ${String(error)}`);
       return;

@@ -1,45 +1,45 @@
-/** What the callbacks of a channel are told. */
+/** The arguments of a channel's callbacks. */
 
 /** A message of a channel. */
 export interface Message {
   /** The channel's name. */
   readonly channel: string;
-  /** What `data` says as JSON, else `data` itself. */
+  /** `data` parsed as JSON; `data` itself if it is not JSON. */
   readonly payload: unknown;
-  /** What was sent. */
+  /** The bytes that were sent. */
   readonly data: Uint8Array;
-  /** In the log of the domain's channels: it rises from message to message, not by 1. */
+  /** Offset in the log of the domain's channels. It rises from message to message, but not by 1. */
   readonly offset: bigint;
-  /** Up to this offset the channel was told before: the message before, or one below the `before` of what was missed.
-   * null: nothing was. */
+  /** Offset up to which the channel was delivered before: the previous message, or one below the `before` of a Missed.
+   * null: nothing was delivered before. */
   readonly previous: bigint | null;
-  /** The sender's; null: it gave none. A message that is sent twice has the same. */
+  /** The sender's id; null: it gave none. Both copies of a message that is sent twice have the same id. */
   readonly id: string | null;
   /** The client that sent it; null: not known. */
   readonly source: string | null;
-  /** When the log took it. */
+  /** When the log accepted it. */
   readonly publishedAt: Date | null;
-  /** For `since` of `Notify.channel`: what comes behind this message. */
+  /** For `since` of `Notify.channel`: begins after this message. */
   readonly position: string;
 }
 
 /** Why messages may be missing. */
 export type MissedReason =
   | "UNSAID"
-  /** The log does not have them any more. */
+  /** The log no longer has them. */
   | "RETENTION"
   /** Their `expires_at` has passed. */
   | "EXPIRED"
-  /** The log is another one: it was made anew, or the domain's retention was changed. */
+  /** The log is another one: it was recreated, or the domain's retention was changed. */
   | "LOST"
   /** Kafka could not read them. */
   | "UNREADABLE";
 
-/** Between two offsets of a channel messages may be missing. Neither of the two is meant. */
+/** Messages of a channel may be missing between two offsets, both exclusive. */
 export interface Missed {
   /** The channel's name. */
   readonly channel: string;
-  /** null: nothing of the log was told before. */
+  /** null: nothing of the log was delivered before. */
   readonly after: bigint | null;
   readonly before: bigint;
   readonly reason: MissedReason;

@@ -1,16 +1,16 @@
-/** What an object is, by key: a text, a number, or true or false. */
+/** An object's description: a text, a number, or true or false for each key. */
 export type Description = Readonly<Record<string, unknown>>;
 
-/** What a callback is told: the newest version of an object. Versions in between may have been skipped. */
+/** The argument of a callback: the newest version of an object. Versions in between may have been skipped. */
 export interface Notification {
   readonly objectId: string;
-  /** null: unknown, nothing was ever published for this object (told once, when it is registered), or only its description
-   * is told: it has no version, or one below what was told. */
+  /** null: unknown, because nothing was ever published for this object (delivered once, when it is registered), or
+   * because only its description is delivered: it has no version, or one below the delivered version. */
   readonly version: bigint | null;
-  /** The publisher's JSON, parsed; null where there is none, or where it has expired. */
+  /** The publisher's JSON, parsed; null if it has none, or if it has expired. */
   readonly payload: unknown;
-  /** The object is gone. A version like any other. */
+  /** True if the object was deleted. Such a version is delivered like any other. */
   readonly deleted: boolean;
-  /** What the object is, if a query that it is a member of asks for descriptions. null: it has none. */
+  /** The object's description, if a query that it is a member of asks for descriptions. null: it has none. */
   readonly description: Description | null;
 }

@@ -21,39 +21,40 @@ import { TIMER_MS_MAX } from "./link.js";
 import { Run, type Tell } from "./run.js";
 import { LocalState, type State } from "./state.js";
 
-/** The time for what a publish has changed, where the application says none: as Python's library has it. */
+/** Default time to wait for the outcome of a publish, as in Python's library. */
 const OUTCOME_S = 5;
 
-/** Told the newest version of an object; may be asynchronous. */
+/** Receives the newest version of an object; may be asynchronous. */
 export type Callback = (notification: Notification) => unknown;
 
-/** Told the objects that have come to a query's members, and those that have gone; may be asynchronous. */
+/** Receives the objects that have entered a query, and those that have left it; may be asynchronous. */
 export type MembersCallback = (added: ReadonlySet<string>, removed: ReadonlySet<string>) => unknown;
 
-/** Told a channel's messages, in order; may be asynchronous. */
+/** Receives a channel's messages, in order; may be asynchronous. */
 export type MessageCallback = (message: Message) => unknown;
 
-/** Told between which messages of a channel others may be missing, and why; may be asynchronous. */
+/** Receives where messages of a channel may be missing, and why; may be asynchronous. */
 export type MissedCallback = (missed: Missed) => unknown;
 
-/** Who the client is, where it connects to, and what may be set; times in seconds. */
+/** The client's names, its gateways and its settings; times in seconds. */
 export interface Options extends Partial<Settings> {
   readonly domain: string;
   readonly groupId: string;
   readonly clientId: string;
-  /** ws:// or wss:// URLs of gateways: any one will do. Default: `/v1/connect` where this page came from. */
+  /** ws:// or wss:// URLs of gateways: any one will do. Default: `/v1/connect` at this page's origin. */
   readonly address?: string | readonly string[];
   /** Default: localStorage, under a key made of the client's names. */
   readonly state?: State;
-  /** A signed token that says who this is, or what gets one: it is called at each connection, and may throw. */
+  /** A signed token that identifies the client, or a function that returns one: it is called at each connection, and may
+   * throw. */
   readonly token?: string | (() => string | Promise<string>);
   /** Called with every problem that nobody else would hear of (see `errors.ts`). Default: `console.error`. */
   readonly onError?: (error: ColdNotifyError) => unknown;
 }
 
-/** A callback that is being told; until `dispose`. */
+/** A callback that is called until `dispose`. */
 export interface Subscription {
-  /** Call back no more. A call that is under way goes on. Any number of times. */
+  /** Ends the subscription. A call that is under way goes on. May be called any number of times. */
   dispose(): void;
 }
 
@@ -61,56 +62,61 @@ export interface Subscription {
 export interface Registration {
   readonly objectId: string;
   /**
-   * What its callbacks were told last, also before a reload: the state has it. Look once `connect()` has resolved.
+   * The notification that its callbacks received last, even before a reload, because the state holds it. Read it once
+   * `connect()` has resolved.
    *
-   * null: they were told nothing yet, the state is not read yet, or there is no room for it (`newestBytesMax`).
+   * null: they have not received any, the state is not read yet, or the state has no room for it (`newestBytesMax`).
    */
   readonly current: Notification | null;
   /**
-   * Tell `callback` every newer version from now on, and what has been waiting for a subscriber.
+   * Calls `callback` with every newer version from now on, and with the one that has been waiting for a subscriber.
    *
    * A version counts as applied once all subscribers of its object have returned (a promise: is fulfilled); one that
-   * throws is told again.
+   * throws receives it again.
    */
   subscribe(callback: Callback): Subscription;
 }
 
-/** What is told of a query's members. */
+/** Options of a query's registration. */
 export interface QueryOptions {
-  /** Notifications say how the object is described, and a member that is described in another way is told once more.
+  /** If true, notifications contain the object's description, and a change of a member's description is delivered, too.
    * Default: false. */
   readonly descriptions?: boolean;
 }
 
 /** The interest in the objects that a query describes, its members. */
 export interface Query {
-  /** As it was registered; the service knows what it means. */
+  /** The text as it was registered. Only the service parses it. */
   readonly text: string;
-  /** As the members callbacks are told, or as the service said if there are none. Empty until the state is read. */
+  /** The members that the members callbacks have received; without such callbacks, those that the service has sent. Empty
+   * until the state is read. */
   readonly members: ReadonlySet<string>;
   /**
-   * Whether `members` are all there are, as of what the client was told last. false: the service has not said yet who all
-   * of them are, or is being asked again, or callbacks are still to be told; then no members does not say that there are
+   * True if `members` are complete, as far as the client has received changes. false: the service has not sent all of
+   * them yet, or is being asked again, or callbacks are still due. Then empty `members` do not mean that the query has
    * none.
    */
   readonly membersKnown: boolean;
-  /** As a registration's, of each member that has it, by name. */
+  /** The `current` of each member that has one, as of a registration, by name. */
   readonly current: ReadonlyMap<string, Notification>;
-  /** How its members are described, by name, as the service said last; null: the object has no description. Empty unless
+  /** The members' descriptions, by name, as the service sent them last; null: the object has no description. Empty unless
    * the query was registered with `descriptions`, and until the state is read. */
   readonly descriptions: ReadonlyMap<string, Description | null>;
   /**
-   * Tell `callback` every newer version of each member from now on. An object that comes is told with its newest.
+   * Calls `callback` with every newer version of each member from now on. An object that enters is delivered with its
+   * newest version.
    *
-   * Of a query that was registered with `descriptions`, the notification says how the object is described. When only
-   * that changes, the same version is told again with it.
+   * If the query was registered with `descriptions`, the notification contains the object's description. If only that
+   * changes, the same version is delivered again with it.
    */
   subscribe(callback: Callback): Subscription;
   /**
-   * Tell `callback` which objects come and go. They come before their versions are told, and go behind.
+   * Calls `callback` with the objects that enter and leave. They enter before their versions are delivered, and leave
+   * after them.
    *
-   * What was told is stored: after a restart it is told what has changed since. One that is subscribed once the client
-   * has caught up is first told all members. It may be asynchronous, and is told again if it throws.
+   * The delivered members are stored: after a restart only the changes since then are delivered. A callback that
+   * subscribes after the client has caught up receives all members first. It may be asynchronous, and is called again if
+   * it throws.
    */
   subscribeMembers(callback: MembersCallback): Subscription;
 }
@@ -118,48 +124,48 @@ export interface Query {
 /** The interest in every message of a channel. */
 export interface Channel {
   readonly name: string;
-  /** Of the subscription. */
+  /** The attributes of the subscription. */
   readonly attributes: ReadonlySet<string>;
   /**
-   * Tell `callback` every message, in the order of the log, and `onMissed` between which messages others may be missing.
+   * Calls `callback` with every message, in the order of the log, and `onMissed` where messages may be missing.
    *
-   * A message counts as told once all subscribers of its channel have returned (a promise: is fulfilled). One that
-   * throws is told the same again; then the channel is parked, which holds neither other channels nor objects. What is
-   * missed is told in front of the message that comes next. Without an `onMissed` it is reported as MessagesMissed.
+   * A message counts as delivered once all subscribers of its channel have returned (a promise: is fulfilled). One that
+   * throws receives it again; after several tries the channel is parked, which blocks neither other channels nor objects.
+   * A gap is delivered before the message that follows it. Without an `onMissed` it is reported as MessagesMissed.
    */
   subscribe(callback: MessageCallback, onMissed?: MissedCallback): Subscription;
 }
 
-/** A publish that is accepted: every resend says the same version or id. */
+/** A publish that is accepted. Every resend has the same version or id. */
 export interface Publication {
-  /** Of an object's; null: it is a message. Where this machine's clock gave it and was wrong, it is another one from when
-   * the service has found that. */
+  /** The version of an object's publish; null for a message. If it comes from this machine's clock and the service finds
+   * that the clock is wrong, it changes to another one. */
   readonly version: bigint | null;
-  /** Of a message, by which its repeats are known; null: it is a version. */
+  /** The id of a message, by which its repeats are recognized; null for an object's publish. */
   readonly id: string | null;
   /**
-   * Its offset in Kafka, once the service has it, or a newer publish of the object that took it out.
+   * Its offset in Kafka, once the service has stored it, or a newer publish of the object that replaced it.
    *
-   * Rejects with PublishRefused: it would be refused again; with PublishGivenUp: disconnect() came before. Nothing else
-   * happens where nobody awaits it.
+   * Rejects with PublishRefused if it would be refused again, and with PublishGivenUp if disconnect() came before. An
+   * ignored rejection has no further effect.
    */
   readonly published: Promise<bigint>;
   /**
-   * What the version has changed once the service has it: published, repeated, altered, stale, rejected; unknown, with
-   * the reason, if that could not be found out within `timeoutS` (5). Of one that a newer publish took out: what that one
-   * has changed. Rejects as `published`; with TypeError for a message, which has none.
+   * Resolves to the outcome of the version once the service has it: published, repeated, altered, stale, rejected;
+   * unknown, with the reason, if that could not be found out within `timeoutS` (5). If a newer publish replaced it, the outcome is
+   * that one's. Rejects as `published` does, and with TypeError for a message, which has no outcome.
    */
   outcome(timeoutS?: number): Promise<Outcome>;
 }
 
 interface Subscriber {
   readonly interest: Interest;
-  /** Objects' versions or channels' messages, which objects enter and leave a query, or what is missed of a channel. */
+  /** The kind of calls: objects' versions or channels' messages, changes of a query's members, or gaps of a channel. */
   readonly of: "what comes" | "members" | "missed";
   readonly tell: Tell;
 }
 
-/** Of a message's id: no two have the same by chance. */
+/** Size of a message's id: so large that no two are equal by chance. */
 const ID_BYTES = 16;
 
 const STOPPED: Status = {
@@ -189,11 +195,11 @@ export class Notify {
   readonly #subscribers = new Map<number, Subscriber>();
   #nextSubscriber = 1;
   readonly #publications = new Publications(Date.now);
-  /** Of what waits in them: whom to tell that it is given up. */
+  /** For each waiting publish, the function that reports that it is given up. */
   readonly #waiting = new Map<(answer: Answer) => void, () => void>();
   #asked = new Asked();
   #run: Run | null = null;
-  /** The one of the present or the last run. */
+  /** The client of the present or the last run. */
   #client: Client | null = null;
 
   /** Nothing is read or connected yet. Throws RangeError, whose message begins with the option's name. */
@@ -435,17 +441,17 @@ export class Notify {
     return this.#publications.complete(outgoing, this.#client?.floor(outgoing.name) ?? -1n);
   }
 
-  /** Whether there is a session: the service has answered. */
+  /** True while the client has a session, which begins when the service has answered. */
   get connected(): boolean {
     return this.#run?.client?.connected ?? false;
   }
 
-  /** Whether everything owed has been told, and all callbacks have returned. */
+  /** True if everything due has been delivered, and all callbacks have returned. */
   get caughtUp(): boolean {
     return this.#run?.caughtUp ?? false;
   }
 
-  /** What the client is doing. */
+  /** The present state of the client. */
   get status(): Status {
     if (this.#run === null) return STOPPED;
     return this.#run.status ?? { ...STOPPED, phase: "locked" };
@@ -586,7 +592,7 @@ function addressesOf(given: string | readonly string[] | undefined): string[] {
     try {
       url = new URL(entry);
     } catch {
-      throw new RangeError(`address: ${JSON.stringify(entry)} is no URL`);
+      throw new RangeError(`address: ${JSON.stringify(entry)} is not a URL`);
     }
     if (url.protocol !== "ws:" && url.protocol !== "wss:") {
       throw new RangeError(`address: ${JSON.stringify(entry)} is no ws:// or wss:// URL`);
@@ -600,7 +606,7 @@ function addressesOf(given: string | readonly string[] | undefined): string[] {
 
 function pageAddress(): string {
   const page = (globalThis as { location?: Location }).location;
-  if (page === undefined) throw new RangeError("address: is missing, and there is no page that it could come from");
+  if (page === undefined) throw new RangeError("address: is missing, and no page provides one");
   return `${page.protocol === "https:" ? "wss" : "ws"}://${page.host}/v1/connect`;
 }
 

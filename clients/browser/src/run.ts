@@ -1,4 +1,4 @@
-/** One run of a client, from connect() to disconnect(): it does what the core says, with a WebSocket, a clock and a store. */
+/** One run of a client, from connect() to disconnect(): carries out the core's actions with a WebSocket, a clock, a store. */
 
 import { nowS } from "./clock.js";
 import type { Client, Status } from "./core/client.js";
@@ -10,16 +10,16 @@ import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
 import type { State } from "./state.js";
 
-/** After Bye, the gateway has so long to close its side; then we do. */
+/** How long the gateway has after Bye to close its side. Then the client closes it. */
 const LINGER_S = 1;
 
-/** Calls the application's callback with what the job tells. */
+/** Calls the application's callback with the contents of a job. */
 export type Tell = (job: Job) => unknown;
 
-/** What is needed of `document`, which is the state's name here. */
+/** The needed part of the page's `document`. (Here `Document` is the name of the state.) */
 type Page = Pick<globalThis.Document, "visibilityState" | "addEventListener" | "removeEventListener">;
 
-/** What goes on between a connect() and its disconnect(). */
+/** The activity between a connect() and its disconnect(). */
 export class Run {
   client: Client | null = null;
   opened: Promise<void> = Promise.resolve();
@@ -94,7 +94,7 @@ export class Run {
     this.#step();
   }
 
-  /** What the page is told. Where there is none, nobody tells. */
+  /** Adds or removes listeners for the page's events. Outside of a page it adds none. */
   #listen(change: "addEventListener" | "removeEventListener"): void {
     const { document } = globalThis as { document?: Page };
     globalThis[change]?.("pagehide", this.#leave);
@@ -104,14 +104,14 @@ export class Run {
     document?.[change]("resume", this.#awake);
   }
 
-  /** Something has changed: look again. */
+  /** Notes that something has changed: the next turn looks at everything again. */
   wake(): void {
     if (this.#over || this.#woken) return;
     this.#woken = true;
     this.#channel.port2.postMessage(null);
   }
 
-  /** Where the next try is awaited: do not wait. */
+  /** Connects now instead of waiting for the next try. */
   connectNow(): void {
     if (this.client !== null) this.client.connectNow(this.#now(this.client));
     this.wake();

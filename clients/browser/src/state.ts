@@ -1,24 +1,25 @@
-/** Where a client keeps what must survive: one text, written as a whole. */
+/** Stores of a client's state: one text, written as a whole. */
 
 import { StateError } from "./errors.js";
 
-/** What a client needs of a store; each method may be asynchronous. What throws is told as StateError. */
+/** The store of a client's state. Each method may be asynchronous. What it throws is reported as a StateError. */
 export interface State {
   /**
-   * Wait until no other page is this client; resolves to what lets it go. Rejects when `signal` is aborted.
+   * Waits until no other page is this client, and resolves to a function that releases the lock. Rejects when `signal` is
+   * aborted.
    *
-   * Two pages that both write would undo each other's state. `waits` is called if there is another one.
+   * Two pages that both write would undo each other's state. `waits` is called if another page has the lock.
    */
   lock(signal: AbortSignal, waits: () => void): Promise<() => void>;
-  /** What was written last; null: nothing yet. */
+  /** Returns the text that was written last; null if nothing was. */
   read(): string | null | Promise<string | null>;
-  /** Make `text` the content: once this is over, it survives. The old content stays if it fails. */
+  /** Replaces the content by `text`, durably. If it fails, the old content stays. */
   write(text: string): void | Promise<void>;
-  /** The content is no state: keep it under another name, which is returned, and go on without. */
+  /** Keeps the content, which is not a state, under another name, and returns that name. */
   setAside(): string | Promise<string>;
 }
 
-/** In this tab's memory, for tests and for looking on: after a reload everything is told again. */
+/** Keeps the state in this tab's memory, for tests and for viewers: after a reload everything is delivered again. */
 export class MemoryState implements State {
   #text: string | null = null;
   #taken = Promise.resolve();
@@ -51,14 +52,15 @@ export class MemoryState implements State {
   }
 }
 
-/** In the browser's localStorage, under a key: it survives reloads and restarts, until the user clears it. */
+/** Keeps the state in the browser's localStorage, under a key. It survives reloads and restarts, until the
+ * user clears it. */
 export class LocalState implements State {
   /** `key`: one for each client of this origin. */
   constructor(readonly key: string) {
     if (key === "") throw new RangeError("key: is empty");
   }
 
-  /** By the browser's lock manager; where there is none (a page that came without TLS), nothing is waited for. */
+  /** Uses the browser's lock manager. Without one (in a page that was loaded without TLS) it does not wait. */
   lock(signal: AbortSignal, waits: () => void): Promise<() => void> {
     const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
     if (locks === undefined) return Promise.resolve(() => undefined);

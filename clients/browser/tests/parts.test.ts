@@ -103,10 +103,10 @@ test("channels are read as they were written, and only with them the format is 3
   assert.match(text, /"alarms\\u0000camera\\u0000solar":{"told":"9223372036854775807"}/);
   assert.doesNotMatch(encodeDocument(FULL), /channel/);
   for (const [from, to, words] of [
-    ['"told":"6"', '"told":6', "channels: has what is no number"],
-    ['"position":"7"', '"position":"x"', "channels: has what is no number"],
+    ['"told":"6"', '"told":6', "channels: has a value that is not a number"],
+    ['"position":"7"', '"position":"x"', "channels: has a value that is not a number"],
     ['"since":"oldest"', '"since":"soon"', "channels: since"],
-    ['"channels_epoch":4294967295', '"channels_epoch":null', "channels_cursor: is there without"],
+    ['"channels_epoch":4294967295', '"channels_epoch":null', "channels_cursor: given without"],
     ['"behind":"register",', "", 'channels: "behind" is behind the cursor'],
     ["camera\\u0000solar", "solar\\u0000camera", "channels: attributes: are not sorted"],
   ] as const) {

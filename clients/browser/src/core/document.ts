@@ -107,16 +107,16 @@ export function decodeDocument(text: string, identity: Identity): Document {
   }
   const epoch = fields["epoch"];
   if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
-    throw new StateDamaged("epoch: is no number from 0 to 4294967295");
+    throw new StateDamaged("epoch: is not a number from 0 to 4294967295");
   }
   const cursor = fields["cursor"] === null ? null : number64("cursor", fields["cursor"]);
-  if (cursor !== null && epoch === null) throw new StateDamaged("cursor: is there without an epoch");
+  if (cursor !== null && epoch === null) throw new StateDamaged("cursor: given without an epoch");
   const list = fields["wanted"];
   if (!Array.isArray(list)) throw new StateDamaged("wanted: is not a list");
   const wanted = new Set<Interest>(list.map((name) => object("wanted", name)));
   const pending = new Map<Interest, Kind>();
   for (const [name, kind] of objects(fields, "pending")) {
-    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending: has what is no operation");
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending: has an entry that is not an operation");
     if ((kind === "register") !== wanted.has(name)) {
       throw new StateDamaged(`pending: ${JSON.stringify(name)} contradicts wanted`);
     }
@@ -154,10 +154,10 @@ function encodeNewest(newest: ReadonlyMap<string, KeptPayload>): Record<string, 
 }
 
 function payload([name, entry]: [string, unknown]): [string, KeptPayload] {
-  if (typeof entry !== "object" || entry === null) throw new StateDamaged("newest: has an entry that is no object");
+  if (typeof entry !== "object" || entry === null) throw new StateDamaged("newest: has an entry that is not an object");
   const { payload = "", deleted = false } = entry as Record<string, unknown>;
   if (typeof payload !== "string" || typeof deleted !== "boolean") {
-    throw new StateDamaged("newest: payload is no text, or deleted is not true or false");
+    throw new StateDamaged("newest: payload is not a text, or deleted is not true or false");
   }
   return [object("newest", name), { payload, deleted }];
 }
@@ -190,7 +190,7 @@ function objects(fields: Record<string, unknown>, name: string): [string, unknow
 function table(fields: Record<string, unknown>, name: string): [string, unknown][] {
   const value = fields[name];
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new StateDamaged(`${name}: is no object`);
+    throw new StateDamaged(`${name}: is not an object`);
   }
   return Object.entries(value);
 }
@@ -205,7 +205,7 @@ function object(field: string, name: unknown): string {
 
 function number64(field: string, value: unknown): bigint {
   if (typeof value === "string" && /^\d{1,20}$/.test(value) && BigInt(value) <= U64_MAX) return BigInt(value);
-  throw new StateDamaged(`${field}: has what is no number of 64 bits`);
+  throw new StateDamaged(`${field}: has a value that is not a number of 64 bits`);
 }
 
 function checkOf(fields: object): number {

@@ -54,7 +54,7 @@ export function isAtOrBelow(one: string, other: string): boolean {
 }
 
 function checkText(field: string, value: unknown, bytesMax: number): string {
-  if (typeof value !== "string") throw new RangeError(`${field}: ${show(value)} is no text`);
+  if (typeof value !== "string") throw new RangeError(`${field}: ${show(value)} is not a text`);
   if (LONE_SURROGATE.test(value)) throw new RangeError(`${field}: ${show(value)} is not valid Unicode`);
   const length = encoder.encode(value).length;
   if (length < 1 || length > bytesMax) {

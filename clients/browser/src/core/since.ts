@@ -43,7 +43,7 @@ export function positionText(epoch: number, offset: bigint): string {
 export function sinceOf(value: unknown): Since {
   if (value instanceof Date) {
     const at = value.getTime();
-    if (!(at >= 0)) throw new RangeError(`since: ${String(value)} is no time from 1970 on`);
+    if (!(at >= 0)) throw new RangeError(`since: ${String(value)} is not a time from 1970 on`);
     return { kind: "time", at: BigInt(at), epoch: 0 };
   }
   if (value === "now" || value === "oldest" || value === "newest") return { kind: value, at: 0n, epoch: 0 };
@@ -63,7 +63,7 @@ export function sinceFields({ kind, at, epoch }: Since): Record<string, unknown>
 /** What the document has. Throws RangeError. */
 export function sinceFrom({ since, at = "0", epoch = 0 }: Record<string, unknown>): Since {
   if (typeof since !== "string" || !Object.hasOwn(NUMBERS, since)) throw new RangeError("since: is unknown");
-  if (typeof at !== "string" || !/^\d{1,19}$/.test(at) || BigInt(at) > OFFSET_MAX) throw new RangeError("at: is no offset or time");
-  if (!Number.isInteger(epoch) || (epoch as number) < 0 || (epoch as number) >= 2 ** 32) throw new RangeError("epoch: is no number of 32 bits");
+  if (typeof at !== "string" || !/^\d{1,19}$/.test(at) || BigInt(at) > OFFSET_MAX) throw new RangeError("at: is not an offset or a time");
+  if (!Number.isInteger(epoch) || (epoch as number) < 0 || (epoch as number) >= 2 ** 32) throw new RangeError("epoch: is not a number of 32 bits");
   return { kind: since as Kind, at: BigInt(at), epoch: epoch as number };
 }

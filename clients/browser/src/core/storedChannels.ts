@@ -52,10 +52,10 @@ export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptCh
   const { table, number64 } = reading;
   const epoch = fields["channels_epoch"];
   if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
-    throw new StateDamaged("channels_epoch: is no number from 0 to 4294967295");
+    throw new StateDamaged("channels_epoch: is not a number from 0 to 4294967295");
   }
   const cursor = fields["channels_cursor"] === null ? null : number64("channels_cursor", fields["channels_cursor"]);
-  if (cursor !== null && epoch === null) throw new StateDamaged("channels_cursor: is there without an epoch");
+  if (cursor !== null && epoch === null) throw new StateDamaged("channels_cursor: given without an epoch");
   const channels = new Map<Interest, KeptChannel>();
   for (const [text, entry] of table(fields, "channels")) channels.set(interestOf("channels", text), decodeKept(entry, reading));
   if (new Set([...channels.keys()].map((one) => channelOf(one)?.name)).size < channels.size) {
@@ -64,7 +64,7 @@ export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptCh
   const pending = new Map<Interest, Kind>();
   for (const [text, kind] of table(fields, "pending_channels")) {
     const interest = interestOf("pending_channels", text);
-    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_channels: has what is no operation");
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_channels: has an entry that is not an operation");
     if ((kind === "register") !== channels.has(interest)) {
       throw new StateDamaged(`pending_channels: ${JSON.stringify(text)} contradicts channels`);
     }
@@ -79,7 +79,7 @@ export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptCh
 }
 
 function decodeKept(entry: unknown, { number64 }: Reading): KeptChannel {
-  if (typeof entry !== "object" || entry === null) throw new StateDamaged("channels: has an entry that is no object");
+  if (typeof entry !== "object" || entry === null) throw new StateDamaged("channels: has an entry that is not an object");
   const { position, told, lost = false, ...begins } = entry as Fields;
   if (typeof lost !== "boolean") throw new StateDamaged("channels: lost is not true or false");
   const kept = { told: told === undefined ? null : number64("channels", told), lost };

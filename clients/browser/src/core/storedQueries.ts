@@ -63,7 +63,7 @@ export function decodeQueries(fields: Fields, reading: Reading): { queries: Map<
   for (const [text, entry] of reading.table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry, reading));
   const pending = new Map<Interest, Kind>();
   for (const [text, kind] of reading.table(fields, "pending_queries")) {
-    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_queries: has what is no operation");
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_queries: has an entry that is not an operation");
     if ((kind === "register") !== queries.has(text)) {
       throw new StateDamaged(`pending_queries: ${JSON.stringify(text)} contradicts queries`);
     }
@@ -87,7 +87,7 @@ function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept 
     change = { added: names("telling.added", added), removed: names("telling.removed", removed) };
   }
   const described = ([name, text]: [string, unknown]): [string, string] => {
-    if (typeof text !== "string") throw new StateDamaged("queries: descriptions has an entry that is no text");
+    if (typeof text !== "string") throw new StateDamaged("queries: descriptions has an entry that is not a text");
     return [object("queries", name), text];
   };
   const kept: Kept = {
@@ -110,7 +110,7 @@ function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept 
 }
 
 function part(what: string, value: unknown): Fields {
-  if (typeof value !== "object" || value === null) throw new StateDamaged(`queries: ${what} is no object`);
+  if (typeof value !== "object" || value === null) throw new StateDamaged(`queries: ${what} is not an object`);
   return value as Fields;
 }
 
