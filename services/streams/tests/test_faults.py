@@ -9,7 +9,7 @@ from coldnotify_matcher.engine.client_records import ClientRecords
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.object_records import ObjectRecord
-from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2
@@ -146,15 +146,16 @@ def in_object(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Register, half done."""
-    register_all = Requests._register_all
+    register = NameRegistering.register
 
-    def raising(self: Requests, offset: int, client: Client, session: Session, names: Any) -> Any:
-        done = register_all(self, offset, client, session, names)
+    def raising(self: NameRegistering, offset: int, client: Client, session: Session, names: Any) -> Any:
+        names = list(names)
+        done = register(self, offset, client, session, names)
         if POISON in names:
             raise Thrown
         return done
 
-    monkeypatch.setattr(Requests, "_register_all", raising)
+    monkeypatch.setattr(NameRegistering, "register", raising)
 
 
 def in_step(monkeypatch: pytest.MonkeyPatch) -> None:
