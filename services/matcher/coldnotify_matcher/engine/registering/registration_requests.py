@@ -3,7 +3,6 @@
 What a frame says is one list of interests. Kinds are registered one after the other, in the order of the frames' lists.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coldnotify_schemas import internal_pb2, wire_pb2
@@ -11,11 +10,10 @@ from coldnotify_schemas.interests import Kind
 
 from coldnotify_matcher.engine import unsettled_registrations
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client, Registration
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.interests.said import (
     KINDS,
-    Said,
     gone_in_open,
     gone_in_unregister,
     hashes_in,
@@ -45,7 +43,8 @@ REFUSALS_MAX = 500
 class Outcome:
     """The outcome of registering the interests that a Hello says."""
 
-    said: Sequence[Said]
+    hashes: list[int]
+    """Those of the queries and channels that it says."""
     registered: list[Obj]
     """Those of the objects that the client is registered for now."""
     refused: list[wire_pb2.Refusal]
@@ -68,12 +67,17 @@ class RegistrationRequests:
     def open(self, offset: int, client: Client, session: Session, request: internal_pb2.Open) -> Outcome:
         """Register what an Open says, and unregister."""
         said, gone = said_in_open(request), gone_in_open(request)
-        outcome = Outcome(said, [], [], [])
+        outcome = Outcome([], [], [], [])
         if not (said or gone or client.channels or request.channels_ask):
             self._state.note_registrations(offset, client)
             return outcome
-        self._names.unregister(offset, client, session, names_in(gone))
-        outcome.registered, outcome.refused = self._names.register(offset, client, session, names_of(said))
+        if gone:
+            self._names.unregister(offset, client, session, names_in(gone))
+        names = names_of(said)
+        outcome.registered, outcome.refused = self._names.register(offset, client, session, names)
+        if len(names) == len(said) and not (gone or client.channels or request.channels_ask):
+            return outcome
+        outcome.hashes = hashes_of(said)
         queries, gone_queries = of_kind(Kind.QUERY, said), hashes_in(Kind.QUERY, gone)
         if queries or gone_queries:
             self._queries.unregister(offset, client, gone_queries)
@@ -93,9 +97,7 @@ class RegistrationRequests:
         """Note what an Open says of what its client's application has not taken."""
         if offset < client.registrations_applied:
             return  # later requests of the client are handled already
-        pending: list[Registration] = []
-        if outcome.said:
-            pending = unsettled_registrations.asked_for(client, outcome.registered, hashes_of(outcome.said))
+        pending = unsettled_registrations.asked_for(client, outcome.registered, outcome.hashes)
         if request.all_unsettled:
             unsettled_registrations.tells(client, can=True)
             unsettled_registrations.say_all(client, pending, now_ms)
