@@ -9,15 +9,15 @@ The events are in `coldnotify_checker.histories`, the format and the promises as
 
 from coldnotify_checker.histories import Event, HistoryError, HistoryWriter, now_us, read_histories
 from coldnotify_checker.judging import judge
-from coldnotify_checker.verdict import Statistics, Verdict, Violation
+from coldnotify_checker.verdict import BrokenPromise, JudgeVerdict, Statistics
 
 __all__ = [
+    "BrokenPromise",
     "Event",
     "HistoryError",
     "HistoryWriter",
+    "JudgeVerdict",
     "Statistics",
-    "Verdict",
-    "Violation",
     "judge",
     "now_us",
     "read_histories",

@@ -5,7 +5,7 @@ statistic, not a promise.
 from collections.abc import Iterable
 
 from coldnotify_checker.histories import Event, Fault, Healed
-from coldnotify_checker.publishes import Key, Publishes
+from coldnotify_checker.publishes import CheckedPublishes, Key
 from coldnotify_checker.verdict import Statistics
 
 Owed = dict[str, list[tuple[int, Key]]]
@@ -15,7 +15,7 @@ Owed = dict[str, list[tuple[int, Key]]]
 class CatchUps:
     """Holds what awake clients lacked at each fault, until they are told it. Others get it at their next wake."""
 
-    def __init__(self, publishes: Publishes, statistics: Statistics) -> None:
+    def __init__(self, publishes: CheckedPublishes, statistics: Statistics) -> None:
         self._publishes = publishes
         self._statistics = statistics
         self._owed: dict[str, Owed] = {}

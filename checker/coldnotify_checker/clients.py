@@ -22,10 +22,10 @@ from coldnotify_checker.histories import (
     UnregisterQuery,
     Wire,
 )
-from coldnotify_checker.memberships import Memberships
-from coldnotify_checker.publishes import Call, Key, Publishes, fingerprint
-from coldnotify_checker.topic_contents import Topics
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.memberships import CheckedMemberships
+from coldnotify_checker.publishes import CheckedPublishes, Key, PublishCall, fingerprint
+from coldnotify_checker.topic_contents import DumpedTopics
+from coldnotify_checker.verdict import JudgeVerdict
 
 REPEATS_AFTER_REGISTER = 2
 """The answer, and a callback that was on its way when the object was unregistered and registered again."""
@@ -55,7 +55,7 @@ class Knowledge:
 
 
 @dataclass(slots=True)
-class Client:
+class CheckedClient:
     """One client."""
 
     name: str
@@ -87,7 +87,7 @@ class Client:
         knowledge = self.told.get(object_)
         return knowledge.known if knowledge else None
 
-    def caused(self, publishes: Publishes, object_: str, key: Key, by: int, clock_skew_us: int) -> bool:
+    def caused(self, publishes: CheckedPublishes, object_: str, key: Key, by: int, clock_skew_us: int) -> bool:
         """Returns true if it may be the source of this version, or of a newer one begun until `by`, and so is not owed
         it.
 
@@ -103,14 +103,14 @@ class Clients:
 
     def __init__(
         self,
-        publishes: Publishes,
-        topics: Topics,
-        verdict: Verdict,
+        publishes: CheckedPublishes,
+        topics: DumpedTopics,
+        verdict: JudgeVerdict,
         catch_ups: CatchUps,
-        memberships: Memberships,
+        memberships: CheckedMemberships,
         clock_skew_us: int,
     ) -> None:
-        self.by_name: dict[str, Client] = {}
+        self.by_name: dict[str, CheckedClient] = {}
         self._publishes = publishes
         self._topics = topics
         self._verdict = verdict
@@ -118,16 +118,16 @@ class Clients:
         self._memberships = memberships
         self._skew_us = clock_skew_us
         self._on_wire: dict[tuple[str, str], Key] = {}
-        self._level: dict[str, dict[str, Client]] = {}
+        self._level: dict[str, dict[str, CheckedClient]] = {}
         """By object, then by name: the clients that want it and know its newest version."""
         self._news = iter(publishes.news)
         self._next_news = next(self._news, None)
 
-    def of(self, name: str) -> Client:
+    def of(self, name: str) -> CheckedClient:
         """The client of this name."""
         client = self.by_name.get(name)
         if client is None:
-            client = self.by_name[name] = Client(name)
+            client = self.by_name[name] = CheckedClient(name)
         return client
 
     def on_event(self, event: Event) -> None:
@@ -173,7 +173,7 @@ class Clients:
             case _:
                 pass
 
-    def lacking(self, client: Client, t: int) -> list[str]:
+    def lacking(self, client: CheckedClient, t: int) -> list[str]:
         """Returns the objects whose newest version at `t` it may not know; `t` is not before the last event."""
         for object_ in list(client.behind):
             newest, known = self._publishes.newest(object_, t + 1), client.knows(object_)
@@ -182,7 +182,7 @@ class Clients:
                 self._level.setdefault(object_, {})[client.name] = client
         return list(client.behind)
 
-    def wanted(self, client: Client) -> Iterator[tuple[str, Register | Members]]:
+    def wanted(self, client: CheckedClient) -> Iterator[tuple[str, Register | Members]]:
         """Yields the objects whose newest version it must know, some of them twice, each with the event that requires
         it.
         """
@@ -192,16 +192,16 @@ class Clients:
             if f"{scope}/{name}" not in client.wanted:
                 yield f"{scope}/{name}", told
 
-    def _is_wanted(self, client: Client, object_: str) -> bool:
+    def _is_wanted(self, client: CheckedClient, object_: str) -> bool:
         return object_ in client.wanted or self._memberships.has(client.name, object_.split("/", 2)[2])
 
-    def _want_no_more(self, client: Client, object_: str) -> None:
+    def _want_no_more(self, client: CheckedClient, object_: str) -> None:
         if not self._is_wanted(client, object_):
             client.behind.pop(object_, None)
             self._level.get(object_, {}).pop(client.name, None)
             self._catch_ups.forget(client.name, object_)
 
-    def _leave(self, client: Client, names: Iterable[str]) -> None:
+    def _leave(self, client: CheckedClient, names: Iterable[str]) -> None:
         scope = client.name.rpartition("/")[0]
         for name in names:
             self._want_no_more(client, f"{scope}/{name}")
@@ -238,7 +238,7 @@ class Clients:
                 self._want_no_more(client, object_)
             self._catch_ups.forget(event.client)
 
-    def _on_left(self, client: Client, event: Stopped | Sleep | Killed) -> None:
+    def _on_left(self, client: CheckedClient, event: Stopped | Sleep | Killed) -> None:
         self._on_ended(client, cut_off=isinstance(event, Killed))
         client.running = isinstance(event, Sleep)
         client.connected = False
@@ -246,7 +246,7 @@ class Clients:
             client.left = event
         self._catch_ups.forget(client.name)
 
-    def _on_ended(self, client: Client, *, cut_off: bool) -> None:
+    def _on_ended(self, client: CheckedClient, *, cut_off: bool) -> None:
         client.ends.append(cut_off)
         if cut_off:
             # It may not have saved that it registers anew, and go on with what it knew.
@@ -354,12 +354,12 @@ class Clients:
         knowledge.floor, knowledge.last, knowledge.phase = key, event, len(client.ends)
         self._know(client, knowledge, event, possible)
 
-    def _know(self, client: Client, knowledge: Knowledge, event: Told, possible: set[Key]) -> None:
+    def _know(self, client: CheckedClient, knowledge: Knowledge, event: Told, possible: set[Key]) -> None:
         if self._is_wanted(client, event.object):
             knowledge.known = max(*possible, knowledge.known or (-1, -1))
             self._catch_ups.told(client.name, event.object, knowledge.known, event.t)
 
-    def _on_repeat(self, client: Client, knowledge: Knowledge, last: Told, event: Told) -> None:
+    def _on_repeat(self, client: CheckedClient, knowledge: Knowledge, last: Told, event: Told) -> None:
         cut_off = knowledge.phase < len(client.ends) and client.ends[knowledge.phase]
         if last.failed or cut_off:
             return
@@ -456,7 +456,7 @@ class Clients:
             self._on_wire[event.client, event.object] = key
 
 
-def _says(call: Call, event: Told, told: bytes) -> bool:
+def _says(call: PublishCall, event: Told, told: bytes) -> bool:
     """Returns true if the event tells this publish. A payload that expires may be missing."""
     if call.begun.deleted != event.deleted:
         return False

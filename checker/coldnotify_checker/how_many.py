@@ -34,9 +34,9 @@ from coldnotify_checker.histories import (
     TopicLost,
     TurnedAway,
 )
-from coldnotify_checker.publishes import Call, Publishes
-from coldnotify_checker.topic_contents import Topics
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.publishes import CheckedPublishes, PublishCall
+from coldnotify_checker.topic_contents import DumpedTopics
+from coldnotify_checker.verdict import JudgeVerdict
 
 NEWS_US = 30_000_000
 """So long an agreement may go on to count that was changed: a matcher may be stopped, or without Kafka."""
@@ -67,7 +67,9 @@ class _Tenant:
         return min(found, default=None)
 
 
-def judge_how_many(history: Iterable[Event], publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
+def judge_how_many(
+    history: Iterable[Event], publishes: CheckedPublishes, topics: DumpedTopics, verdict: JudgeVerdict
+) -> None:
     """All of it that a history shows. `history` in order of time. Without `agreement` lines nothing is judged."""
     history = list(history)
     if not any(isinstance(event, Agreement) for event in history):
@@ -83,7 +85,7 @@ def judge_how_many(history: Iterable[Event], publishes: Publishes, topics: Topic
 
 
 class _Judging:
-    def __init__(self, verdict: Verdict, names: TopicNames) -> None:
+    def __init__(self, verdict: JudgeVerdict, names: TopicNames) -> None:
         self._verdict = verdict
         self._names = names
         self.tenants: dict[str, _Tenant] = defaultdict(_Tenant)
@@ -151,7 +153,9 @@ class _Judging:
         elif others < most:
             self._add(f"{words}, and at most {others} others were there", event, tenant.agreements[-1])
 
-    def judge_objects(self, tenant: _Tenant, domains: set[str], publishes: Publishes, topics: Topics) -> None:
+    def judge_objects(
+        self, tenant: _Tenant, domains: set[str], publishes: CheckedPublishes, topics: DumpedTopics
+    ) -> None:
         """Publishes that were refused by `objects_max`. That this was agreed at all, `limits_kept` judges."""
         calls = {
             object_: [call for alike in published.by_version.values() for call in alike]
@@ -176,7 +180,7 @@ class _Judging:
                     words = f"{words}, and at most {others} others were there"
                     self._add(words, call.begun, call.answer, tenant.agreements[-1])
 
-    def _was_there(self, object_: str, call: Call, those: list[Call]) -> bool:
+    def _was_there(self, object_: str, call: PublishCall, those: list[PublishCall]) -> bool:
         """Returns true if the object surely existed before the call began: acknowledged, and neither deleted nor
         removed.
         """
@@ -191,6 +195,6 @@ class _Judging:
         self._verdict.add("P10", words, evidence)
 
 
-def _begun(calls: Iterable[Call]) -> int | None:
+def _begun(calls: Iterable[PublishCall]) -> int | None:
     """Returns when the first publish began that may have written it; None if all failed for certain."""
     return min((call.begun.t for call in calls if not call.failed and not call.begun.deleted), default=None)

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class Said(NamedTuple, Generic[T]):
+class SaidCall(NamedTuple, Generic[T]):
     """One call."""
 
     begun: int
@@ -27,18 +27,18 @@ class InForce(Generic[T]):
     """The calls of one thing."""
 
     def __init__(self) -> None:
-        self._calls: list[Said[T]] = []
-        self._answered: list[Said[T]] = []
+        self._calls: list[SaidCall[T]] = []
+        self._answered: list[SaidCall[T]] = []
         """Those acknowledged before the topic was lost again, by the time of that."""
         self._periods: list[int] = []
         """For each call, how often the topic had been lost."""
         self._answered_at: list[int] = []
-        self._unanswered: list[Said[T]] = []
-        self._best: dict[int, tuple[list[int], list[Said[T]]]] = {}
+        self._unanswered: list[SaidCall[T]] = []
+        self._best: dict[int, tuple[list[int], list[SaidCall[T]]]] = {}
         """By period: acknowledged calls that outdid all earlier ones, or repeated the highest."""
         self._longest_us = 0
 
-    def add(self, said: Said[T]) -> None:
+    def add(self, said: SaidCall[T]) -> None:
         """One more, in any order; `freeze` follows."""
         self._calls.append(said)
 
@@ -63,18 +63,18 @@ class InForce(Generic[T]):
                 times.append(answered_at)
                 calls.append(said)
 
-    def sure(self, before: int, period: int) -> Said[T] | None:
+    def sure(self, before: int, period: int) -> SaidCall[T] | None:
         """The one that was in force among those acknowledged before `before`."""
         times, calls = self._best.get(period, ([], []))
         index = bisect_left(times, before)
         return calls[index - 1] if index else None
 
-    def between(self, since: int, until: int, period: int) -> Iterator[Said[T] | None]:
+    def between(self, since: int, until: int, period: int) -> Iterator[SaidCall[T] | None]:
         """All that may have been in force at some moment from `since` to `until`; None: perhaps nothing was."""
         sure = self.sure(since, period)
         yield sure
 
-        def may_be(said: Said[T]) -> bool:
+        def may_be(said: SaidCall[T]) -> bool:
             outdone = sure is not None and said.order is not None and said.order < sure.order
             return said is not sure and said.begun <= until and not outdone
 
@@ -94,6 +94,6 @@ class InForce(Generic[T]):
             yield from (said for said, at in earlier if at < period and may_be(said))
 
 
-def _answered_at(said: Said[Any]) -> int:
+def _answered_at(said: SaidCall[Any]) -> int:
     assert said.answered is not None
     return said.answered

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify_checker.catching_up import CatchUps, beginnings
-from coldnotify_checker.clients import Client, Clients
+from coldnotify_checker.clients import CheckedClient, Clients
 from coldnotify_checker.histories import (
     Connecting,
     End,
@@ -29,12 +29,12 @@ from coldnotify_checker.histories import (
 from coldnotify_checker.how_many import judge_how_many
 from coldnotify_checker.ledger_truth import LedgerLooks
 from coldnotify_checker.limits_kept import judge_agreements
-from coldnotify_checker.memberships import Memberships
-from coldnotify_checker.messages import Messages
+from coldnotify_checker.memberships import CheckedMemberships
+from coldnotify_checker.messages import CheckedMessages
 from coldnotify_checker.messages_kept import judge_kept
-from coldnotify_checker.publishes import Call, Publishes
-from coldnotify_checker.topic_contents import Held, Topics, merge
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.publishes import CheckedPublishes, PublishCall
+from coldnotify_checker.topic_contents import DumpedTopics, HeldVersion, merge
+from coldnotify_checker.verdict import JudgeVerdict
 
 OFFLINE_RECORDS_MAX = 8
 """State records a client may cost while it is away: that it left, its last acknowledgements, and what a change of
@@ -53,7 +53,7 @@ def judge(
     clock_skew_s: float = 0.0,
     at_rest: bool = False,
     topics_prefix: str = DEFAULT_PREFIX,
-) -> Verdict:
+) -> JudgeVerdict:
     """Returns the verdict on a history. `clock_skew_s`: the largest difference between the writers' clocks.
 
     `at_rest`: no line says `end`, but all was at rest when its dump began, or else at its last line. `topics_prefix`:
@@ -63,14 +63,14 @@ def judge(
     history = in_order(events)
     if at_rest and not any(isinstance(event, End) for event in history):
         history = _ended(history)
-    verdict = Verdict()
+    verdict = JudgeVerdict()
     topics = merge(history, names)
-    publishes = Publishes(history, verdict.statistics, topics.removed, names)
+    publishes = CheckedPublishes(history, verdict.statistics, topics.removed, names)
     catch_ups = CatchUps(publishes, verdict.statistics)
     skew_us = round(clock_skew_s * 1e6)
-    memberships = Memberships(history, publishes, topics, verdict, skew_us)
+    memberships = CheckedMemberships(history, publishes, topics, verdict, skew_us)
     clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
-    messages = Messages(history, verdict, names)
+    messages = CheckedMessages(history, verdict, names)
     ledger = LedgerLooks(verdict, skew_us, names)
     faults = beginnings(history)
     end: End | None = None
@@ -132,7 +132,7 @@ def _ended(history: list[Event]) -> list[Event]:
     return in_order([*history, End(t=t, connected=list(connected))])
 
 
-def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
+def _judge_lost(publishes: CheckedPublishes, topics: DumpedTopics, verdict: JudgeVerdict) -> None:
     """P1: of every object, the topic holds the newest that was acknowledged, or a newer one."""
     names = topics.names
     dumped = topics.dumped.get(names.objects)
@@ -157,10 +157,10 @@ def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
 def _judge_end(
     end: End,
     clients: Clients,
-    publishes: Publishes,
-    memberships: Memberships,
-    topics: Topics,
-    verdict: Verdict,
+    publishes: CheckedPublishes,
+    memberships: CheckedMemberships,
+    topics: DumpedTopics,
+    verdict: JudgeVerdict,
     skew_us: int,
 ) -> None:
     """P2: a connected client knows the newest version of all it wants. P5: it is registered for just that. P9: it holds
@@ -173,12 +173,12 @@ def _judge_end(
             owed = _newest(publishes.newest(object_), topics.newest.get(object_), end)
             if owed is None:
                 continue
-            key = owed.sure_key if isinstance(owed, Call) else owed.key
+            key = owed.sure_key if isinstance(owed, PublishCall) else owed.key
             if client.caused(publishes, object_, key, end.t, skew_us):
                 continue
             known = client.knows(object_)
             if known is None or known < key:
-                proof = (owed.begun, owed.answer) if isinstance(owed, Call) else (owed.record,)
+                proof = (owed.begun, owed.answer) if isinstance(owed, PublishCall) else (owed.record,)
                 verdict.add(
                     "P2",
                     f"{name} is connected and was never told version {key[1]} (incarnation {key[0]}) of {object_}; "
@@ -189,14 +189,16 @@ def _judge_end(
             _judge_registrations(client, memberships, topics, end, verdict)
 
 
-def _newest(call: Call | None, held: Held | None, end: End) -> Call | Held | None:
+def _newest(call: PublishCall | None, held: HeldVersion | None, end: End) -> PublishCall | HeldVersion | None:
     """Returns the newer one of the acknowledged version and the one in the topic when the history ended."""
     if held is None or held.record.timestamp * 1000 > end.t:
         return call
     return held if call is None or held.key > call.sure_key else call
 
 
-def _judge_registrations(client: Client, memberships: Memberships, topics: Topics, end: End, verdict: Verdict) -> None:
+def _judge_registrations(
+    client: CheckedClient, memberships: CheckedMemberships, topics: DumpedTopics, end: End, verdict: JudgeVerdict
+) -> None:
     queries = {text: held.register for text, held in memberships.held.get(client.name, {}).items()}
     asked: dict[str, Event] = {**client.wanted, **queries}
     registered = topics.registered.get(client.name, set()) | topics.queries.get(client.name, set())
@@ -214,7 +216,9 @@ def _judge_registrations(client: Client, memberships: Memberships, topics: Topic
         )
 
 
-def _judge_kept(client: Client, memberships: Memberships, topics: Topics, lost_at: int, verdict: Verdict) -> None:
+def _judge_kept(
+    client: CheckedClient, memberships: CheckedMemberships, topics: DumpedTopics, lost_at: int, verdict: JudgeVerdict
+) -> None:
     """P5: a client that is away is registered for what its last wake confirmed, unless that was lost since, for all or
     for this one, which an operator has had forgotten."""
     queries = {text: held.register for text, held in memberships.held.get(client.name, {}).items()}
@@ -237,7 +241,7 @@ def _judge_kept(client: Client, memberships: Memberships, topics: Topics, lost_a
         )
 
 
-def _judge_offline(client: Client, topics: Topics, verdict: Verdict) -> None:
+def _judge_offline(client: CheckedClient, topics: DumpedTopics, verdict: JudgeVerdict) -> None:
     """P6: from leaving to coming back, a client costs a few state records.
 
     Its last requests may be written after it left: each bucket of its registrations once.

@@ -17,7 +17,7 @@ from coldnotify_checker.histories import (
     TopicLost,
     Unregister,
 )
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.verdict import JudgeVerdict
 
 Version = tuple[int, int]
 """(incarnation, version)."""
@@ -47,7 +47,7 @@ class _Place:
 class LedgerLooks:
     """Follows the events, in their order, and judges the ledger's answers."""
 
-    verdict: Verdict
+    verdict: JudgeVerdict
     clock_skew_us: int
     names: TopicNames
     _places: dict[str, dict[str, _Place]] = field(default_factory=dict)

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coldnotify_checker.histories import Agreement, Event, Publish, Published, Told
-from coldnotify_checker.publishes import Call, Publishes
-from coldnotify_checker.topic_contents import Topics
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.publishes import CheckedPublishes, PublishCall
+from coldnotify_checker.topic_contents import DumpedTopics
+from coldnotify_checker.verdict import JudgeVerdict
 
 WITHIN = 0.5
 """A tenant that used at most this part of its agreement is within it, however it is divided between nodes."""
@@ -38,7 +38,9 @@ class _Tenant:
     """The beginnings of its publishers' calls."""
 
 
-def judge_agreements(history: Iterable[Event], publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
+def judge_agreements(
+    history: Iterable[Event], publishes: CheckedPublishes, topics: DumpedTopics, verdict: JudgeVerdict
+) -> None:
     """All of P10 that a history shows. `history` in order of time."""
     judging = _Judging(verdict)
     for event in history:
@@ -59,13 +61,13 @@ def judge_agreements(history: Iterable[Event], publishes: Publishes, topics: Top
             judging.judge_written(object_, calls, topics)
 
 
-def refused_by(call: Call) -> str | None:
+def refused_by(call: PublishCall) -> str | None:
     """The limit by which it was refused; None: it was not."""
     return call.answer.refused if call.answer is not None else None
 
 
 class _Judging:
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: JudgeVerdict) -> None:
         self._verdict = verdict
         self.tenants: dict[str, _Tenant] = {}
         self.told: dict[str, list[Told]] = defaultdict(list)
@@ -76,7 +78,7 @@ class _Judging:
         self.tenants.setdefault(event.tenant, _Tenant()).agreements.append(event)
         self._tenant_of.update(dict.fromkeys(event.domains, event.tenant))
 
-    def on_call(self, object_: str, call: Call) -> None:
+    def on_call(self, object_: str, call: PublishCall) -> None:
         tenant = self.tenants.get(self._tenant_of.get(object_.partition("/")[0], ""))
         if tenant is not None:
             tenant.calls_us.append(call.begun.t)
@@ -104,9 +106,9 @@ class _Judging:
                 )
                 self._add(words, call, answer, standing[-1])
 
-    def judge_written(self, object_: str, calls: list[Call], topics: Topics) -> None:
+    def judge_written(self, object_: str, calls: list[PublishCall], topics: DumpedTopics) -> None:
         """Judges that a version that was refused in all calls is in no topic."""
-        by_key: dict[tuple[int, int], list[Call]] = defaultdict(list)
+        by_key: dict[tuple[int, int], list[PublishCall]] = defaultdict(list)
         for call in calls:
             if call.key is not None:
                 by_key[call.key].append(call)

@@ -19,11 +19,11 @@ from coldnotify_checker.histories import (
     RegisterQuery,
     Told,
 )
-from coldnotify_checker.in_force import InForce, Said
-from coldnotify_checker.publishes import Call, Publishes
+from coldnotify_checker.in_force import InForce, SaidCall
+from coldnotify_checker.publishes import CheckedPublishes, PublishCall
 from coldnotify_checker.queries import Matches, NotUnderstood, read_query
-from coldnotify_checker.topic_contents import Topics
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.topic_contents import DumpedTopics
+from coldnotify_checker.verdict import JudgeVerdict
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _NAMED_MAX = 5
 
 
 @dataclass(slots=True)
-class Held:
+class HeldQuery:
     """One query of one client, with what its application was told."""
 
     register: RegisterQuery
@@ -50,15 +50,15 @@ class Held:
     """Names with news since they were last found to be right."""
 
 
-class Objects:
+class DescribedObjects:
     """All calls about each object: descriptions, publishes, deletions."""
 
-    def __init__(self, events: Iterable[Event], publishes: Publishes) -> None:
+    def __init__(self, events: Iterable[Event], publishes: CheckedPublishes) -> None:
         self._publishes = publishes
         self.described: dict[str, InForce[dict[str, Any] | None]] = {}
         self.published: dict[str, InForce[bool]] = {}
         """True: it is there."""
-        self.calls: dict[str, list[Describe | Call]] = {}
+        self.calls: dict[str, list[Describe | PublishCall]] = {}
         """All calls by object, for evidence."""
         self.names: dict[str, dict[str, None]] = {}
         """The objects of each domain/group."""
@@ -75,13 +75,15 @@ class Objects:
             answer = answers.get((event.publisher, event.id))
             if answer is not None and answer.outcome == "failed":
                 continue
-            said = Said(event.t, _in_place(event.path, answer), event.timestamp, event.description)
+            said = SaidCall(event.t, _in_place(event.path, answer), event.timestamp, event.description)
             self.described.setdefault(event.object, InForce()).add(said)
             self._note(event.object, event, event.t, answer)
         for object_, of in publishes.objects.items():
             calls = [call for same in of.by_version.values() for call in same if not call.failed]
             for call in calls:
-                said_it = Said(call.begun.t, _in_place(call.begun.path, call.answer), call.key, not call.begun.deleted)
+                said_it = SaidCall(
+                    call.begun.t, _in_place(call.begun.path, call.answer), call.key, not call.begun.deleted
+                )
                 self.published.setdefault(object_, InForce()).add(said_it)
                 self._note(object_, call, call.begun.t, call.answer)
         for object_, described in self.described.items():
@@ -90,7 +92,7 @@ class Objects:
             published.freeze(partial(publishes.period_of, object_))
         self.news.sort()
 
-    def _note(self, object_: str, call: Describe | Call, begun: int, answer: Published | None) -> None:
+    def _note(self, object_: str, call: Describe | PublishCall, begun: int, answer: Published | None) -> None:
         group, name = _split(object_)
         self.names.setdefault(group, {})[name] = None
         self.calls.setdefault(object_, []).append(call)
@@ -132,20 +134,25 @@ class Objects:
         return found
 
 
-class Memberships:
+class CheckedMemberships:
     """The queries of all clients, followed event by event."""
 
     def __init__(
-        self, events: Iterable[Event], publishes: Publishes, topics: Topics, verdict: Verdict, clock_skew_us: int
+        self,
+        events: Iterable[Event],
+        publishes: CheckedPublishes,
+        topics: DumpedTopics,
+        verdict: JudgeVerdict,
+        clock_skew_us: int,
     ) -> None:
         self._publishes = publishes
         self._topics = topics
         self._verdict = verdict
         self._skew_us = clock_skew_us
-        self._objects = Objects(events, publishes)
-        self.held: dict[str, dict[str, Held]] = {}
+        self._objects = DescribedObjects(events, publishes)
+        self.held: dict[str, dict[str, HeldQuery]] = {}
         """By client and text of the query."""
-        self._in_group: dict[str, list[Held]] = {}
+        self._in_group: dict[str, list[HeldQuery]] = {}
         self._news = iter(self._objects.news)
         self._next_news = next(self._news, None)
         self._late: dict[str, set[str]] = {}
@@ -177,7 +184,7 @@ class Memberships:
         except NotUnderstood:
             matches = None
         group = _group(event.client)
-        held = queries[event.query] = Held(event, matches)
+        held = queries[event.query] = HeldQuery(event, matches)
         held.open = dict.fromkeys(self._objects.names.get(group, ()))
         self._in_group.setdefault(group, []).append(held)
 
@@ -311,7 +318,7 @@ class Memberships:
                 if settled:
                     del held.open[name]
 
-    def _judge_description(self, held: Held, object_: str, event: CaughtUp) -> bool:
+    def _judge_description(self, held: HeldQuery, object_: str, event: CaughtUp) -> bool:
         """P9: the description that the client was told was in force during the wake. Returns true if only one was."""
         possible = self._objects.descriptions(object_, event.since - self._skew_us, event.t + self._skew_us)
         told = self._descriptions.get((event.client, object_))
@@ -362,7 +369,7 @@ class Memberships:
                     (*self._said(object_, 1 << 63), held),
                 )
 
-    def _violated(self, client: str, held: Held, name: str, when: str, event: Event) -> None:
+    def _violated(self, client: str, held: HeldQuery, name: str, when: str, event: Event) -> None:
         object_ = f"{_group(client)}/{name}"
         which = "holds" if name in held.members else "does not hold"
         self._verdict.add(
@@ -378,7 +385,7 @@ class Memberships:
         return sorted((one for one in calls if one.t <= until), key=lambda one: one.t)[-_NAMED_MAX:]
 
 
-def _between(kept: InForce[T] | None, since: int, until: int, period: int) -> Iterable[Said[T] | None]:
+def _between(kept: InForce[T] | None, since: int, until: int, period: int) -> Iterable[SaidCall[T] | None]:
     return (None,) if kept is None else kept.between(since, until, period)
 
 

@@ -34,7 +34,7 @@ from coldnotify_checker.histories import (
     Unsubscribe,
 )
 from coldnotify_checker.log_periods import LogPeriods
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.verdict import JudgeVerdict
 
 UNNOTICED_US = 30_000_000
 """So long the loss of a topic may go unnoticed: who subscribes meanwhile may begin in the old one. A matcher looks
@@ -50,7 +50,7 @@ _RETENTION, _EXPIRED, _LOST = "retention", "expired", "lost"
 
 
 @dataclass(slots=True)
-class Sent:
+class SentMessage:
     """One message: all the calls that sent it."""
 
     id: str
@@ -83,7 +83,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Subscription:
+class CheckedSubscription:
     """One subscription of one client, and what it was told."""
 
     begun: Subscribe
@@ -112,14 +112,14 @@ class Subscription:
         return offset in self.told or any(after < offset < before for after, before in self.missed)
 
 
-class Log:
+class MessageLog:
     """The messages of one channel between two losses of its topic."""
 
     def __init__(self) -> None:
-        self.by_id: dict[str, Sent] = {}
+        self.by_id: dict[str, SentMessage] = {}
         self._at: list[tuple[int, str]] = []
 
-    def place(self, sent: Sent, offset: int) -> None:
+    def place(self, sent: SentMessage, offset: int) -> None:
         """It is known to be there."""
         if sent.offset is not None and sent.offset <= offset:
             return
@@ -128,17 +128,17 @@ class Log:
         sent.offset = offset
         insort(self._at, (offset, sent.id))
 
-    def between(self, after: int, before: int) -> Iterator[Sent]:
+    def between(self, after: int, before: int) -> Iterator[SentMessage]:
         """Those that are known to lie between these offsets."""
         begin = bisect_right(self._at, (after, "\U0010ffff"))
         for _, id_ in self._at[begin : bisect_left(self._at, (before, ""))]:
             yield self.by_id[id_]
 
 
-class Messages:
+class CheckedMessages:
     """The channels of all clients, followed event by event."""
 
-    def __init__(self, events: Iterable[Event], verdict: Verdict, names: TopicNames) -> None:
+    def __init__(self, events: Iterable[Event], verdict: JudgeVerdict, names: TopicNames) -> None:
         self._verdict = verdict
         self._names = names
         events = list(events)
@@ -154,9 +154,9 @@ class Messages:
         """By channel, the offsets that the topics hold at the end."""
         self._topic: dict[str, str] = {}
         """By channel, the topic that holds any of it at the end."""
-        self._logs: dict[tuple[str, int], Log] = {}
+        self._logs: dict[tuple[str, int], MessageLog] = {}
         """By channel and period."""
-        self._of_client: dict[str, dict[str, Subscription]] = {}
+        self._of_client: dict[str, dict[str, CheckedSubscription]] = {}
         self._life: dict[str, int] = {}
         self._take_in(events)
 
@@ -177,7 +177,7 @@ class Messages:
                 continue
             period = self._periods.at(event.channel, event.t)
             log = self._log(event.channel, period)
-            sent = log.by_id.setdefault(event.message, Sent(event.message))
+            sent = log.by_id.setdefault(event.message, SentMessage(event.message))
             sent.calls.append(event)
             if answer is None or answer.outcome != "acknowledged":
                 sent.unanswered = True
@@ -223,8 +223,8 @@ class Messages:
                     if start and (event.topic, partition) not in self._trimmed:
                         self._trimmed[event.topic, partition] = [(0, start)]
 
-    def _log(self, channel: str, period: int) -> Log:
-        return self._logs.setdefault((channel, period), Log())
+    def _log(self, channel: str, period: int) -> MessageLog:
+        return self._logs.setdefault((channel, period), MessageLog())
 
     def _tell_periods(self, events: Iterable[Event]) -> None:
         """Finds the log to which each message belongs that clients are told."""
@@ -271,7 +271,7 @@ class Messages:
                 return period if one < period and self._may_be_in(event, log, period) else one
         return period
 
-    def _may_be_in(self, event: MessageTold, log: Log, period: int) -> bool:
+    def _may_be_in(self, event: MessageTold, log: MessageLog, period: int) -> bool:
         """Returns true if a message that was sent before a period began may nevertheless be in the
         log of that period.
         """
@@ -286,7 +286,7 @@ class Messages:
         if isinstance(event, Subscribe):
             mine = self._of_client.setdefault(event.client, {})
             if event.channel not in mine:
-                mine[event.channel] = Subscription(event, self._periods.at(event.channel, event.t))
+                mine[event.channel] = CheckedSubscription(event, self._periods.at(event.channel, event.t))
         elif isinstance(event, Unsubscribe):
             self._of_client.get(event.client, {}).pop(event.channel, None)
         elif isinstance(event, Started):
@@ -312,7 +312,7 @@ class Messages:
                 for subscription in self._of_client.get(client, {}).values():
                     self._owed_by(subscription, event.t, event)
 
-    def _of(self, event: MessageTold | MissedTold) -> Subscription | None:
+    def _of(self, event: MessageTold | MissedTold) -> CheckedSubscription | None:
         return self._of_client.get(event.client, {}).get(event.channel)
 
     def _on_told(self, event: MessageTold) -> None:
@@ -351,7 +351,7 @@ class Messages:
             subscription.position = event.offset if position is None else max(position, event.offset)
             subscription.last = event
 
-    def _enter(self, subscription: Subscription, event: MessageTold) -> None:
+    def _enter(self, subscription: CheckedSubscription, event: MessageTold) -> None:
         """Enters another period, if the client is told something of another log than before."""
         period = self._told_in[id(event)]
         if period == subscription.period:
@@ -364,12 +364,12 @@ class Messages:
         # Else it began there: the service had not heard of it before.
         subscription.period = period
 
-    def _knew_before(self, subscription: Subscription, period: int) -> bool:
+    def _knew_before(self, subscription: CheckedSubscription, period: int) -> bool:
         """Returns true if the service had confirmed it before that log began."""
         confirmed = subscription.confirmed
         return confirmed is not None and confirmed < self._periods.begun(subscription.begun.channel, period)
 
-    def _sent(self, channel: str, message: str, period: int) -> Sent | None:
+    def _sent(self, channel: str, message: str, period: int) -> SentMessage | None:
         """Also one that was sent before the log was lost, and came to be in the next one, as far as anybody knows."""
         for one in (period, period - 1):
             log = self._logs.get((channel, one))
@@ -381,7 +381,7 @@ class Messages:
                 return found
         return None
 
-    def _may_repeat(self, subscription: Subscription, before: MessageTold | None) -> bool:
+    def _may_repeat(self, subscription: CheckedSubscription, before: MessageTold | None) -> bool:
         killed = subscription.killed
         if killed is None or before is None:
             return False
@@ -419,7 +419,7 @@ class Messages:
         subscription.position = max(event.before - 1, -1 if subscription.position is None else subscription.position)
         subscription.last = event
 
-    def _unreason(self, event: MissedTold, sent: Sent, period: int) -> str | None:
+    def _unreason(self, event: MissedTold, sent: SentMessage, period: int) -> str | None:
         """Returns why the reason for missing it does not hold; None if it does, or if that is unknown."""
         if event.reason == _EXPIRED:
             expires_at = sent.begun.expires_at
@@ -435,10 +435,10 @@ class Messages:
 
     # --- what is owed
 
-    def _owed(self, subscription: Subscription, after: int, before: int, until: int) -> Iterator[Sent]:
+    def _owed(self, subscription: CheckedSubscription, after: int, before: int, until: int) -> Iterator[SentMessage]:
         """Messages between these offsets that are owed, and were acknowledged by `until`."""
         begun = subscription.begun
-        for sent in self._logs.get((begun.channel, subscription.period), Log()).between(after, before):
+        for sent in self._logs.get((begun.channel, subscription.period), MessageLog()).between(after, before):
             answer = sent.acknowledged
             if answer is None or answer.t > until or not sent.is_for(begun.attributes):
                 continue
@@ -447,7 +447,7 @@ class Messages:
             if self._lies_behind(subscription, sent, until):
                 yield sent
 
-    def _lies_behind(self, subscription: Subscription, sent: Sent, until: int) -> bool:
+    def _lies_behind(self, subscription: CheckedSubscription, sent: SentMessage, until: int) -> bool:
         """Returns true if it surely comes after the subscription's beginning."""
         since = subscription.begun.since
         offset = sent.offset
@@ -464,14 +464,14 @@ class Messages:
             return True
         return subscription.confirmed is not None and sent.begun.t > subscription.confirmed
 
-    def _may_repeat_what_is_gone(self, sent: Sent, until: int) -> bool:
+    def _may_repeat_what_is_gone(self, sent: SentMessage, until: int) -> bool:
         """Returns true if an unknown record of it, or one at an unknown place, may have been removed: then the known
         one may be its repeat, which nobody is told.
         """
         return (sent.unanswered or sent.strayed) and self._was_trimmed(sent.begun.channel, 0, until)
 
     @staticmethod
-    def _may_repeat_what_came_before(subscription: Subscription, sent: Sent) -> bool:
+    def _may_repeat_what_came_before(subscription: CheckedSubscription, sent: SentMessage) -> bool:
         """Returns true if a stray of it may have been moved to before the subscription's beginning."""
         if subscription.began_anew or subscription.begun.since == "oldest":
             return False
@@ -493,7 +493,7 @@ class Messages:
             for t, at in marks
         )
 
-    def _owed_before(self, subscription: Subscription, offset: int, event: Event) -> None:
+    def _owed_before(self, subscription: CheckedSubscription, offset: int, event: Event) -> None:
         """Judges that all owed messages below this offset have been told or missed by now."""
         position = -1 if subscription.position is None else subscription.position
         lacking = [
@@ -503,7 +503,7 @@ class Messages:
         ]
         self._lacks(subscription, lacking, event, f"before the one at {offset}")
 
-    def _owed_by(self, subscription: Subscription, until: int, event: Event) -> None:
+    def _owed_by(self, subscription: CheckedSubscription, until: int, event: Event) -> None:
         """Judges that all owed messages acknowledged by then have been told or missed by now."""
         if self._missed_a_loss(subscription, until, event):
             return
@@ -517,7 +517,7 @@ class Messages:
         ]
         self._lacks(subscription, lacking, event, "when it was complete")
 
-    def _missed_a_loss(self, subscription: Subscription, until: int, event: Event) -> bool:
+    def _missed_a_loss(self, subscription: CheckedSubscription, until: int, event: Event) -> bool:
         """Returns true if its client has not heard that its log was lost. At the end that is wrong, if it would have
         been told a later message.
         """
@@ -528,14 +528,14 @@ class Messages:
             return True
         # One that was confirmed later may have begun in the next log: the service had not heard of it before.
         if subscription.told or self._knew_before(subscription, subscription.period + 1):
-            messages = self._logs.get((channel, now), Log()).by_id.values()
+            messages = self._logs.get((channel, now), MessageLog()).by_id.values()
             lacking = [one for one in messages if one.placed is not None and one.is_for(subscription.begun.attributes)]
             if lacking:
                 words = f"{subscription.begun.client} was not told that a log of {channel} was lost"
                 self._add(words, subscription.begun, subscription.last, lacking[0].begun, event)
         return True
 
-    def _lacks(self, subscription: Subscription, lacking: list[Sent], event: Event, when: str) -> None:
+    def _lacks(self, subscription: CheckedSubscription, lacking: list[SentMessage], event: Event, when: str) -> None:
         if not lacking:
             return
         names = ", ".join(f"{sent.id} at {sent.offset}" for sent in lacking[:_NAMED_MAX])

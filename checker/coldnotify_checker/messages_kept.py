@@ -12,12 +12,12 @@ from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, LogTrimmed, Published, Record, Send, Topic
 from coldnotify_checker.log_periods import LogPeriods
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.verdict import JudgeVerdict
 
 NEEDS_A_DUMP = "what subscribers were told; that the logs hold it needs a dump of the channels' topics"
 
 
-def judge_kept(events: Iterable[Event], verdict: Verdict, names: TopicNames) -> None:
+def judge_kept(events: Iterable[Event], verdict: JudgeVerdict, names: TopicNames) -> None:
     """Adds a violation for each lost message; notes a partial judgement if the history has sends and no dump of all
     logs.
     """

@@ -9,7 +9,7 @@ _SAID = re.compile(r"(\d{1,10})/(\d{1,19})(?:@[0-9a-f]{8}/(\d{1,19}))?", re.ASCI
 
 
 @dataclass(slots=True)
-class Known:
+class KnownRecords:
     """The records of one object in the topic, up to some offset."""
 
     last: int = -1
@@ -20,7 +20,7 @@ class Known:
 
 def removes(
     record: Record,
-    known: Known,
+    known: KnownRecords,
     *,
     newest: tuple[int, int] | None,
     deleted: bool,

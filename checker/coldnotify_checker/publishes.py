@@ -19,7 +19,7 @@ Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PublishCall:
     """One publish, with its answer."""
 
     begun: Publish
@@ -52,10 +52,10 @@ class Call:
 class Rising:
     """Acknowledged publishes of one object, each newer than the one before, by the time of their answers."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[PublishCall] = field(default_factory=list)
     answered_at: list[int] = field(default_factory=list)
 
-    def add(self, call: Call) -> bool:
+    def add(self, call: PublishCall) -> bool:
         """The next that was answered; one that is not newer adds nothing, and is False."""
         if call.key is None or (self.calls and call.key <= self.calls[-1].sure_key):
             return False
@@ -68,14 +68,14 @@ class Rising:
 class PublishedObject:
     """One object's publishes."""
 
-    by_version: dict[int | None, list[Call]] = field(default_factory=dict)
+    by_version: dict[int | None, list[PublishCall]] = field(default_factory=dict)
     rising: dict[int, Rising] = field(default_factory=dict)
     """By the number of times that the objects topic had been lost."""
     in_place: dict[int, Rising] = field(default_factory=dict)
     """The same without what a plain Kafka producer wrote: it may be in another partition, until its owner moves it."""
 
 
-class Publishes:
+class CheckedPublishes:
     """All publishes of a history.
 
     A lost topic loses everything begun before, and so does the removal of an object. A repeat that the publisher
@@ -97,7 +97,7 @@ class Publishes:
         """Times of removal, rising, by object and whether its description was removed."""
         self.news: list[tuple[int, str]] = []
         """When an object's newest acknowledged version changed, and of which object, by time."""
-        self._caused: dict[tuple[str, str], dict[int, list[Call]]] = {}
+        self._caused: dict[tuple[str, str], dict[int, list[PublishCall]]] = {}
         """By object and source, then by the number of losses of the object: the calls whose version was the newest of
         that source since the last loss, if it was written.
         """
@@ -137,7 +137,7 @@ class Publishes:
                 if call.begun.path != "raw":
                     self._object(call).in_place.setdefault(period, Rising()).add(call)
 
-    def _object(self, call: Call) -> PublishedObject:
+    def _object(self, call: PublishCall) -> PublishedObject:
         return self.objects.setdefault(call.begun.object, PublishedObject())
 
     def period(self, t: int) -> int:
@@ -156,7 +156,7 @@ class Publishes:
         removed_at = self._removed_at.get((object_, False))
         return removed_at is not None and removed_at[0] <= before
 
-    def newest(self, object_: str, before: int | None = None, *, in_place: bool = False) -> Call | None:
+    def newest(self, object_: str, before: int | None = None, *, in_place: bool = False) -> PublishCall | None:
         """Returns the newest version of an object that was acknowledged before `before`, or ever, and not lost by then.
 
         `in_place`: only what was surely written to the object's own partition.
@@ -181,7 +181,7 @@ class Publishes:
         return any(self._caused_by(own, key, by, since) for own in periods)
 
     @staticmethod
-    def _caused_by(own: list[Call], key: Key, by: int, since: int) -> bool:
+    def _caused_by(own: list[PublishCall], key: Key, by: int, since: int) -> bool:
         for index in range(bisect_right(own, by, key=lambda call: call.begun.t) - 1, -1, -1):
             call = own[index]
             if call.sure_key < key:
@@ -191,7 +191,7 @@ class Publishes:
                 return True
         return False
 
-    def with_version(self, object_: str, version: int) -> list[Call]:
+    def with_version(self, object_: str, version: int) -> list[PublishCall]:
         """The publishes that this version may be of: those of it, and those whose version is not known."""
         published = self.objects.get(object_)
         if published is None:
@@ -199,16 +199,16 @@ class Publishes:
         return published.by_version.get(version, []) + published.by_version.get(None, [])
 
 
-def _call(begun: Publish, answer: Published | None) -> Call:
+def _call(begun: Publish, answer: Published | None) -> PublishCall:
     version = begun.version if begun.version is not None or answer is None else answer.version
-    return Call(begun, answer, version)
+    return PublishCall(begun, answer, version)
 
 
-def _is_acknowledged(call: Call) -> bool:
+def _is_acknowledged(call: PublishCall) -> bool:
     return call.acknowledged
 
 
-def _answered_at(call: Call) -> int:
+def _answered_at(call: PublishCall) -> int:
     assert call.answer is not None
     return call.answer.t
 

@@ -12,7 +12,7 @@ from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_checker.histories import Event, Record, Topic
-from coldnotify_checker.object_nulls import Known, removes
+from coldnotify_checker.object_nulls import KnownRecords, removes
 from coldnotify_checker.publishes import Key
 
 _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
@@ -20,7 +20,7 @@ _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldVersion:
     """A version of an object that the topic holds."""
 
     key: Key
@@ -28,21 +28,21 @@ class Held:
 
 
 @dataclass(slots=True)
-class Topics:
+class DumpedTopics:
     """A dump, merged."""
 
     names: TopicNames
     """The names of the installation's topics."""
     dumped: dict[str, Topic] = field(default_factory=dict)
-    newest: dict[str, Held] = field(default_factory=dict)
+    newest: dict[str, HeldVersion] = field(default_factory=dict)
     """By domain/group/object: the highest (incarnation, version)."""
-    versions: dict[str, list[Held]] = field(default_factory=dict)
+    versions: dict[str, list[HeldVersion]] = field(default_factory=dict)
     """All that are still there."""
     described: dict[str, Record] = field(default_factory=dict)
     """By domain/group/object: the description's record with the highest timestamp, the last of equal ones."""
     removed: list[tuple[int, str, bool]] = field(default_factory=list)
     """Removals by nulls that still exist: (Unix time in microseconds, domain/group/object, true if its description)."""
-    known: dict[str, Known] = field(default_factory=dict)
+    known: dict[str, KnownRecords] = field(default_factory=dict)
     """By domain/group/object."""
     registered: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: its objects, as domain/group/object."""
@@ -73,9 +73,9 @@ class Topics:
         return found
 
 
-def merge(events: Iterable[Event], names: TopicNames) -> Topics:
+def merge(events: Iterable[Event], names: TopicNames) -> DumpedTopics:
     """The topics as the history's `record` and `topic` lines tell them."""
-    topics = Topics(names)
+    topics = DumpedTopics(names)
     records: dict[str, list[Record]] = {names.objects: [], names.registrations: [], names.sessions: []}
     for event in events:
         if isinstance(event, Topic):
@@ -94,7 +94,7 @@ def merge(events: Iterable[Event], names: TopicNames) -> Topics:
     return topics
 
 
-def _merge_objects(topics: Topics, records: list[Record]) -> None:
+def _merge_objects(topics: DumpedTopics, records: list[Record]) -> None:
     """Merges by the highest (incarnation, version). A record without incarnation has the one in force at its offset."""
     dumped = topics.dumped.get(topics.names.objects)
     partitions = dumped.partitions if dumped else 0
@@ -102,7 +102,7 @@ def _merge_objects(topics: Topics, records: list[Record]) -> None:
     for record in sorted(records, key=lambda record: _is_stray(record, partitions)):
         object_ = (record.key or "").removeprefix(KEY_PREFIX)
         describes = object_ != record.key
-        known = topics.known.setdefault(object_, Known())
+        known = topics.known.setdefault(object_, KnownRecords())
         if record.removes and _is_removed(topics, object_, record, known, describes=describes):
             continue
         if describes:
@@ -117,13 +117,13 @@ def _merge_objects(topics: Topics, records: list[Record]) -> None:
         incarnation = record.value.get("incarnation")
         if incarnation is None:
             incarnation = newest.key[0] if newest else 0
-        held = Held((incarnation, version), record)
+        held = HeldVersion((incarnation, version), record)
         topics.versions.setdefault(record.key, []).append(held)
         if newest is None or held.key > newest.key:
             topics.newest[record.key] = held
 
 
-def _is_removed(topics: Topics, object_: str, record: Record, known: Known, *, describes: bool) -> bool:
+def _is_removed(topics: DumpedTopics, object_: str, record: Record, known: KnownRecords, *, describes: bool) -> bool:
     held, description = topics.newest.get(object_), topics.described.get(object_)
     removed = removes(
         record,
@@ -139,7 +139,7 @@ def _is_removed(topics: Topics, object_: str, record: Record, known: Known, *, d
     return removed
 
 
-def _merge_description(topics: Topics, record: Record) -> None:
+def _merge_description(topics: DumpedTopics, record: Record) -> None:
     object_ = (record.key or "").removeprefix(KEY_PREFIX)
     said = record.value.get("description") if isinstance(record.value, dict) else record.value
     if object_.count("/") < 2 or not isinstance(record.value, dict) or record.value.keys() != {"description"}:
@@ -196,7 +196,7 @@ def _is_bucket(value: Any) -> bool:
     return all(isinstance(text, str) for text in texts) and all(type(number) is int for number in numbers)
 
 
-def _merge_registrations(topics: Topics, records: list[Record]) -> None:
+def _merge_registrations(topics: DumpedTopics, records: list[Record]) -> None:
     """Merges by the highest (generation, applied); a record without value removes what precedes it."""
     newest: dict[str, tuple[tuple[int, int], Record]] = {}
     for record in records:

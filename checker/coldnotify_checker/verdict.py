@@ -23,7 +23,7 @@ VIOLATIONS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class BrokenPromise:
     """A promise that was broken."""
 
     promise: Promise
@@ -79,10 +79,10 @@ class Statistics:
 
 
 @dataclass(slots=True)
-class Verdict:
+class JudgeVerdict:
     """The result of `judge`."""
 
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[BrokenPromise] = field(default_factory=list)
     counts: dict[Promise, int] = field(default_factory=lambda: dict.fromkeys(PROMISES, 0))
     """Violations by promise, also those beyond VIOLATIONS_MAX."""
     not_judged: dict[Promise, str] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Verdict:
         """Returns true if the history shows no broken promise."""
         return not any(self.counts.values())
 
-    def of(self, promise: Promise) -> list[Violation]:
+    def of(self, promise: Promise) -> list[BrokenPromise]:
         """The violations of one promise."""
         return [violation for violation in self.violations if violation.promise == promise]
 
@@ -104,7 +104,7 @@ class Verdict:
         """One more violation."""
         self.counts[promise] += 1
         if self.counts[promise] <= VIOLATIONS_MAX:
-            self.violations.append(Violation(promise, what, tuple(shown(event) for event in evidence if event)))
+            self.violations.append(BrokenPromise(promise, what, tuple(shown(event) for event in evidence if event)))
 
     def __str__(self) -> str:
         """Lists all violations, or says that there are none."""

@@ -22,7 +22,7 @@ from coldnotify_checker.histories import (
     Told,
     Topic,
 )
-from coldnotify_checker.publishes import Call, Publishes
+from coldnotify_checker.publishes import CheckedPublishes, PublishCall
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.planted_bugs import BUGS, Double, play
 
@@ -94,14 +94,16 @@ def wakes(objects: int, count: int) -> list[Event]:
 
 def test_a_wake_checks_only_what_was_published_since_the_previous_one(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    newest = Publishes.newest
+    newest = CheckedPublishes.newest
 
-    def counted(self: Publishes, object_: str, before: int | None = None, *, in_place: bool = False) -> Call | None:
+    def counted(
+        self: CheckedPublishes, object_: str, before: int | None = None, *, in_place: bool = False
+    ) -> PublishCall | None:
         nonlocal looks
         looks += 1
         return newest(self, object_, before, in_place=in_place)
 
-    monkeypatch.setattr(Publishes, "newest", counted)
+    monkeypatch.setattr(CheckedPublishes, "newest", counted)
     history = wakes(objects=500, count=1000)
     assert judge(history).clean
     assert looks < len(history)

@@ -14,7 +14,7 @@ from coldnotify_checker.histories import (
     Unregister,
 )
 from coldnotify_checker.ledger_truth import LedgerLooks
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.verdict import JudgeVerdict
 from coldnotify_schemas.topics import TopicNames
 
 TOPICS = TopicNames()
@@ -40,7 +40,7 @@ REGISTERED: list[Event] = [Started(t=at(0), client=CLIENT), Register(t=at(0), cl
 
 
 def violations(*events: Event, skew_s: float = 0.0) -> int:
-    verdict = Verdict()
+    verdict = JudgeVerdict()
     looks = LedgerLooks(verdict, at(skew_s), TopicNames())
     for event in sorted([*REGISTERED, *events], key=lambda event: event.t):
         looks.on_event(event)
@@ -78,7 +78,7 @@ def test_a_registration_the_service_may_not_know_yet_is_not_judged() -> None:
 
 def test_a_version_told_because_of_a_query_proves_no_registration() -> None:
     events = [told(1, 1), Register(t=at(2), client=CLIENT, object=OBJECT), told(3, 1), look(4, 5, 2)]
-    verdict = Verdict()
+    verdict = JudgeVerdict()
     looks = LedgerLooks(verdict, 0, TopicNames())
     for event in [Started(t=at(0), client=CLIENT), *events]:
         looks.on_event(event)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from coldnotify_checker import judge
 from coldnotify_checker.histories import Agreement, Event, Publish, Published, Record, Started, Told, Topic
-from coldnotify_checker.verdict import Verdict
+from coldnotify_checker.verdict import JudgeVerdict
 from coldnotify_schemas.topics import TopicNames
 
 TOPICS = TopicNames()
@@ -96,7 +96,7 @@ def _planted(bug: str, limit: str | None, more: dict[str, Any], outcome: str) ->
     return limit, more, outcome
 
 
-def of_p10(verdict: Verdict) -> list[str]:
+def of_p10(verdict: JudgeVerdict) -> list[str]:
     return [violation.what for violation in verdict.violations if violation.promise == "P10"]
 
 

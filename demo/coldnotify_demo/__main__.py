@@ -19,8 +19,8 @@ from coldnotify_demo.company import Collapsed, Company
 from coldnotify_demo.configuration_acts import ConfigurationPlay
 from coldnotify_demo.observation_acts import ObservationPlay
 from coldnotify_demo.planted_faults import FAULTS
-from coldnotify_demo.service import Service
-from coldnotify_demo.stage import Stage
+from coldnotify_demo.service import DemoService
+from coldnotify_demo.stage import DemoStage
 from coldnotify_demo.terminal import Terminal
 
 KEPT, BROKEN = 0, 1
@@ -54,9 +54,9 @@ def run(directory: Path, terminal: Terminal, limit_s: float, faults: Sequence[st
     begin_s = time.monotonic()
     logs = directory / "logs"
     logs.mkdir()
-    service = Service(directory)
+    service = DemoService(directory)
     company = Company(logs, terminal.line)
-    stage = Stage(directory, company, service, terminal, limit_s, faults)
+    stage = DemoStage(directory, company, service, terminal, limit_s, faults)
     collapsed = None
     try:
         _set_up(stage)
@@ -89,7 +89,7 @@ def run(directory: Path, terminal: Terminal, limit_s: float, faults: Sequence[st
     return KEPT if stage.promises.kept else BROKEN
 
 
-def _set_up(stage: Stage) -> None:
+def _set_up(stage: DemoStage) -> None:
     stage.act("Setting up")
     for fault in stage.faults:
         stage.note(f"a fault is planted: {FAULTS[fault][2]}")

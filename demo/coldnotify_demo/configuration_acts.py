@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from coldnotify_demo.promises import Told, forwards_only, in_words, told
-from coldnotify_demo.stage import Stage
+from coldnotify_demo.stage import DemoStage
 
 DOMAIN = "animal.observer"
 BACKEND = "back-end"
@@ -21,7 +21,7 @@ _FILE_WINDOW = "  - {{from: '{hour:02}:00', to: '{hour:02}:30'}}\n"
 class ConfigurationPlay:
     """The acts, in order."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: DemoStage) -> None:
         self._stage = stage
         self._folder = stage.directory / "configurations"
         self._versions: dict[tuple[str, str], int] = {}

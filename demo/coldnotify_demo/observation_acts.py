@@ -6,7 +6,7 @@ from typing import Any
 
 from coldnotify_demo.company import Collapsed
 from coldnotify_demo.penguins import observations
-from coldnotify_demo.stage import Stage
+from coldnotify_demo.stage import DemoStage
 
 DOMAIN, GROUP = "penguin.observations", "palmer-archipelago"
 BACKEND = "institute"
@@ -24,7 +24,7 @@ INSTRUCTIONS = ["calibrate the scales", "count the nests", "send the diary"]
 class ObservationPlay:
     """The acts, in order."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: DemoStage) -> None:
         self._stage = stage
         self._backend_url = ""
 

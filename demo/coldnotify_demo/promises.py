@@ -19,7 +19,7 @@ class Promise:
     kept: bool
 
 
-class Promises:
+class DemoPromises:
     """All promises, in the order in which they were to be kept."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ POLL_S = 0.1
 LOG_TAIL_LINES = 15
 
 
-class Service:
+class DemoService:
     """A process `coldnotify up`."""
 
     def __init__(self, directory: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from coldnotify_demo.company import Actor, Collapsed, Company
 from coldnotify_demo.planted_faults import planted
-from coldnotify_demo.promises import Promises
-from coldnotify_demo.service import Service
+from coldnotify_demo.promises import DemoPromises
+from coldnotify_demo.service import DemoService
 from coldnotify_demo.terminal import Terminal
 
 GO_ON_S_MAX = 60.0
@@ -15,17 +15,17 @@ GO_ON_S_MAX = 60.0
 
 
 @dataclass
-class Stage:
+class DemoStage:
     """The surroundings of the plays."""
 
     directory: Path
     company: Company
-    service: Service
+    service: DemoService
     terminal: Terminal
     limit_s: float
     """The longest time for a promise to come true."""
     faults: Sequence[str] = ()
-    promises: Promises = field(default_factory=Promises)
+    promises: DemoPromises = field(default_factory=DemoPromises)
 
     def act(self, title: str) -> None:
         """Begins an act."""

@@ -3,21 +3,21 @@
 from typing import Any
 
 import pytest
-from coldnotify_demo.promises import Promises, Told, forwards_only, in_words, told
+from coldnotify_demo.promises import DemoPromises, Told, forwards_only, in_words, told
 
 
 def test_without_promises_nothing_counts_as_kept() -> None:
-    assert not Promises().kept
+    assert not DemoPromises().kept
 
 
 def test_a_single_kept_promise_counts_as_kept() -> None:
-    promises = Promises()
+    promises = DemoPromises()
     promises.add("first", "this", kept=True)
     assert promises.kept
 
 
 def test_one_broken_promise_counts_as_broken() -> None:
-    promises = Promises()
+    promises = DemoPromises()
     promises.add("first", "this", kept=True)
     promises.add("second", "that " * 40, kept=False)
     promises.add("third", "those", kept=True)

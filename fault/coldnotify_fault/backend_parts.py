@@ -1,4 +1,4 @@
-"""Parts of the back-ends of objects and of channels: `Workers`, and a `RawProducer` without any library."""
+"""Parts of the back-ends of objects and of channels: `Workers`, and a `PlainProducer` without any library."""
 
 import queue
 import threading
@@ -68,7 +68,7 @@ class Workers:
             waiting.task_done()
 
 
-class RawProducer:
+class PlainProducer:
     """A Kafka producer that knows nothing of ColdNotify, and a thread that takes its reports."""
 
     def __init__(self, kafka: str, name: str) -> None:

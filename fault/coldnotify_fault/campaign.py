@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coldnotify_checker import Verdict, judge, read_histories
+from coldnotify_checker import JudgeVerdict, judge, read_histories
 from coldnotify_checker.histories import Event, HistoryWriter, now_us
 from coldnotify_checker.queries import read_query
-from coldnotify_checker.topic_contents import Topics, merge
+from coldnotify_checker.topic_contents import DumpedTopics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
@@ -25,10 +25,10 @@ from coldnotify_fault import usage_faults
 from coldnotify_fault.brokers import Brokers
 from coldnotify_fault.devices import Devices
 from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.hostile_faults import Hostiles
-from coldnotify_fault.ledger_looks import LedgerLooks
-from coldnotify_fault.logs_of_channels import LostLog, Retention, domains_of, lacking
+from coldnotify_fault.ledger_looks import LedgerLooker
+from coldnotify_fault.logs_of_channels import LostLog, RetentionFault, domains_of, lacking
 from coldnotify_fault.matcher_counts import MatcherCounts
 from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
@@ -38,16 +38,16 @@ from coldnotify_fault.schedule import (
     LAMPS,
     NEED_KAFKA,
     TAKE_KAFKA,
-    Fault,
-    Schedule,
-    Step,
+    CampaignSchedule,
+    FaultKind,
+    ScheduledStep,
     version_arguments,
 )
 from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
 from coldnotify_fault.senders import Senders, topic_of
 from coldnotify_fault.services import Services
-from coldnotify_fault.told import Told
-from coldnotify_fault.wire import Wire
+from coldnotify_fault.told import ToldFiles
+from coldnotify_fault.wire import ConnectionTraffic
 
 _READY_S = 120.0
 """For a start on a machine that others keep busy."""
@@ -65,13 +65,13 @@ class NotStarted(Exception):
 
 
 @dataclass(slots=True)
-class Outcome:
+class SeedOutcome:
     """The result of one seed."""
 
     seed: int
     brokers: int
     faults: dict[str, int]
-    verdict: Verdict
+    verdict: JudgeVerdict
     calm_s: float | None
     """Seconds from the last healing until everybody knew everything; None: not in time."""
     missing: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Outcome:
         return self.verdict.clean and self.calm_s is not None and not self.trouble
 
 
-def run(schedule: Schedule, directory: Path, stop: threading.Event, *, calm_s: float = CALM_S) -> Outcome:
+def run(schedule: CampaignSchedule, directory: Path, stop: threading.Event, *, calm_s: float = CALM_S) -> SeedOutcome:
     """Runs a schedule, with all files in `directory`, which must not exist yet. `stop` ends it early.
 
     Raises NotStarted, OSError, and InterruptedError if it was stopped.
@@ -127,7 +127,7 @@ class Campaign:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: CampaignSchedule,
         directory: Path,
         stack: ExitStack,
         stop: threading.Event,
@@ -142,16 +142,16 @@ class Campaign:
         self._topics = names = names or TopicNames()
         self._directory = directory
         self._stop = stop
-        self._history = History(directory / "run.jsonl")
-        wire_history = History(directory / "wire.jsonl")
+        self._history = HistoryFile(directory / "run.jsonl")
+        wire_history = HistoryFile(directory / "wire.jsonl")
         stack.callback(self._history.close)
         stack.callback(wire_history.close)
 
-        def wire() -> Wire:
+        def wire() -> ConnectionTraffic:
             def seen(client: str, name: str, version: int | None, incarnation: int) -> None:
                 wire_history.write("wire", client=client, object=name, version=version, incarnation=incarnation)
 
-            return Wire((*OBJECT_NAMES, *LAMPS), seen)
+            return ConnectionTraffic((*OBJECT_NAMES, *LAMPS), seen)
 
         self._services = Services(directory, network, wire, brokers, names, own_brokers=own_brokers)
         stack.callback(self._services.stop)
@@ -162,9 +162,9 @@ class Campaign:
         self._senders = Senders(self._services.kafka, names, self._services.http_url, self._history)
         stack.callback(self._senders.close)
         named = [f"{domain}/{group}/{name}" for domain in DOMAINS for group in GROUPS for name in OBJECT_NAMES]
-        self._ledger = LedgerLooks(self._services.http_url, named, self._history, schedule.seed)
+        self._ledger = LedgerLooker(self._services.http_url, named, self._history, schedule.seed)
         stack.callback(self._ledger.stop)
-        self._retention = Retention(self._services.admin, names, self._history)
+        self._retention = RetentionFault(self._services.admin, names, self._history)
         stack.callback(self._retention.close)
         self._counts = MatcherCounts(self._services.matcher_ports)
         stack.callback(self._counts.close)
@@ -259,10 +259,10 @@ class Campaign:
         self._down.clear()
         self._history.write("calm")
 
-    def finish(self, calm_s: float) -> Outcome:
+    def finish(self, calm_s: float) -> SeedOutcome:
         """Wait until all know the newest, at most `calm_s`; then dump and judge."""
         begin_s = time.monotonic()
-        told = Told(self._devices.histories())
+        told = ToldFiles(self._devices.histories())
         missing = ["nothing was looked at yet"]
         while missing and time.monotonic() < begin_s + calm_s:
             self._look_after()
@@ -289,7 +289,7 @@ class Campaign:
         verdict = judge(read_histories(files), topics_prefix=self._topics.prefix)
         plan = self._schedule
         hostile = "" if self._hostiles is None else self._hostiles.words
-        return Outcome(
+        return SeedOutcome(
             plan.seed,
             plan.brokers,
             dict(self._done),
@@ -304,11 +304,11 @@ class Campaign:
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: ScheduledStep) -> None:
         if step.what == "fault":
-            self._fault(Fault(step.arguments["kind"]), step)
+            self._fault(FaultKind(step.arguments["kind"]), step)
         elif step.what == "heal":
-            self._heal(Fault(step.arguments["kind"]), step.target)
+            self._heal(FaultKind(step.arguments["kind"]), step.target)
             self._services.brokers.hit.discard(step.target)
         elif step.what == "publish":
             one = step.arguments
@@ -328,12 +328,12 @@ class Campaign:
         else:
             self._devices.do(step.what, step.target, step.arguments)
 
-    def _hold(self, step: Step) -> float:
+    def _hold(self, step: ScheduledStep) -> float:
         """Waits, before Kafka is hit again, until it is back: else nothing happens in between. Returns the seconds.
 
         Of three brokers, none is hit before all are in sync, because two missing ones stop every write.
         """
-        if step.what != "fault" or Fault(step.arguments["kind"]) not in NEED_KAFKA | TAKE_KAFKA:
+        if step.what != "fault" or FaultKind(step.arguments["kind"]) not in NEED_KAFKA | TAKE_KAFKA:
             return 0.0
         begin_s = time.monotonic()
         while away := [name for name in self._services.brokers.parts if name in self._waiting]:
@@ -344,59 +344,79 @@ class Campaign:
             self._pause(_LOOK_S)
         return time.monotonic() - begin_s
 
-    def _fault(self, kind: Fault, step: Step) -> None:
+    def _fault(self, kind: FaultKind, step: ScheduledStep) -> None:
         target, services = step.target, self._services
         self._done[kind.value] += 1
         self._history.write("fault", kind=kind.value, target=target)
         if kind in TAKE_KAFKA:
             self._services.brokers.hit.add(target)
-        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED, Fault.USAGE_KILLED):
+        if kind in (
+            FaultKind.GATEWAY_KILLED,
+            FaultKind.MATCHER_KILLED,
+            FaultKind.BROKER_KILLED,
+            FaultKind.USAGE_KILLED,
+        ):
             self._down.add(target)
             services.parts[target].kill()
-        elif kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED, Fault.USAGE_PAUSED):
+        elif kind in (
+            FaultKind.GATEWAY_PAUSED,
+            FaultKind.MATCHER_PAUSED,
+            FaultKind.BROKER_PAUSED,
+            FaultKind.USAGE_PAUSED,
+        ):
             services.parts[target].freeze()
-        elif kind is Fault.ALL_KILLED:
+        elif kind is FaultKind.ALL_KILLED:
             self._down.update(services.names())
             for part in reversed(services.parts.values()):
                 part.kill()
-        elif kind is Fault.DEVICE_KILLED:
+        elif kind is FaultKind.DEVICE_KILLED:
             self._devices.kill(target, step.arguments["wiped"])
-        elif kind is Fault.CLIENTS_CUT:
+        elif kind is FaultKind.CLIENTS_CUT:
             services.gateway_proxies[target].cut()
             self._history.write("healed", kind=kind.value, target=target)
-        elif kind is Fault.CLIENTS_SILENT:
+        elif kind is FaultKind.CLIENTS_SILENT:
             services.gateway_proxies[target].swallow()
-        elif kind is Fault.KAFKA_CUT:
+        elif kind is FaultKind.KAFKA_CUT:
             services.brokers.proxies[target].refuse()
-        elif kind is Fault.KAFKA_SILENT:
+        elif kind is FaultKind.KAFKA_SILENT:
             services.brokers.proxies[target].hold()
-        elif kind in (Fault.MATCHER_ADDED, Fault.USAGE_DOUBLED):
+        elif kind in (FaultKind.MATCHER_ADDED, FaultKind.USAGE_DOUBLED):
             services.parts[target].start()
-        elif kind is Fault.HOSTILE_RECORDS:
+        elif kind is FaultKind.HOSTILE_RECORDS:
             if self._hostiles is not None:
                 self._hostiles.attack(step.arguments["batches"])
             self._history.write("healed", kind=kind.value, target=target)
         else:
             self._recreate(kind, f"{self._topics.prefix}{target}")
 
-    def _heal(self, kind: Fault, target: str) -> None:
+    def _heal(self, kind: FaultKind, target: str) -> None:
         services = self._services
-        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED, Fault.USAGE_KILLED):
+        if kind in (
+            FaultKind.GATEWAY_KILLED,
+            FaultKind.MATCHER_KILLED,
+            FaultKind.BROKER_KILLED,
+            FaultKind.USAGE_KILLED,
+        ):
             self._start_again(target, kind)
             return
-        if kind is Fault.ALL_KILLED:
+        if kind is FaultKind.ALL_KILLED:
             for name in services.names():
                 self._start_again(name, kind)
             return
-        if kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED, Fault.USAGE_PAUSED):
+        if kind in (
+            FaultKind.GATEWAY_PAUSED,
+            FaultKind.MATCHER_PAUSED,
+            FaultKind.BROKER_PAUSED,
+            FaultKind.USAGE_PAUSED,
+        ):
             services.parts[target].thaw()
-        elif kind is Fault.DEVICE_KILLED:
+        elif kind is FaultKind.DEVICE_KILLED:
             self._devices.start(target)
-        elif kind is Fault.CLIENTS_SILENT:
+        elif kind is FaultKind.CLIENTS_SILENT:
             services.gateway_proxies[target].heal()
-        elif kind in (Fault.KAFKA_CUT, Fault.KAFKA_SILENT):
+        elif kind in (FaultKind.KAFKA_CUT, FaultKind.KAFKA_SILENT):
             services.brokers.proxies[target].heal()
-        elif kind in (Fault.MATCHER_ADDED, Fault.USAGE_DOUBLED):
+        elif kind in (FaultKind.MATCHER_ADDED, FaultKind.USAGE_DOUBLED):
             part = services.parts[target]
             # In order, which hands its partitions on; that may take seconds.
             threading.Thread(target=part.stop, daemon=True).start()
@@ -406,17 +426,17 @@ class Campaign:
             return
         self._history.write("healed", kind=kind.value, target=target)
 
-    def _start_again(self, name: str, kind: Fault) -> None:
+    def _start_again(self, name: str, kind: FaultKind) -> None:
         self._services.parts[name].start()
         self._down.discard(name)
         self._wait_for(name, kind)
 
-    def _wait_for(self, name: str, kind: Fault) -> None:
+    def _wait_for(self, name: str, kind: FaultKind) -> None:
         self._waiting[name] = kind.value
         if name in self._services.brokers.parts:
             self._services.brokers.returning.add(name)
 
-    def _recreate(self, kind: Fault, topic: str) -> None:
+    def _recreate(self, kind: FaultKind, topic: str) -> None:
         self._topics_missing = not self._services.recreate_topic(topic)
         # Not before it is done: what is acknowledged until now may have been in the old one.
         self._history.write("topic_lost", topic=topic)
@@ -492,7 +512,7 @@ class Campaign:
         services = self._services
         return [n for n in services.names() if n not in self._down and services.parts[n].ended() is not None]
 
-    def _missing(self, topics: Topics, told: Told) -> list[str]:
+    def _missing(self, topics: DumpedTopics, told: ToldFiles) -> list[str]:
         """Returns what connected clients do not know yet, and registrations that are wrong."""
         # What retention has removed stands in no topic: that it is missed is told before a client has caught up.
         missing = [f"{client} is not caught up" for client in self._devices.owed() if client not in told.caught_up]
@@ -518,7 +538,7 @@ class Campaign:
                         missing.append(f"{client} lacks {name} {newest.key}, a member of {query!r}")
         return missing
 
-    def _lacking(self, topics: Topics, events: list[Event], told: Told) -> list[str]:
+    def _lacking(self, topics: DumpedTopics, events: list[Event], told: ToldFiles) -> list[str]:
         """Messages that the connected clients do not know yet, and channels that are not registered as they should."""
         channels = self._devices.channels()
         wrong = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from coldnotify_schemas.topics import DEFAULT_PREFIX
 
 from coldnotify_fault import campaign, report, side_by_side
-from coldnotify_fault.schedule import BROKERS, DEVICES, RAW_DEVICES, Fault, Schedule, schedule
+from coldnotify_fault.schedule import BROKERS, DEVICES, RAW_DEVICES, CampaignSchedule, FaultKind, schedule
 
 _VIOLATIONS_SHOWN = 20
 
@@ -26,12 +26,12 @@ def seeds_of(text: str) -> list[int]:
     return seeds
 
 
-def kinds_of(text: str) -> list[Fault]:
+def kinds_of(text: str) -> list[FaultKind]:
     """ "matcher_killed,gateway_paused" as kinds of fault. Raises ArgumentTypeError."""
     try:
-        return [Fault(part) for part in text.split(",")]
+        return [FaultKind(part) for part in text.split(",")]
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}; the kinds are {', '.join(Fault)}") from None
+        raise argparse.ArgumentTypeError(f"{error}; the kinds are {', '.join(FaultKind)}") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long faults and publishes go on (60)")
     parser.add_argument("--fault-every", type=float, default=3.0, help="seconds between two faults, on average (3)")
     parser.add_argument(
-        "--only", type=kinds_of, default=list(Fault), help="kinds of fault to draw from, separated by commas (all)"
+        "--only", type=kinds_of, default=list(FaultKind), help="kinds of fault to draw from, separated by commas (all)"
     )
     parser.add_argument("--publishes", type=float, default=12.0, help="publishes a second, on average (12)")
     parser.add_argument(
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if clean else 1
 
 
-def _plan(seed: int, kinds: list[Fault], chosen: argparse.Namespace) -> Schedule:
+def _plan(seed: int, kinds: list[FaultKind], chosen: argparse.Namespace) -> CampaignSchedule:
     return schedule(
         seed,
         chosen.seconds,
@@ -106,7 +106,7 @@ def _plan(seed: int, kinds: list[Fault], chosen: argparse.Namespace) -> Schedule
     )
 
 
-def _run(plans: list[Schedule], directory: Path, *, keep: bool) -> list[campaign.Outcome]:
+def _run(plans: list[CampaignSchedule], directory: Path, *, keep: bool) -> list[campaign.SeedOutcome]:
     """Runs one installation, or two; returns no outcome if that could not be done."""
     plan = plans[0]
     faults = sum(sum(one.faults().values()) for one in plans)
@@ -133,7 +133,7 @@ def _run(plans: list[Schedule], directory: Path, *, keep: bool) -> list[campaign
     return outcomes
 
 
-def said(outcome: campaign.Outcome) -> str:
+def said(outcome: campaign.SeedOutcome) -> str:
     """Describes a seed's result: what is wrong, or the figures."""
     counted = outcome.verdict.statistics
     beside = "" if outcome.prefix == DEFAULT_PREFIX else f" under {outcome.prefix}"
@@ -156,7 +156,7 @@ def said(outcome: campaign.Outcome) -> str:
     return "\n".join(lines)
 
 
-def faults_of(plan: Schedule) -> list[str]:
+def faults_of(plan: CampaignSchedule) -> list[str]:
     """Returns the faults and their times, a line each: what is needed, with the seed, to analyse it."""
     return [
         f"{step.at_s:7.2f} s {step.what:5} {step.arguments['kind']} {step.target}"
@@ -165,6 +165,6 @@ def faults_of(plan: Schedule) -> list[str]:
     ]
 
 
-def _show(plan: Schedule) -> None:
+def _show(plan: CampaignSchedule) -> None:
     for step in plan.steps:
         print(f"{plan.seed:4} {step.at_s:8.3f} {step.what:10} {step.target:30} {step.arguments}")

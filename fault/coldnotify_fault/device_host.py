@@ -37,7 +37,7 @@ from coldnotify import (
 from coldnotify import Notify as SyncNotify
 
 from coldnotify_fault.channel_steps import CHANNELS
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.raw_member import RawMember
 from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES, REBORN
 
@@ -51,11 +51,11 @@ class ApplicationFails(Exception):
     """Raised by a callback on command."""
 
 
-class Member:
+class HostedApplication:
     """One application: a client, its callback, and a thread that does one command after the other."""
 
     def __init__(
-        self, name: str, gateways: list[str], state: Path, history: History, loop: asyncio.AbstractEventLoop | None
+        self, name: str, gateways: list[str], state: Path, history: HistoryFile, loop: asyncio.AbstractEventLoop | None
     ) -> None:
         self._name = name
         self._history = history
@@ -285,12 +285,12 @@ def main() -> None:
     parser.add_argument("--commands", type=int, required=True, help="a file descriptor to read from")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
-    history = History(arguments.history)
+    history = HistoryFile(arguments.history)
     loop: asyncio.AbstractEventLoop | None = None
     if arguments.form == "aio":
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, name="loop", daemon=True).start()
-    members: dict[str, Member | RawMember] = {}
+    members: dict[str, HostedApplication | RawMember] = {}
     with os.fdopen(arguments.commands, encoding="utf-8") as commands:
         for line in commands:
             command = json.loads(line)
@@ -300,7 +300,7 @@ def main() -> None:
                 if arguments.form == "raw":
                     members[name] = RawMember(name, arguments.gateway, state, history)
                 else:
-                    members[name] = Member(name, arguments.gateway, state, history, loop)
+                    members[name] = HostedApplication(name, arguments.gateway, state, history, loop)
             elif command["do"] == "fail_next":
                 command["do"] = "fail_next_callback"
             members[name].do(command)

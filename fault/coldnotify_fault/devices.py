@@ -12,8 +12,8 @@ from typing import Any
 from coldnotify_kafka.broker.process import spawn
 
 from coldnotify_fault.device_host import state_file
-from coldnotify_fault.history import History
-from coldnotify_fault.schedule import DEVICES, Schedule
+from coldnotify_fault.history import HistoryFile
+from coldnotify_fault.schedule import DEVICES, CampaignSchedule
 
 _END_S = 15.0
 
@@ -32,7 +32,7 @@ class Intent:
 
 
 @dataclass(slots=True)
-class Device:
+class DeviceProcess:
     """One process of `device_host`, while it runs."""
 
     form: str
@@ -43,7 +43,9 @@ class Device:
 class Devices:
     """All devices and their clients. Not for two threads at once."""
 
-    def __init__(self, directory: Path, schedule: Schedule, gateways: list[str], connection_history: History) -> None:
+    def __init__(
+        self, directory: Path, schedule: CampaignSchedule, gateways: list[str], connection_history: HistoryFile
+    ) -> None:
         """`connection_history` takes what only the one who kills knows."""
         self._directory = directory
         self._gateways = gateways
@@ -57,7 +59,9 @@ class Devices:
             )
             for client in schedule.clients
         }
-        self._devices = {f"device-{number}": Device(schedule.form_of(number)) for number in range(1, DEVICES + 1)}
+        self._devices = {
+            f"device-{number}": DeviceProcess(schedule.form_of(number)) for number in range(1, DEVICES + 1)
+        }
         (directory / "states").mkdir()
 
     def histories(self) -> list[Path]:

@@ -16,7 +16,7 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenant_store import write_tenant
 from coldnotify_schemas.tenants import tenant_of
 
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.schedule import DOMAINS
 
 FLOODING = "flooding"
@@ -36,14 +36,14 @@ _HTTP_TIMEOUT_S = 15.0
 _TOO_MANY = 429
 
 
-class Refusal(NamedTuple):
+class FloodRefusal(NamedTuple):
     """The answer to a publisher that was refused."""
 
     limit: str
     retry_after_s: float | None
 
 
-def post(url: str, value: bytes) -> str | Refusal:
+def post(url: str, value: bytes) -> str | FloodRefusal:
     """Publishes by HTTP: acknowledged, failed (surely not written), unknown; or why it was not let in."""
     request = urllib.request.Request(url, value, {"Content-Type": "application/json"})
     try:
@@ -58,14 +58,14 @@ def post(url: str, value: bytes) -> str | Refusal:
         return "unknown"
 
 
-def answered(outcome: str | Refusal) -> dict[str, Any]:
+def answered(outcome: str | FloodRefusal) -> dict[str, Any]:
     """Returns the fields of the answer in a history."""
-    if isinstance(outcome, Refusal):
+    if isinstance(outcome, FloodRefusal):
         return {"outcome": "failed", "refused": outcome.limit, "retry_after_s": outcome.retry_after_s}
     return {"outcome": outcome}
 
 
-def agree(kafka: str, topics_prefix: str, history: History) -> None:
+def agree(kafka: str, topics_prefix: str, history: HistoryFile) -> None:
     """Writes each tenant's agreement. Raises KafkaUnavailable."""
     for name, fields in TENANTS.items():
         write_tenant(ServiceSettings(kafka=kafka, topics_prefix=topics_prefix), tenant_of(name, fields), _AGREE_S)
@@ -75,7 +75,7 @@ def agree(kafka: str, topics_prefix: str, history: History) -> None:
 class Flood:
     """A publisher that keeps its pace, whatever the answers, until it is stopped."""
 
-    def __init__(self, http_url: str, history: History) -> None:
+    def __init__(self, http_url: str, history: HistoryFile) -> None:
         self._http_url = http_url
         self._history = history
         self._stop = threading.Event()
@@ -99,10 +99,10 @@ class Flood:
             self._history.write("published", **call, **answered(outcome))
 
 
-def _refusal(body: bytes) -> Refusal:
+def _refusal(body: bytes) -> FloodRefusal:
     """Parses a refusal. An unreadable one names no limit, which the checker reports."""
     try:
         said = json.loads(body)
-        return Refusal(str(said.get("limit", "")), said.get("retry_after_s"))
+        return FloodRefusal(str(said.get("limit", "")), said.get("retry_after_s"))
     except (ValueError, AttributeError):
-        return Refusal("", None)
+        return FloodRefusal("", None)

@@ -7,7 +7,7 @@ from typing import Any
 from coldnotify_checker.histories import HistoryWriter, now_us
 
 
-class History:
+class HistoryFile:
     """One file of a history. Safe to use from many threads; a killed process loses at most the line it is writing."""
 
     def __init__(self, path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.generator import Generator
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 from coldnotify_testkit.hostile_writer import HostileWriter
 
 KIND = "hostile_records"
@@ -31,18 +31,18 @@ _UNANSWERED_MAX = 4
 """Limit on unanswered batches of an attack: then Kafka is away, and the rest is dropped."""
 
 
-class Drawn(NamedTuple):
+class DrawnAttack(NamedTuple):
     """One attack."""
 
     at_s: float
     batches: int
 
 
-def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[Drawn]:
+def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[DrawnAttack]:
     """Those that begin within `seconds`, if the kind is wanted."""
     at_s = _FIRST_S + random.expovariate(1 / _EVERY_S)
     while KIND in kinds and at_s < seconds - _TAIL_S:
-        yield Drawn(at_s, random.randint(*_BATCHES))
+        yield DrawnAttack(at_s, random.randint(*_BATCHES))
         at_s += random.expovariate(1 / _EVERY_S)
 
 
@@ -63,7 +63,7 @@ class Hostiles:
         """`partitions`: of each topic. `spared_...`: the campaign's own, which an attack leaves alone."""
         self._names = names
         self._generator = Generator(seed)
-        self._known = Known(
+        self._known = KnownToAttacker(
             partitions[names.objects],
             partitions[names.notifications],
             GROUPS,

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 from coldnotify_checker.histories import now_us
 
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 
 _EVERY_S = 0.5
 _TIMEOUT_S = 10.0
@@ -22,10 +22,10 @@ _JOIN_S = 15.0
 _ITEMS_MAX = 1000
 
 
-class LedgerLooks:
+class LedgerLooker:
     """A thread that looks, until it is stopped."""
 
-    def __init__(self, http_url: str, objects: Sequence[str], history: History, seed: int) -> None:
+    def __init__(self, http_url: str, objects: Sequence[str], history: HistoryFile, seed: int) -> None:
         """`objects`: domain/group/object of those that are asked about."""
         self._http_url = http_url
         self._objects = list(objects)

@@ -12,10 +12,10 @@ from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.schedule import DOMAINS
 from coldnotify_fault.senders import right_partition, topic_of
-from coldnotify_fault.told import Following
+from coldnotify_fault.told import FollowedChannel
 
 _ASK_S = 5.0
 
@@ -35,10 +35,10 @@ def domains_of(names: TopicNames, topic: str) -> list[str]:
     return [domain for domain in DOMAINS if topic_of(names, domain) == topic]
 
 
-class Retention:
+class RetentionFault:
     """Removes old messages on command, in a thread, because Kafka may be away. Those that cannot be removed stay."""
 
-    def __init__(self, admin: Callable[[], AdminClient], names: TopicNames, history: History) -> None:
+    def __init__(self, admin: Callable[[], AdminClient], names: TopicNames, history: HistoryFile) -> None:
         self._names = names
         self._admin = admin
         self._history = history
@@ -82,7 +82,7 @@ class Retention:
 def lacking(
     names: TopicNames,
     events: Iterable[Event],
-    following: Mapping[tuple[str, str], Following],
+    following: Mapping[tuple[str, str], FollowedChannel],
     repeated: Collection[str] = (),
 ) -> Iterator[str]:
     """Yields messages in the topics that clients were neither told nor told to be missing. It compares offsets alone:

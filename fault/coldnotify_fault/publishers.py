@@ -14,9 +14,9 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException
 
-from coldnotify_fault.backend_parts import TIMEOUT_S, RawProducer, Workers
-from coldnotify_fault.flooding import Refusal, answered, post
-from coldnotify_fault.history import History
+from coldnotify_fault.backend_parts import TIMEOUT_S, PlainProducer, Workers
+from coldnotify_fault.flooding import FloodRefusal, answered, post
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.schedule import BACKENDS, DESCRIBER
 
 _JOIN_S = 15.0
@@ -33,7 +33,7 @@ _FOR_INCARNATIONS = "library-2"
 class Backends:
     """All back-ends. `publish` returns at once; the history records the result."""
 
-    def __init__(self, kafka: str, names: TopicNames, http_url: str, history: History) -> None:
+    def __init__(self, kafka: str, names: TopicNames, http_url: str, history: HistoryFile) -> None:
         self._objects = names.objects
         self._history = history
         self._http_url = http_url
@@ -42,7 +42,7 @@ class Backends:
             for name in BACKENDS
             if name.startswith("library")
         }
-        self._raw = RawProducer(kafka, "raw-reports")
+        self._raw = PlainProducer(kafka, "raw-reports")
         self._places: dict[tuple[str, str], tuple[int, int]] = {}
         """The partition and offset of the last acknowledgement, by back-end and object."""
         self._timestamp_ms = 0
@@ -99,7 +99,7 @@ class Backends:
             self._describe(one)
             return
         path = name.partition("-")[0]
-        publish: Callable[[str, dict[str, Any]], str | Refusal] = {
+        publish: Callable[[str, dict[str, Any]], str | FloodRefusal] = {
             "library": self._by_library,
             "http": self._by_http,
             "raw": self._by_raw,
@@ -127,7 +127,7 @@ class Backends:
         self._places[name, one["object"]] = place
         return "acknowledged"
 
-    def _by_http(self, name: str, one: dict[str, Any]) -> str | Refusal:
+    def _by_http(self, name: str, one: dict[str, Any]) -> str | FloodRefusal:
         domain, group, object_ = one["object"].split("/", 2)
         # What it changes is not asked for: while a matcher is away the answer would take 2 s, and publishes stay out.
         path = f"/v1/domains/{domain}/groups/{group}/objects/{quote(object_, safe='')}?outcome=no"

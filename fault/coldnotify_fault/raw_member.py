@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_testkit.raw_device.application import Gap, Version
-from coldnotify_testkit.raw_device.device import Device, Names, Timing
-from coldnotify_testkit.raw_device.link import Link, Pauses
+from coldnotify_testkit.raw_device.application import ChannelGap, Version
+from coldnotify_testkit.raw_device.device import Names, RawDevice, Timing
+from coldnotify_testkit.raw_device.link import Pauses, RawLink
 from coldnotify_testkit.raw_device.state import FileDisk
 
 from coldnotify_fault.channel_steps import CHANNELS
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES
 
 CRASHES = 0.01
@@ -26,7 +26,7 @@ _PAUSES = Pauses(connect_s=3.0, back_off_min_s=0.1, back_off_max_s=1.0, displace
 class RawMember:
     """A raw device, and callbacks that record what they are told."""
 
-    def __init__(self, name: str, gateways: list[str], state: Path, history: History) -> None:
+    def __init__(self, name: str, gateways: list[str], state: Path, history: HistoryFile) -> None:
         self._name = name
         self._history = history
         self._domain_group, _, client = name.rpartition("/")
@@ -40,13 +40,13 @@ class RawMember:
         self._connecting: int | None = None
         """When it was told to connect; None once it has reported to be caught up."""
         addresses = [(host, int(port)) for host, _, port in (one.rpartition(":") for one in gateways)]
-        self._link = Link(
+        self._link = RawLink(
             self._device, addresses, pauses=_PAUSES, crashes=CRASHES, look=self._look, random_=random.Random(name)
         )
         self._link.start()
 
-    def _device(self) -> Device:
-        return Device(self._names, self._disk, self, _TIMING)
+    def _device(self) -> RawDevice:
+        return RawDevice(self._names, self._disk, self, _TIMING)
 
     def do(self, command: dict[str, Any]) -> None:
         """Queue a command."""
@@ -54,7 +54,7 @@ class RawMember:
 
     # Commands
 
-    def _start(self, device: Device, command: dict[str, Any]) -> None:
+    def _start(self, device: RawDevice, command: dict[str, Any]) -> None:
         self._history.write("started", client=self._name, life=command["life"])
         for name in OBJECTS:
             if name in command["wanted"]:
@@ -73,35 +73,35 @@ class RawMember:
             else:
                 self._unsubscribe(device, {"channel": name})
 
-    def _register(self, device: Device, command: dict[str, Any]) -> None:
+    def _register(self, device: RawDevice, command: dict[str, Any]) -> None:
         self._history.write("register", client=self._name, object=f"{self._domain_group}/{command['object']}")
         device.register(command["object"])
 
-    def _unregister(self, device: Device, command: dict[str, Any]) -> None:
+    def _unregister(self, device: RawDevice, command: dict[str, Any]) -> None:
         device.unregister(command["object"])
         self._history.write("unregister", client=self._name, object=f"{self._domain_group}/{command['object']}")
 
-    def _register_query(self, device: Device, command: dict[str, Any]) -> None:
+    def _register_query(self, device: RawDevice, command: dict[str, Any]) -> None:
         query, described = command["query"], command["query"] in DESCRIBED
         self._history.write("register_query", client=self._name, query=query, descriptions=described)
         device.register_query(query, described=described)
 
-    def _unregister_query(self, device: Device, command: dict[str, Any]) -> None:
+    def _unregister_query(self, device: RawDevice, command: dict[str, Any]) -> None:
         device.unregister_query(command["query"])
         self._history.write("unregister_query", client=self._name, query=command["query"])
 
-    def _subscribe(self, device: Device, command: dict[str, Any]) -> None:
+    def _subscribe(self, device: RawDevice, command: dict[str, Any]) -> None:
         since, attributes = command["since"], command["attributes"]
         channel = f"{self._domain_group}/{command['channel']}"
         self._history.write("subscribe", client=self._name, channel=channel, since=since, attributes=attributes)
         device.subscribe(command["channel"], attributes, since)
 
-    def _unsubscribe(self, device: Device, command: dict[str, Any]) -> None:
+    def _unsubscribe(self, device: RawDevice, command: dict[str, Any]) -> None:
         device.unsubscribe(command["channel"])
         channel = f"{self._domain_group}/{command['channel']}"
         self._history.write("unsubscribe", client=self._name, channel=channel)
 
-    def _send_by_client(self, device: Device, command: dict[str, Any]) -> None:
+    def _send_by_client(self, device: RawDevice, command: dict[str, Any]) -> None:
         self._sent += 1
         number = f"{os.getpid()}-{self._sent}"
         said = {field: command[field] for field in ("message", "payload", "to")}
@@ -123,19 +123,19 @@ class RawMember:
             )
         )
 
-    def _connect(self, device: Device, _: dict[str, Any]) -> None:
+    def _connect(self, device: RawDevice, _: dict[str, Any]) -> None:
         self._connecting = self._history.write("connecting", client=self._name)
         self._link.connect()
 
-    def _disconnect(self, device: Device, _: dict[str, Any]) -> None:
+    def _disconnect(self, device: RawDevice, _: dict[str, Any]) -> None:
         self._connecting = None
         self._link.disconnect()
         self._history.write("stopped", client=self._name)
 
-    def _fail_next_callback(self, device: Device, _: dict[str, Any]) -> None:
+    def _fail_next_callback(self, device: RawDevice, _: dict[str, Any]) -> None:
         self._fail_next = True
 
-    def _look(self, device: Device) -> None:
+    def _look(self, device: RawDevice) -> None:
         if self._connecting is not None and device.settled:
             since, self._connecting = self._connecting, None
             self._history.write("caught_up", client=self._name, since=since)
@@ -165,7 +165,7 @@ class RawMember:
         name = f"{self._domain_group}/{channel}"
         self._note("message", channel=name, offset=offset, message=id_ or None, payload=json.loads(payload))
 
-    def missed(self, channel: str, gap: Gap) -> None:
+    def missed(self, channel: str, gap: ChannelGap) -> None:
         """See Application."""
         more = {} if gap.after is None else {"after": gap.after}
         name = f"{self._domain_group}/{channel}"

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coldnotify_fault.campaign import Outcome
-from coldnotify_fault.schedule import Fault
+from coldnotify_fault.campaign import SeedOutcome
+from coldnotify_fault.schedule import FaultKind
 
 _COLUMNS = (
     *("seed", "brokers", "faults", "publishes", "acknowledged", "told"),
@@ -17,7 +17,7 @@ _COLUMNS = (
 _OF_CHANNELS = ("sent", "messages", "missed_retention", "missed_expired", "served_by_blocks")
 
 
-def row_of(outcome: Outcome) -> dict[str, Any]:
+def row_of(outcome: SeedOutcome) -> dict[str, Any]:
     """Returns one seed's figures. `catch_up_s_max`: the longest time from a fault, or its end, until all awake clients
     had the newest versions of that moment; `calm_s`: from the last healing until everybody knew everything.
     """
@@ -72,7 +72,7 @@ def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "wire_duplicates",
         "violations",
     )
-    faults = {kind.value: sum(row["faults"].get(kind.value, 0) for row in rows) for kind in Fault}
+    faults = {kind.value: sum(row["faults"].get(kind.value, 0) for row in rows) for kind in FaultKind}
     return {
         "seeds": len(rows),
         "brokers": max((row["brokers"] for row in rows), default=0),

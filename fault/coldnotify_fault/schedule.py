@@ -57,7 +57,7 @@ _REST_S = 1.0
 """After its healing a target is left alone for so long."""
 
 
-class Fault(StrEnum):
+class FaultKind(StrEnum):
     """The kinds of fault."""
 
     GATEWAY_KILLED = "gateway_killed"
@@ -95,47 +95,51 @@ class Fault(StrEnum):
     """Somebody writes batches made by hand to all topics."""
 
 
-DRAWN_APART = frozenset({Fault.USAGE_KILLED, Fault.USAGE_PAUSED, Fault.USAGE_DOUBLED, Fault.HOSTILE_RECORDS})
+DRAWN_APART = frozenset(
+    {FaultKind.USAGE_KILLED, FaultKind.USAGE_PAUSED, FaultKind.USAGE_DOUBLED, FaultKind.HOSTILE_RECORDS}
+)
 """Drawn by themselves, at a pace of their own: no other fault waits for them."""
 
 TOPICS_RECREATED = ("registrations", "sessions", "notifications")
 
-_TARGETS: dict[Fault, tuple[str, ...]] = {
-    Fault.GATEWAY_KILLED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
-    Fault.GATEWAY_PAUSED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
-    Fault.MATCHER_KILLED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
-    Fault.MATCHER_PAUSED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
-    Fault.ALL_KILLED: ("all",),
-    Fault.DEVICE_KILLED: tuple(f"device-{i}" for i in range(1, DEVICES + 1)),
-    Fault.CLIENTS_CUT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
-    Fault.CLIENTS_SILENT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
-    Fault.MATCHER_ADDED: (f"matcher-{MATCHERS_MAX}",),
-    Fault.TOPIC_RECREATED: TOPICS_RECREATED,
-    Fault.OBJECTS_RECREATED: ("objects",),
+_TARGETS: dict[FaultKind, tuple[str, ...]] = {
+    FaultKind.GATEWAY_KILLED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    FaultKind.GATEWAY_PAUSED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    FaultKind.MATCHER_KILLED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
+    FaultKind.MATCHER_PAUSED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
+    FaultKind.ALL_KILLED: ("all",),
+    FaultKind.DEVICE_KILLED: tuple(f"device-{i}" for i in range(1, DEVICES + 1)),
+    FaultKind.CLIENTS_CUT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    FaultKind.CLIENTS_SILENT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    FaultKind.MATCHER_ADDED: (f"matcher-{MATCHERS_MAX}",),
+    FaultKind.TOPIC_RECREATED: TOPICS_RECREATED,
+    FaultKind.OBJECTS_RECREATED: ("objects",),
 }
-BROKER_FAULTS = frozenset({Fault.BROKER_KILLED, Fault.BROKER_PAUSED, Fault.KAFKA_CUT, Fault.KAFKA_SILENT})
+BROKER_FAULTS = frozenset(
+    {FaultKind.BROKER_KILLED, FaultKind.BROKER_PAUSED, FaultKind.KAFKA_CUT, FaultKind.KAFKA_SILENT}
+)
 """Their target is a broker; other kinds' targets are in _TARGETS."""
-NEED_KAFKA = frozenset({Fault.TOPIC_RECREATED, Fault.OBJECTS_RECREATED})
-TAKE_KAFKA = BROKER_FAULTS | {Fault.ALL_KILLED}
-_DURATION_S: dict[Fault, tuple[float, float]] = {
-    Fault.GATEWAY_PAUSED: (0.5, 5.0),
-    Fault.MATCHER_PAUSED: (0.5, 3 * SESSION_TIMEOUT_S),
-    Fault.BROKER_PAUSED: (0.5, 4.0),
-    Fault.CLIENTS_CUT: (0.0, 0.0),
-    Fault.CLIENTS_SILENT: (1.0, 8.0),
-    Fault.KAFKA_CUT: (0.2, 4.0),
-    Fault.KAFKA_SILENT: (0.5, 4.0),
-    Fault.MATCHER_ADDED: (2.0, 6.0),
-    Fault.TOPIC_RECREATED: (0.0, 0.0),
-    Fault.OBJECTS_RECREATED: (0.0, 0.0),
+NEED_KAFKA = frozenset({FaultKind.TOPIC_RECREATED, FaultKind.OBJECTS_RECREATED})
+TAKE_KAFKA = BROKER_FAULTS | {FaultKind.ALL_KILLED}
+_DURATION_S: dict[FaultKind, tuple[float, float]] = {
+    FaultKind.GATEWAY_PAUSED: (0.5, 5.0),
+    FaultKind.MATCHER_PAUSED: (0.5, 3 * SESSION_TIMEOUT_S),
+    FaultKind.BROKER_PAUSED: (0.5, 4.0),
+    FaultKind.CLIENTS_CUT: (0.0, 0.0),
+    FaultKind.CLIENTS_SILENT: (1.0, 8.0),
+    FaultKind.KAFKA_CUT: (0.2, 4.0),
+    FaultKind.KAFKA_SILENT: (0.5, 4.0),
+    FaultKind.MATCHER_ADDED: (2.0, 6.0),
+    FaultKind.TOPIC_RECREATED: (0.0, 0.0),
+    FaultKind.OBJECTS_RECREATED: (0.0, 0.0),
 }
-_DURATION_OF_THREE_S = {**_DURATION_S, Fault.BROKER_PAUSED: (0.5, 3 * _BROKER_SESSION_TIMEOUT_S)}
+_DURATION_OF_THREE_S = {**_DURATION_S, FaultKind.BROKER_PAUSED: (0.5, 3 * _BROKER_SESSION_TIMEOUT_S)}
 _RESTART_S = (0.1, 3.0)
 """A killed process is restarted after such a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScheduledStep:
     """One thing to do. `what` is fault, heal, publish, describe, connect, disconnect, register, unregister,
     register_query, unregister_query, subscribe, unsubscribe, send, send_by_client, film, trim, lose_log or
     fail_next.
@@ -151,7 +155,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ScheduledClient:
     """A client of the campaign, and the objects it is registered for when it is started first."""
 
     name: str
@@ -162,14 +166,14 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CampaignSchedule:
     """All of a campaign."""
 
     seed: int
     seconds: float
     brokers: int
-    clients: tuple[Client, ...]
-    steps: tuple[Step, ...]
+    clients: tuple[ScheduledClient, ...]
+    steps: tuple[ScheduledStep, ...]
     raw_devices: int = RAW_DEVICES
 
     def form_of(self, device: int) -> str:
@@ -182,7 +186,7 @@ class Schedule:
 
     def faults(self) -> dict[str, int]:
         """Returns the number of faults of each kind."""
-        counts = {kind.value: 0 for kind in Fault}
+        counts = {kind.value: 0 for kind in FaultKind}
         for step in self.steps:
             if step.what == "fault":
                 counts[step.arguments["kind"]] += 1
@@ -201,42 +205,44 @@ def schedule(
     brokers: int = 1,
     fault_every_s: float = 3.0,
     publishes_per_s: float = 12.0,
-    kinds: Sequence[Fault] = tuple(Fault),
+    kinds: Sequence[FaultKind] = tuple(FaultKind),
     raw_devices: int = RAW_DEVICES,
-) -> Schedule:
+) -> CampaignSchedule:
     """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 9 s after."""
     random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
     clients = _draw_clients(random)
-    steps: list[Step] = []
+    steps: list[ScheduledStep] = []
     _draw_publishes(random, seconds, publishes_per_s, steps)
     others = [kind for kind in kinds if kind not in DRAWN_APART]
     if others:
         _draw_faults(random, seconds, fault_every_s, brokers, clients, others, steps)
     for one in usage_faults.draw(Random(f"{seed}/{seconds}/usage"), seconds, {kind.value for kind in kinds}):
-        steps.append(Step(one.at_s, "fault", one.target, {"kind": one.kind}))
-        steps.append(Step(one.healed_s, "heal", one.target, {"kind": one.kind}))
+        steps.append(ScheduledStep(one.at_s, "fault", one.target, {"kind": one.kind}))
+        steps.append(ScheduledStep(one.healed_s, "heal", one.target, {"kind": one.kind}))
     for attack in hostile_faults.draw(Random(f"{seed}/{seconds}/hostile"), seconds, {kind.value for kind in kinds}):
         arguments = {"kind": hostile_faults.KIND, "batches": attack.batches}
-        steps.append(Step(attack.at_s, "fault", hostile_faults.TARGET, arguments))
+        steps.append(ScheduledStep(attack.at_s, "fault", hostile_faults.TARGET, arguments))
     _draw_clients_doing(random, seconds, clients, steps)
     _draw_descriptions(Random(f"{seed}/{seconds}/descriptions"), seconds, steps)
     clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)
     clients = _draw_channels(Random(f"{seed}/{seconds}/channels"), seconds, clients, steps)
-    return Schedule(seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)), raw_devices)
+    return CampaignSchedule(
+        seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)), raw_devices
+    )
 
 
-def _draw_clients(random: Random) -> tuple[Client, ...]:
-    clients: list[Client] = []
+def _draw_clients(random: Random) -> tuple[ScheduledClient, ...]:
+    clients: list[ScheduledClient] = []
     for domain in DOMAINS:
         for group in GROUPS:
             for number in range(1, CLIENTS_PER_GROUP + 1):
                 wanted = tuple(random.sample(OBJECTS, random.randint(1, len(OBJECTS))))
                 device = f"device-{len(clients) % DEVICES + 1}"
-                clients.append(Client(f"{domain}/{group}/ou-{number}", device, wanted))
+                clients.append(ScheduledClient(f"{domain}/{group}/ou-{number}", device, wanted))
     return tuple(clients)
 
 
-def _draw_publishes(random: Random, seconds: float, per_s: float, steps: list[Step]) -> None:
+def _draw_publishes(random: Random, seconds: float, per_s: float, steps: list[ScheduledStep]) -> None:
     """Each object's versions rise; back-ends race for it, repeat themselves, and are late with old ones."""
     newest: dict[str, tuple[int, int]] = {}
     history: dict[str, list[tuple[int, int]]] = {}
@@ -255,7 +261,9 @@ def _draw_publishes(random: Random, seconds: float, per_s: float, steps: list[St
             newest[name] = max(newest.get(name, (0, 0)), publish)
             history.setdefault(name, []).append(publish)
             steps.append(
-                Step(at_s, "publish", random.choice(BACKENDS), {"object": name, **version_arguments(name, *publish)})
+                ScheduledStep(
+                    at_s, "publish", random.choice(BACKENDS), {"object": name, **version_arguments(name, *publish)}
+                )
             )
 
 
@@ -276,11 +284,11 @@ def _draw_faults(
     seconds: float,
     every_s: float,
     brokers: int,
-    clients: tuple[Client, ...],
-    kinds: Sequence[Fault],
-    steps: list[Step],
+    clients: tuple[ScheduledClient, ...],
+    kinds: Sequence[FaultKind],
+    steps: list[ScheduledStep],
 ) -> None:
-    bag: list[Fault] = []
+    bag: list[FaultKind] = []
     busy_until_s: dict[str, float] = {}
     durations_s = _DURATION_S if brokers == 1 else _DURATION_OF_THREE_S
     at_s = _FIRST_FAULT_S
@@ -291,49 +299,51 @@ def _draw_faults(
         kind = bag.pop()
         target = random.choice(broker_names(brokers) if kind in BROKER_FAULTS else _TARGETS[kind])
         duration_s = random.uniform(*durations_s.get(kind, _RESTART_S))
-        concerned = set(busy_until_s) if kind is Fault.ALL_KILLED else {target}
+        concerned = set(busy_until_s) if kind is FaultKind.ALL_KILLED else {target}
         # Of several brokers, too, one is hit only while none is away.
         concerned |= {"all", KAFKA} if kind in NEED_KAFKA | TAKE_KAFKA else {"all"}
         at_s = max(at_s, *(busy_until_s.get(name, 0.0) for name in concerned))
         if at_s >= seconds - _TAIL_S:
             break
         arguments: dict[str, Any] = {"kind": kind.value}
-        if kind is Fault.DEVICE_KILLED:
+        if kind is FaultKind.DEVICE_KILLED:
             arguments["wiped"] = [c.name for c in clients if c.device == target and random.random() < 0.3]
-        steps.append(Step(at_s, "fault", target, arguments))
+        steps.append(ScheduledStep(at_s, "fault", target, arguments))
         if duration_s:
-            steps.append(Step(at_s + duration_s, "heal", target, {"kind": kind.value}))
+            steps.append(ScheduledStep(at_s + duration_s, "heal", target, {"kind": kind.value}))
         busy_until_s[target] = at_s + duration_s + _REST_S
         if kind in TAKE_KAFKA:
             busy_until_s[KAFKA] = max(busy_until_s.get(KAFKA, 0.0), at_s + duration_s + 2 * _REST_S)
         at_s += random.expovariate(1 / every_s)
 
 
-def _draw_clients_doing(random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]) -> None:
+def _draw_clients_doing(
+    random: Random, seconds: float, clients: tuple[ScheduledClient, ...], steps: list[ScheduledStep]
+) -> None:
     """Each client comes, goes, registers and unregisters, at its own pace; half of them are awake at the end."""
     for client in clients:
         awake = random.random() < 0.8
         wanted = set(client.wanted)
         if awake:
-            steps.append(Step(random.uniform(0, 1.0), "connect", client.name))
+            steps.append(ScheduledStep(random.uniform(0, 1.0), "connect", client.name))
         at_s = 1.0
         while (at_s := at_s + random.expovariate(1 / 4.0)) < seconds:
             drawn = random.random()
             if drawn < 0.45:
                 awake = not awake
-                steps.append(Step(at_s, "connect" if awake else "disconnect", client.name))
+                steps.append(ScheduledStep(at_s, "connect" if awake else "disconnect", client.name))
             elif drawn < 0.6:
-                steps.append(Step(at_s, "fail_next", client.name))
+                steps.append(ScheduledStep(at_s, "fail_next", client.name))
             else:
                 name = random.choice(OBJECTS)
                 what = "unregister" if name in wanted else "register"
                 wanted ^= {name}
-                steps.append(Step(at_s, what, client.name, {"object": name}))
+                steps.append(ScheduledStep(at_s, what, client.name, {"object": name}))
         if not awake and random.random() < 0.7:
-            steps.append(Step(seconds, "connect", client.name))
+            steps.append(ScheduledStep(seconds, "connect", client.name))
 
 
-def _draw_descriptions(random: Random, seconds: float, steps: list[Step]) -> None:
+def _draw_descriptions(random: Random, seconds: float, steps: list[ScheduledStep]) -> None:
     """Publishers describe objects, change descriptions, and publish objects that nobody wants by name."""
     versions: dict[str, int] = {}
     at_s = 0.0
@@ -343,7 +353,7 @@ def _draw_descriptions(random: Random, seconds: float, steps: list[Step]) -> Non
         if random.random() < 0.3:
             versions[lamp] = versions.get(lamp, 0) + 1
             arguments = {"object": lamp, **version_arguments(lamp, 0, versions[lamp])}
-            steps.append(Step(at_s, "publish", random.choice(BACKENDS[:3]), arguments))
+            steps.append(ScheduledStep(at_s, "publish", random.choice(BACKENDS[:3]), arguments))
             continue
         name = lamp if random.random() < 0.7 else f"{group}/{random.choice(OBJECTS)}"
         description: dict[str, Any] | None = {"Room": random.choice((1, 1, 2, 3)), "Level": random.randint(0, 5)}
@@ -353,10 +363,12 @@ def _draw_descriptions(random: Random, seconds: float, steps: list[Step]) -> Non
             del description["Room"]
         if random.random() < 0.1:
             description = None
-        steps.append(Step(at_s, "describe", DESCRIBER, {"object": name, "description": description}))
+        steps.append(ScheduledStep(at_s, "describe", DESCRIBER, {"object": name, "description": description}))
 
 
-def _draw_queries(random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]) -> tuple[Client, ...]:
+def _draw_queries(
+    random: Random, seconds: float, clients: tuple[ScheduledClient, ...], steps: list[ScheduledStep]
+) -> tuple[ScheduledClient, ...]:
     """Half of the clients register by query, too, and change that now and then."""
     drawn = []
     for client in clients:
@@ -370,14 +382,14 @@ def _draw_queries(random: Random, seconds: float, clients: tuple[Client, ...], s
             query = random.choice(QUERIES)
             what = "unregister_query" if query in queries else "register_query"
             queries ^= {query}
-            steps.append(Step(at_s, what, client.name, {"query": query}))
+            steps.append(ScheduledStep(at_s, what, client.name, {"query": query}))
     return tuple(drawn)
 
 
 def _draw_channels(
-    random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]
-) -> tuple[Client, ...]:
+    random: Random, seconds: float, clients: tuple[ScheduledClient, ...], steps: list[ScheduledStep]
+) -> tuple[ScheduledClient, ...]:
     """Half of the clients follow channels; publishers send messages, clients too."""
     followed = draw_followed(random, [client.name for client in clients])
-    steps += [Step(*drawn) for drawn in draw_steps(random, seconds, followed)]
+    steps += [ScheduledStep(*drawn) for drawn in draw_steps(random, seconds, followed)]
     return tuple(replace(client, channels=followed.get(client.name, ())) for client in clients)

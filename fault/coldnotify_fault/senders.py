@@ -14,9 +14,9 @@ from coldnotify_schemas.priority import check_priority
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaException
 
-from coldnotify_fault.backend_parts import TIMEOUT_S, RawProducer, Workers
+from coldnotify_fault.backend_parts import TIMEOUT_S, PlainProducer, Workers
 from coldnotify_fault.channel_steps import FILM, FILM_BYTES, FILM_MESSAGES, SENDERS
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.schedule import CHANNEL_RETENTIONS
 from coldnotify_fault.services import PARTITIONS
 
@@ -46,14 +46,14 @@ def right_partition(channel: str) -> int:
 class Senders:
     """All senders. `send` returns at once; the history records the result."""
 
-    def __init__(self, kafka: str, names: TopicNames, http_url: str, history: History) -> None:
+    def __init__(self, kafka: str, names: TopicNames, http_url: str, history: HistoryFile) -> None:
         self._names = names
         self._history = history
         self._http_url = http_url
         self._library = Publisher(
             kafka, timeout_s=TIMEOUT_S, channel_retentions=CHANNEL_RETENTIONS, topics_prefix=names.prefix
         )
-        self._raw = RawProducer(kafka, "raw-sent")
+        self._raw = PlainProducer(kafka, "raw-sent")
         self._workers = Workers(SENDERS, _WORKERS, self._work, "sender-")
 
     def send(self, sender: str, message: dict[str, Any]) -> bool:

@@ -25,7 +25,7 @@ from coldnotify_fault import usage_faults
 from coldnotify_fault.brokers import Broker, Brokers
 from coldnotify_fault.channel_steps import TAIL_BYTES_MAX
 from coldnotify_fault.schedule import CHANNEL_RETENTIONS, GATEWAYS, MATCHERS, MATCHERS_MAX, SESSION_TIMEOUT_S
-from coldnotify_fault.wire import Wire
+from coldnotify_fault.wire import ConnectionTraffic
 
 _HOST = "127.0.0.1"
 PARTITIONS = 4
@@ -35,7 +35,7 @@ _LOOK_S = 2.0
 _TOPICS_S = 30.0
 
 
-class Service:
+class KilledService:
     """One process, started again and again with the same arguments."""
 
     def __init__(self, name: str, argv: list[str], port: int, log: Path) -> None:
@@ -98,7 +98,7 @@ class Services:
         self,
         directory: Path,
         network: Network,
-        wire: Callable[[], Wire],
+        wire: Callable[[], ConnectionTraffic],
         brokers: Brokers,
         names: TopicNames,
         *,
@@ -109,7 +109,7 @@ class Services:
         self.own_brokers = own_brokers
         self.topics = names
         self.kafka = self.brokers.bootstrap
-        self.parts: dict[str, Service | Broker] = dict(self.brokers.parts) if own_brokers else {}
+        self.parts: dict[str, KilledService | Broker] = dict(self.brokers.parts) if own_brokers else {}
         self.gateway_proxies: dict[str, Proxy] = {}
         self.gateway_addresses: list[str] = []
         self.matcher_ports: dict[str, int] = {}
@@ -197,4 +197,4 @@ class Services:
         command = name.partition("-")[0]
         argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self.kafka}"]
         argv += [f"--topics-prefix={self.topics.prefix}", *flags]
-        self.parts[name] = Service(name, argv, port, directory / f"{name}.log")
+        self.parts[name] = KilledService(name, argv, port, directory / f"{name}.log")

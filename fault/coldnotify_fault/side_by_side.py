@@ -13,8 +13,8 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.proxy import Network
 
 from coldnotify_fault.brokers import Brokers
-from coldnotify_fault.campaign import CALM_S, Campaign, NotStarted, Outcome, logged
-from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, Fault, Schedule
+from coldnotify_fault.campaign import CALM_S, Campaign, NotStarted, SeedOutcome, logged
+from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, CampaignSchedule, FaultKind
 
 PREFIX = "beside."
 """The second installation's."""
@@ -23,14 +23,19 @@ SEED_BESIDE = 1_000_000
 _JOIN_S = 60.0
 
 
-def kinds_beside(kinds: Collection[Fault]) -> list[Fault]:
+def kinds_beside(kinds: Collection[FaultKind]) -> list[FaultKind]:
     """Returns the kinds of fault of the second installation: those that leave Kafka alone."""
     return [kind for kind in kinds if kind not in NEED_KAFKA | TAKE_KAFKA]
 
 
 def run(
-    schedule: Schedule, beside: Schedule, directory: Path, stop: threading.Event, *, calm_s: float = CALM_S
-) -> list[Outcome]:
+    schedule: CampaignSchedule,
+    beside: CampaignSchedule,
+    directory: Path,
+    stop: threading.Event,
+    *,
+    calm_s: float = CALM_S,
+) -> list[SeedOutcome]:
     """Runs both, with all files in `directory`, which must not exist yet. `stop` ends them early.
 
     Raises NotStarted, OSError, and InterruptedError if they were stopped.
@@ -58,14 +63,14 @@ def run(
 class _Beside(threading.Thread):
     """The second installation, in a thread of its own."""
 
-    def __init__(self, schedule: Schedule, directory: Path, brokers: Brokers, calm_s: float) -> None:
+    def __init__(self, schedule: CampaignSchedule, directory: Path, brokers: Brokers, calm_s: float) -> None:
         super().__init__(name="beside", daemon=True)
         self._schedule, self._directory, self._brokers, self._calm_s = schedule, directory, brokers, calm_s
         self._stop_this = threading.Event()
         self.kafka_is_whole = threading.Event()
         """Set once no fault of the first one concerns Kafka any more: only then may there be calm."""
         self._started = threading.Event()
-        self._result: Outcome | Exception | None = None
+        self._result: SeedOutcome | Exception | None = None
 
     def run(self) -> None:
         """The thread."""
@@ -99,7 +104,7 @@ class _Beside(threading.Thread):
         """Returns once all of it is ready, or has failed: until then no fault concerns Kafka."""
         self._started.wait()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SeedOutcome:
         """Waits for the result. Raises what it has failed with."""
         self.join(self._schedule.seconds + 3 * self._calm_s + _JOIN_S)
         if isinstance(self._result, Exception):

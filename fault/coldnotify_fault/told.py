@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Following:
+class FollowedChannel:
     """One channel that a client follows."""
 
     since: str
@@ -20,7 +20,7 @@ class Following:
         return not to or not set(to).isdisjoint(self.attributes)
 
 
-class Told:
+class ToldFiles:
     """Reads on in growing files."""
 
     def __init__(self, files: list[Path]) -> None:
@@ -31,7 +31,7 @@ class Told:
         """(client, object) -> the (incarnation, version) last told; (-1, -1) for unknown."""
         self.members: dict[tuple[str, str], set[str]] = {}
         """(client, query) -> the names that the application was told to be members."""
-        self.following: dict[tuple[str, str], Following] = {}
+        self.following: dict[tuple[str, str], FollowedChannel] = {}
         """By client and channel."""
         self.caught_up: set[str] = set()
         """Clients that have reported to be caught up since they last connected."""
@@ -84,7 +84,7 @@ class Told:
     def _take_of_channel(self, one: dict[str, Any]) -> None:
         key = one["client"], one["channel"]
         if one["event"] == "subscribe":
-            self.following.setdefault(key, Following(one["since"], one["attributes"]))
+            self.following.setdefault(key, FollowedChannel(one["since"], one["attributes"]))
         elif one["event"] == "unsubscribe":
             self.following.pop(key, None)
         elif key in self.following and not one.get("failed"):

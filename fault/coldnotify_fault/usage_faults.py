@@ -20,7 +20,7 @@ _DURATION_S = {
 }
 
 
-class Drawn(NamedTuple):
+class DrawnFault(NamedTuple):
     """One fault."""
 
     kind: str
@@ -29,7 +29,7 @@ class Drawn(NamedTuple):
     healed_s: float
 
 
-def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[Drawn]:
+def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[DrawnFault]:
     """Those that begin within `seconds`, of these kinds, as far as they are the usage job's."""
     wanted = [kind for kind in _DURATION_S if kind in kinds]
     busy_until_s = dict.fromkeys(WORKERS, 0.0)
@@ -39,6 +39,6 @@ def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[Dra
         target = WORKERS[kind == DOUBLED]
         duration_s = random.uniform(*_DURATION_S[kind])
         if at_s >= busy_until_s[target]:
-            yield Drawn(kind, target, at_s, at_s + duration_s)
+            yield DrawnFault(kind, target, at_s, at_s + duration_s)
             busy_until_s[target] = at_s + duration_s + _REST_S
         at_s += random.expovariate(1 / _EVERY_S)

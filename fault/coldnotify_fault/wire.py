@@ -10,7 +10,7 @@ Seen = Callable[[str, str, int | None, int], object]
 """Called with client, object, version and incarnation of each Notification that goes to a client."""
 
 
-class Wire:
+class ConnectionTraffic:
     """The traffic of one client's connection: identifies the client, and notes its notifications."""
 
     def __init__(self, objects: Iterable[str], seen: Seen) -> None:

@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 from coldnotify_checker.histories import Publish, Published, read_histories
-from coldnotify_fault.flooding import TENANTS, Flood, Refusal, answered, post
-from coldnotify_fault.history import History
+from coldnotify_fault.flooding import TENANTS, Flood, FloodRefusal, answered, post
+from coldnotify_fault.history import HistoryFile
 from coldnotify_schemas.tenants import tenant_of
 from coldnotify_testkit.waiting import wait_for
 
@@ -56,12 +56,12 @@ def test_answers_contain_what_a_publisher_knows_of_its_call(url: str) -> None:
     assert post(f"{url}/wrong", b"{}") == "failed"
     assert post(f"{url}/broken", b"{}") == "unknown"
     assert post("http://127.0.0.1:1/", b"{}") == "unknown"
-    assert post(f"{url}/refused", b"{}") == Refusal("in_per_s", 0.25)
+    assert post(f"{url}/refused", b"{}") == FloodRefusal("in_per_s", 0.25)
     assert answered(post(f"{url}/mute", b"{}")) == {"outcome": "failed", "refused": "", "retry_after_s": None}
 
 
 def test_a_flood_records_its_answers(url: str, tmp_path: Path) -> None:
-    history = History(tmp_path / "run.jsonl")
+    history = HistoryFile(tmp_path / "run.jsonl")
     flood = Flood(url, history)
     wait_for(lambda: Service.posts > 20, "it publishes")
     flood.stop()

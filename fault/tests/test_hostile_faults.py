@@ -3,31 +3,33 @@
 import pytest
 from coldnotify_fault import hostile_faults
 from coldnotify_fault.hostile_faults import DOMAIN, Hostiles
-from coldnotify_fault.schedule import DOMAINS, Fault, schedule
+from coldnotify_fault.schedule import DOMAINS, FaultKind, schedule
 from coldnotify_kafka import topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.generator import Generator
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 from coldnotify_testkit.hostile_writer import by_kind
 from coldnotify_testkit.waiting import wait_for
 
 BATCHES = 150
 
 
-def attacks(seed: int, *kinds: Fault) -> list[tuple[float, int]]:
+def attacks(seed: int, *kinds: FaultKind) -> list[tuple[float, int]]:
     steps = schedule(seed, 60.0, kinds=kinds).steps
     return [(step.at_s, step.arguments["batches"]) for step in steps if step.target == hostile_faults.TARGET]
 
 
 def test_a_seed_draws_the_same_attacks_and_only_on_request() -> None:
-    assert attacks(1, Fault.HOSTILE_RECORDS) == attacks(1, *Fault) != attacks(2, *Fault)
-    assert attacks(1, Fault.MATCHER_KILLED) == []
-    assert all(attacks(seed, *Fault) for seed in range(10))
+    assert attacks(1, FaultKind.HOSTILE_RECORDS) == attacks(1, *FaultKind) != attacks(2, *FaultKind)
+    assert attacks(1, FaultKind.MATCHER_KILLED) == []
+    assert all(attacks(seed, *FaultKind) for seed in range(10))
 
 
 def test_an_attack_spares_the_campaigns_own_domains() -> None:
-    known = Known(4, 16, hostile_faults.GROUPS, ("ou-1",), ("config",), 10**12, domain=DOMAIN, spared_domains=DOMAINS)
+    known = KnownToAttacker(
+        4, 16, hostile_faults.GROUPS, ("ou-1",), ("config",), 10**12, domain=DOMAIN, spared_domains=DOMAINS
+    )
     generator = Generator(1, kinds=[])
     for _ in range(2_000):
         for record in generator.record(known).batch.records:

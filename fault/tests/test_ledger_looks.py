@@ -8,8 +8,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from coldnotify_fault.history import History
-from coldnotify_fault.ledger_looks import LedgerLooks
+from coldnotify_fault.history import HistoryFile
+from coldnotify_fault.ledger_looks import LedgerLooker
 from coldnotify_testkit.waiting import wait_for
 
 OBJECT = "d/g/månad/1"
@@ -46,8 +46,8 @@ def test_incomplete_answers_are_not_recorded(
     halves: list[dict[str, Any]] = [{"next": "c1"}, {"wanted_version": None}, {"told_at_least": 1}]
     answers[:0] = [(503, {}), *[(200, WHOLE | half) for half in halves]]
     path = tmp_path / "run.jsonl"
-    history = History(path)
-    looks = LedgerLooks(url, [OBJECT], history, seed=1)
+    history = HistoryFile(path)
+    looks = LedgerLooker(url, [OBJECT], history, seed=1)
     wait_for(lambda: path.exists() and path.read_text().count("\n") >= 1, "a whole answer")
     looks.stop()
     history.close()

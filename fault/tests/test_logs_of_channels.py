@@ -6,7 +6,7 @@ from coldnotify_checker.histories import Record
 from coldnotify_fault.logs_of_channels import lacking
 from coldnotify_fault.schedule import DOMAINS, GROUPS
 from coldnotify_fault.senders import right_partition, topic_of
-from coldnotify_fault.told import Following
+from coldnotify_fault.told import FollowedChannel
 from coldnotify_schemas.topics import TopicNames
 
 TOPICS = TopicNames()
@@ -21,7 +21,7 @@ def record(offset: int, message: str, **more: Any) -> Record:
 
 
 def lacks(records: list[Record], position: int | None, since: str = "oldest", *attributes: str) -> list[str]:
-    following = Following(since, list(attributes), position)
+    following = FollowedChannel(since, list(attributes), position)
     return list(lacking(TOPICS, records, {(CLIENT, CHANNEL): following}))
 
 
@@ -39,7 +39,7 @@ def test_a_message_after_the_last_told_one_is_lacking() -> None:
 
 def test_repeats_strays_and_messages_for_others_are_not_lacking() -> None:
     assert lacks([record(3, "m1"), record(5, "m1")], 3) == []
-    following = {(CLIENT, CHANNEL): Following("oldest", [], 3)}
+    following = {(CLIENT, CHANNEL): FollowedChannel("oldest", [], 3)}
     assert list(lacking(TOPICS, [record(5, "m1")], following, {"m1"})) == [], "who knows what it repeats"
     wrong = right_partition(CHANNEL) + 1
     assert lacks([record(3, "m1", partition=wrong), record(3, "m2", topic=TOPICS.channels_1d)], None) == []

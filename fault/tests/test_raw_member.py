@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from coldnotify.testing import FakeService
-from coldnotify_fault.history import History
+from coldnotify_fault.history import HistoryFile
 from coldnotify_fault.raw_member import RawMember
 from coldnotify_fault.schedule import QUERIES
 from coldnotify_testkit.waiting import wait_for
@@ -25,7 +25,7 @@ def test_a_raw_member_records_what_it_is_told_and_does(tmp_path: Path) -> None:
     with FakeService() as service:
         service.publish(DOMAIN, GROUP, "config", {"fps": 5}, version=3)
         service.enter(DOMAIN, GROUP, QUERIES[0], "lamp-1")
-        member = RawMember(NAME, [f"127.0.0.1:{service.port}"], tmp_path / "state.json", History(path))
+        member = RawMember(NAME, [f"127.0.0.1:{service.port}"], tmp_path / "state.json", HistoryFile(path))
         member.do(
             {
                 "do": "start",

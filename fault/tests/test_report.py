@@ -4,20 +4,20 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from coldnotify_checker import Verdict
+from coldnotify_checker import JudgeVerdict
 from coldnotify_fault import report
-from coldnotify_fault.campaign import Outcome
+from coldnotify_fault.campaign import SeedOutcome
 from coldnotify_fault.command import said
 
 
-def outcome(seed: int, *, calm_s: float | None = 2.0) -> Outcome:
-    verdict = Verdict()
+def outcome(seed: int, *, calm_s: float | None = 2.0) -> SeedOutcome:
+    verdict = JudgeVerdict()
     verdict.statistics.publishes = 10
     verdict.statistics.catch_up_s_max = float(seed)
     verdict.statistics.sent, verdict.statistics.messages, verdict.statistics.missed = 7, 5, {"retention": 2}
     missing = [] if calm_s else ["c lacks o"]
     counts = Counter(evaluated=7, asked_again=5, served_by_blocks=4, messages_paged=9)
-    return Outcome(seed, 3, {"gateway_killed": 2}, verdict, calm_s, missing, counts=counts)
+    return SeedOutcome(seed, 3, {"gateway_killed": 2}, verdict, calm_s, missing, counts=counts)
 
 
 def test_every_seed_has_a_line_and_the_total_has_one(tmp_path: Path) -> None:

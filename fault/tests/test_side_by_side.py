@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 from coldnotify_fault.command import main
-from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, Fault
+from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, FaultKind
 from coldnotify_fault.side_by_side import SEED_BESIDE, kinds_beside
 
 
 def test_the_installation_beside_leaves_kafka_alone() -> None:
-    kinds = kinds_beside(list(Fault))
-    assert Fault.MATCHER_KILLED in kinds
+    kinds = kinds_beside(list(FaultKind))
+    assert FaultKind.MATCHER_KILLED in kinds
     assert not set(kinds) & (NEED_KAFKA | TAKE_KAFKA)
 
 

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from coldnotify_fault.history import History
-from coldnotify_fault.told import Told
+from coldnotify_fault.history import HistoryFile
+from coldnotify_fault.told import ToldFiles
 
 
 def test_appended_events_are_taken_in(tmp_path: Path) -> None:
-    history = History(tmp_path / "a.jsonl")
-    told = Told([tmp_path / "a.jsonl", tmp_path / "missing.jsonl"])
+    history = HistoryFile(tmp_path / "a.jsonl")
+    told = ToldFiles([tmp_path / "a.jsonl", tmp_path / "missing.jsonl"])
     history.write("told", client="d/g/c", object="d/g/o", version=3, incarnation=1)
     history.write("connecting", client="d/g/c")
     told.read_on()
@@ -25,8 +25,8 @@ def test_appended_events_are_taken_in(tmp_path: Path) -> None:
 
 
 def test_a_client_counts_as_caught_up_since_its_last_connection(tmp_path: Path) -> None:
-    history = History(tmp_path / "a.jsonl")
-    told = Told([tmp_path / "a.jsonl"])
+    history = HistoryFile(tmp_path / "a.jsonl")
+    told = ToldFiles([tmp_path / "a.jsonl"])
     history.write("connecting", client="d/g/c")
     history.write("connecting", client="d/g/d")
     history.write("caught_up", client="d/g/c", since=0)
@@ -41,7 +41,7 @@ def test_a_client_counts_as_caught_up_since_its_last_connection(tmp_path: Path) 
 
 def test_half_a_line_waits(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    told = Told([path])
+    told = ToldFiles([path])
     line = json.dumps({"event": "told", "client": "c", "object": "o", "version": 1, "incarnation": 0}) + "\n"
     path.write_text(line[:20])
     told.read_on()
@@ -52,8 +52,8 @@ def test_half_a_line_waits(tmp_path: Path) -> None:
 
 
 def test_told_members_are_kept_until_the_query_or_the_state_is_lost(tmp_path: Path) -> None:
-    history = History(tmp_path / "a.jsonl")
-    told = Told([tmp_path / "a.jsonl"])
+    history = HistoryFile(tmp_path / "a.jsonl")
+    told = ToldFiles([tmp_path / "a.jsonl"])
     place = {"client": "d/g/c", "query": "Room = 1"}
     history.write("started", client="d/g/c", life=0)
     history.write("members", added=["a", "b"], removed=[], **place)
@@ -68,8 +68,8 @@ def test_told_members_are_kept_until_the_query_or_the_state_is_lost(tmp_path: Pa
 
 
 def test_channels_are_followed_until_unsubscribed(tmp_path: Path) -> None:
-    history = History(tmp_path / "a.jsonl")
-    told = Told([tmp_path / "a.jsonl"])
+    history = HistoryFile(tmp_path / "a.jsonl")
+    told = ToldFiles([tmp_path / "a.jsonl"])
     of_channel = {"client": "d/g/c", "channel": "d/g/tasks"}
 
     def position() -> int | None:

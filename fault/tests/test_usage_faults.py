@@ -5,7 +5,7 @@ from random import Random
 from coldnotify_fault import usage_faults
 
 
-def drawn(seed: int, *kinds: str) -> list[usage_faults.Drawn]:
+def drawn(seed: int, *kinds: str) -> list[usage_faults.DrawnFault]:
     return list(usage_faults.draw(Random(seed), 60.0, kinds or (usage_faults.KILLED, usage_faults.DOUBLED, "another")))
 
 

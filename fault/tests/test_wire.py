@@ -1,6 +1,6 @@
 """A wire knows which notifications go to whom."""
 
-from coldnotify_fault.wire import Wire
+from coldnotify_fault.wire import ConnectionTraffic
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import encode
@@ -8,7 +8,7 @@ from coldnotify_schemas.frames import encode
 
 def test_notifications_are_attributed_to_their_client() -> None:
     seen: list[tuple[str, str, int | None, int]] = []
-    one = Wire(["config"], lambda *what: seen.append(what))
+    one = ConnectionTraffic(["config"], lambda *what: seen.append(what))
     told = wire.Notification(crc=object_crc("config"), version=7, incarnation=2)
     one.to_client(encode(wire.GatewayFrame(notification=told)))
     assert seen == []

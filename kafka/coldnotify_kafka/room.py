@@ -16,7 +16,7 @@ FREE_SHARE_SOON = 0.05
 _MIB = 1024 * 1024
 
 
-class Room(NamedTuple):
+class DiskRoom(NamedTuple):
     """The free space on the disk of a directory."""
 
     directory: Path
@@ -39,13 +39,13 @@ class Room(NamedTuple):
         return f"{free} MiB of {whole} MiB are free on the disk of {self.directory}"
 
 
-def room_of(directory: Path) -> Room:
+def room_of(directory: Path) -> DiskRoom:
     """Returns the room of a directory, or of the one in which it will be created. Raises OSError."""
     found = directory.absolute()
     while not found.exists() and found != found.parent:
         found = found.parent
     usage = shutil.disk_usage(os.path.realpath(found))
-    return Room(directory, usage.free, usage.total)
+    return DiskRoom(directory, usage.free, usage.total)
 
 
 def check_room(directory: Path) -> None:

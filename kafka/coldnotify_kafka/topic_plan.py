@@ -76,7 +76,7 @@ class AddPartitions:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PlanRefusal:
     """A difference that is not brought away, and why."""
 
     topic: str
@@ -93,11 +93,11 @@ Change = CreateTopic | AlterSetting | AddPartitions
 
 
 @dataclass(frozen=True)
-class Plan:
+class TopicPlan:
     """The differences: `changes` that `apply` would make, and `refusals` that keep it from making any."""
 
     changes: tuple[Change, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[PlanRefusal, ...]
 
     def __str__(self) -> str:
         lines = [str(item) for item in (*self.changes, *self.refusals)]
@@ -113,7 +113,7 @@ class ExistingTopic:
     settings: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
+def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> TopicPlan:
     """Returns how the Kafka behind `admin` differs from `specs`; changes nothing.
 
     `timeout` in seconds. Raises TopicsNotAppliedError if Kafka does not answer, or has too few brokers.
@@ -125,7 +125,7 @@ def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_
     return todo
 
 
-def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
+def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> TopicPlan:
     """Makes the planned changes, waits until they are in force and each partition serves, and returns what was done.
 
     May be repeated, even after it failed half-way. `timeout` in seconds. Raises TopicsRefusedError before anything is
@@ -144,7 +144,7 @@ def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY
     return todo
 
 
-def create_missing(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
+def create_missing(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> TopicPlan:
     """Creates the topics that do not exist, waits until they serve, and returns what differed. Changes nothing else.
 
     May be repeated. `timeout` in seconds. Raises TopicsRefusedError before anything is created where co-partitioned
@@ -165,34 +165,34 @@ def create_missing(admin: AdminClient, specs: Iterable[TopicSpec], timeout: floa
     return todo
 
 
-def compare(specs: Sequence[TopicSpec], existing: Mapping[str, ExistingTopic]) -> Plan:
+def compare(specs: Sequence[TopicSpec], existing: Mapping[str, ExistingTopic]) -> TopicPlan:
     """The plan for a Kafka that has these topics: a pure function."""
     changes: list[Change] = []
-    refusals: list[Refusal] = []
+    refusals: list[PlanRefusal] = []
     for spec in specs:
         found = existing.get(spec.name)
         if found is None:
             changes.append(CreateTopic(spec))
             continue
         for item in _differences(spec, found):
-            if isinstance(item, Refusal):
+            if isinstance(item, PlanRefusal):
                 refusals.append(item)
             else:
                 changes.append(item)
     # Creating what is missing beside topics with another count would break co-partitioning as well; but then those
     # others are refused by themselves, and with them the whole plan.
-    return Plan(tuple(changes), tuple(refusals))
+    return TopicPlan(tuple(changes), tuple(refusals))
 
 
-def _differences(spec: TopicSpec, found: ExistingTopic) -> Iterable[Change | Refusal]:
+def _differences(spec: TopicSpec, found: ExistingTopic) -> Iterable[Change | PlanRefusal]:
     if spec.partitions != found.partitions:
         why = _why_not_partitions(spec, found.partitions)
         if why:
-            yield Refusal(spec.name, _PARTITIONS, str(found.partitions), str(spec.partitions), why)
+            yield PlanRefusal(spec.name, _PARTITIONS, str(found.partitions), str(spec.partitions), why)
         else:
             yield AddPartitions(spec.name, found.partitions, spec.partitions)
     if spec.replication_factor != found.replication_factor:
-        yield Refusal(
+        yield PlanRefusal(
             spec.name,
             "replication factor",
             str(found.replication_factor),
@@ -205,7 +205,7 @@ def _differences(spec: TopicSpec, found: ExistingTopic) -> Iterable[Change | Ref
             continue
         why = _why_not_setting(key, old, new) if old is not None else None
         if old is not None and why:
-            yield Refusal(spec.name, key, old, new, why)
+            yield PlanRefusal(spec.name, key, old, new, why)
         else:
             yield AlterSetting(spec.name, key, old, new)
 
@@ -353,7 +353,7 @@ def _answers(answer: "Future[Any]", deadline: float) -> bool:
     return True
 
 
-def _check_brokers(admin: AdminClient, todo: Plan, deadline: float) -> None:
+def _check_brokers(admin: AdminClient, todo: TopicPlan, deadline: float) -> None:
     """Kafka's own words for it name no setting."""
     copies = max((item.spec.replication_factor for item in todo.changes if isinstance(item, CreateTopic)), default=0)
     if copies > 1 and copies > (brokers := _brokers(admin, deadline)):

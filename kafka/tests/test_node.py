@@ -19,7 +19,7 @@ from coldnotify_kafka.errors import (
     PortTakenError,
 )
 from coldnotify_testkit.raw_produce import produce
-from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, compressed, encoded
+from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb, compressed, encoded
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -261,7 +261,7 @@ def test_a_batch_that_claims_or_holds_more_than_the_heap_does_not_end_kafka(brok
     admin.create_topics([NewTopic(TOPIC, 1, config=compacted)])[TOPIC].result(30)
     for mib in (200, 2047):
         claims = compressed(Codec.SNAPPY, bytes(1))[-2:]
-        batch = Batch([Record()], Codec.SNAPPY, base_timestamp_ms=now_ms, packed=varint_of(mib << 20) + claims)
+        batch = Batch([BatchRecord()], Codec.SNAPPY, base_timestamp_ms=now_ms, packed=varint_of(mib << 20) + claims)
         assert not produce(bootstrap, TOPIC, 0, encoded(batch)).written
     holds = bomb(Codec.ZSTD, 300)._replace(base_timestamp_ms=now_ms)
     assert produce(bootstrap, TOPIC, 0, encoded(holds)).written

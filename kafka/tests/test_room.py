@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.errors import DiskFullError
-from coldnotify_kafka.room import FREE_BYTES_MIN, Room, check_room, room_of
+from coldnotify_kafka.room import FREE_BYTES_MIN, DiskRoom, check_room, room_of
 
 _MIB = 1024 * 1024
 _Usage = namedtuple("_Usage", "total used free")
@@ -26,7 +26,7 @@ def test_a_directory_that_will_be_made_is_on_the_disk_of_the_one_above(tmp_path:
     ("free_mib", "full", "nearly_full"), [(10, True, True), (64, False, True), (499, False, True), (500, False, False)]
 )
 def test_a_disk_is_full_below_the_minimum(free_mib: int, full: bool, nearly_full: bool) -> None:
-    one = Room(Path("/data"), free_mib * _MIB, 10_000 * _MIB)
+    one = DiskRoom(Path("/data"), free_mib * _MIB, 10_000 * _MIB)
     assert (one.is_full, one.is_nearly_full) == (full, nearly_full)
 
 

@@ -5,7 +5,7 @@ import pytest
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
-from coldnotify_kafka.topic_plan import AddPartitions, AlterSetting, CreateTopic, ExistingTopic, Refusal, compare
+from coldnotify_kafka.topic_plan import AddPartitions, AlterSetting, CreateTopic, ExistingTopic, PlanRefusal, compare
 from coldnotify_kafka.topics import TopicSpec, load
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
@@ -101,7 +101,7 @@ def test_changes_that_lose_nothing_are_not_refused(key: str, old: str, new: str)
 def test_another_replication_factor_is_refused_with_where_to_do_it() -> None:
     plan = compare([SPEC], {"t": existing(SPEC, copies=3)})
     why = "replicas are moved with Kafka's own tool (reassign-partitions), not here"
-    assert plan.refusals == (Refusal("t", "replication factor", "3", "1", why),)
+    assert plan.refusals == (PlanRefusal("t", "replication factor", "3", "1", why),)
     assert str(plan) == f"! t: replication factor: 3 -> 1 is refused: {why}"
 
 

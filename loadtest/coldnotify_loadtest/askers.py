@@ -77,7 +77,7 @@ class Ask:
 
 
 @dataclass
-class Asked:
+class AskerOutcome:
     """The outcome of an asker."""
 
     sent: int = 0
@@ -96,13 +96,13 @@ class Asked:
         self.bins[int((time.monotonic() - self.begun_s) / BIN_S)] += 1
 
 
-def accepted_per_s(asked: Sequence[Asked], from_s: float, to_s: float) -> float:
+def accepted_per_s(asked: Sequence[AskerOutcome], from_s: float, to_s: float) -> float:
     """Returns the rate of all of them together, between these seconds of their time."""
     bins = range(round(from_s / BIN_S), round(to_s / BIN_S))
     return sum(one.bins[number] for one in asked for number in bins) / max(len(bins) * BIN_S, BIN_S)
 
 
-class Pace:
+class AskerPace:
     """Decides when the next publish is due."""
 
     def __init__(self, per_s: float, begun_s: float) -> None:
@@ -130,18 +130,18 @@ class Askers(Loaders):
         """All begin now."""
         self.tell(True)
 
-    def end(self) -> list[Asked]:
+    def end(self) -> list[AskerOutcome]:
         """Waits for all. Raises AskersError."""
-        return [one for one in self.answers(self._seconds + 2 * _ANSWER_S) if isinstance(one, Asked)]
+        return [one for one in self.answers(self._seconds + 2 * _ANSWER_S) if isinstance(one, AskerOutcome)]
 
-    def run(self) -> list[Asked]:
+    def run(self) -> list[AskerOutcome]:
         """Both."""
         self.begin()
         return self.end()
 
 
 def _process(ask: Ask, pipe: Pipe) -> None:
-    run: dict[str, Callable[[Ask], Asked]] = {"kafka": _by_kafka, "http": _by_http, "session": _by_session}
+    run: dict[str, Callable[[Ask], AskerOutcome]] = {"kafka": _by_kafka, "http": _by_http, "session": _by_session}
     os.nice(ask.nice)
     pipe.send(None)
     with contextlib.suppress(EOFError):
@@ -162,7 +162,7 @@ def _value(stamp: int) -> bytes:
     return b'{"version":%d,"payload":%d}' % (stamp, stamp)
 
 
-def _by_kafka(ask: Ask) -> Asked:
+def _by_kafka(ask: Ask) -> AskerOutcome:
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     producer = Producer(
         {
@@ -180,8 +180,8 @@ def _by_kafka(ask: Ask) -> Asked:
     partition = partition_of(population.domain, group, ask.partitions)
     keys = [f"{population.domain}/{group}/{name}".encode() for name in population.objects(ask.block)]
     limit = FlowLimit.named(DEFAULT if ask.flow else FIXED, _HIGHEST if ask.flow else 2 * QUEUE_MAX, KAFKA)
-    asked = Asked(begun_s=time.monotonic())
-    pace, until_s = Pace(ask.per_s, asked.begun_s), asked.begun_s + ask.seconds
+    asked = AskerOutcome(begun_s=time.monotonic())
+    pace, until_s = AskerPace(ask.per_s, asked.begun_s), asked.begun_s + ask.seconds
 
     def begin(taken_s: float) -> Callable[[Any, Any], None]:
         def on_delivery(error: Any, _message: Any) -> None:
@@ -212,22 +212,22 @@ def _by_kafka(ask: Ask) -> Asked:
     return asked
 
 
-def _by_http(ask: Ask) -> Asked:
+def _by_http(ask: Ask) -> AskerOutcome:
     return asyncio.run(_all_at_once(ask, _http_connection))
 
 
-def _by_session(ask: Ask) -> Asked:
+def _by_session(ask: Ask) -> AskerOutcome:
     return asyncio.run(_all_at_once(ask, _session))
 
 
-async def _all_at_once(ask: Ask, one: Callable[[Ask, Asked, Pace, int], Any]) -> Asked:
-    asked = Asked(begun_s=time.monotonic())
-    pace = Pace(ask.per_s, asked.begun_s)
+async def _all_at_once(ask: Ask, one: Callable[[Ask, AskerOutcome, AskerPace, int], Any]) -> AskerOutcome:
+    asked = AskerOutcome(begun_s=time.monotonic())
+    pace = AskerPace(ask.per_s, asked.begun_s)
     await asyncio.gather(*(one(ask, asked, pace, number) for number in range(ask.at_once)))
     return asked
 
 
-async def _http_connection(ask: Ask, asked: Asked, pace: Pace, number: int) -> None:
+async def _http_connection(ask: Ask, asked: AskerOutcome, pace: AskerPace, number: int) -> None:
     population, group = ask.population, ask.population.group(ask.block)
     names = population.objects(ask.block)
     base = f"/v1/domains/{population.domain}/groups/{group}/objects/"
@@ -259,7 +259,7 @@ async def _http_connection(ask: Ask, asked: Asked, pace: Pace, number: int) -> N
     writer.close()
 
 
-async def _session(ask: Ask, asked: Asked, pace: Pace, number: int) -> None:
+async def _session(ask: Ask, asked: AskerOutcome, pace: AskerPace, number: int) -> None:
     population, group = ask.population, ask.population.group(ask.block)
     names = population.objects(ask.block)
     until_s = asked.begun_s + ask.seconds

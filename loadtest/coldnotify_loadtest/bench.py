@@ -13,7 +13,7 @@ from typing import Any
 
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter, per_delivery_us
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.swarm_process import Counts
@@ -56,7 +56,7 @@ class Progress:
 
 
 @dataclass
-class Bench:
+class BenchRun:
     """One run of one experiment."""
 
     parameters: Parameters
@@ -80,7 +80,7 @@ class Bench:
     @contextmanager
     def load(
         self, server: Server, population: Population, devices: int, *, add: bool = True
-    ) -> Iterator[tuple[Swarm, Publisher]]:
+    ) -> Iterator[tuple[Swarm, PublisherHandle]]:
         """A swarm whose devices are complete (unless not `add`), and a publisher."""
         with (
             Swarm(
@@ -91,7 +91,7 @@ class Bench:
                 processes=self["processes"],
                 receive_buffer_bytes=self.parameters.get("receive_buffer_bytes", 0),
             ) as swarm,
-            Publisher(server.target(population)) as publisher,
+            PublisherHandle(server.target(population)) as publisher,
         ):
             if add:
                 swarm.add(devices)
@@ -114,7 +114,7 @@ def identity(server: Server) -> Row:
     return {"server": server.name, "durability": server.durability}
 
 
-def measure(server: Server, swarm: Swarm, publisher: Publisher, plan: Plan, fan_out: int) -> Row:
+def measure(server: Server, swarm: Swarm, publisher: PublisherHandle, plan: PublishPlan, fan_out: int) -> Row:
     """Publishes by plan; latencies, CPU by role and memory until the last delivery."""
     swarm.record()
     swarm_cpu_s = swarm.counts().cpu_s
@@ -172,7 +172,7 @@ class Experiment:
     seconds: Callable[[Parameters], float]
     """About how long it takes."""
     steps: Callable[[Parameters], int]
-    run: Callable[[Bench], None]
+    run: Callable[[BenchRun], None]
     """Fills `rows`."""
     tables: tuple[Shape, ...]
     """Tables of the rows."""

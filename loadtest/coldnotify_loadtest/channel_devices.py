@@ -35,7 +35,7 @@ _TIME_BYTES = 8
 
 
 @dataclass
-class Told:
+class ToldMessages:
     """Messages that the devices of one process were told."""
 
     latencies: Latencies = field(default_factory=Latencies)
@@ -58,7 +58,7 @@ def _live_with(caught_up: CaughtUp) -> bool:
 
 
 class _Device:
-    def __init__(self, group: str, client: str, channel: str, told: Told, ready: asyncio.Event) -> None:
+    def __init__(self, group: str, client: str, channel: str, told: ToldMessages, ready: asyncio.Event) -> None:
         self._who = group, client
         self._channel = channel
         self._told = told
@@ -111,7 +111,7 @@ class _Device:
 
 
 async def _serve(pipe: Connection, host: str, port: int, group: str, names: Sequence[tuple[str, str]]) -> None:
-    told, connecting = Told(), asyncio.Semaphore(_AT_ONCE)
+    told, connecting = ToldMessages(), asyncio.Semaphore(_AT_ONCE)
     ready = [asyncio.Event() for _ in names]
     tasks = [
         asyncio.create_task(_Device(group, client, channel, told, one).run(host, port, connecting))
@@ -150,11 +150,11 @@ class ChannelDevices:
         self._pipe.send("begin")
         assert self._pipe.recv() == "begun"
 
-    def told(self) -> Told:
+    def told(self) -> ToldMessages:
         """Since then."""
         self._pipe.send("told")
         encoded, messages, size_bytes, gaps = self._pipe.recv()
-        found = Told(messages=messages, bytes=size_bytes, gaps=gaps)
+        found = ToldMessages(messages=messages, bytes=size_bytes, gaps=gaps)
         found.latencies.merge(encoded)
         return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coldnotify_loadtest import report
-from coldnotify_loadtest.bench import Bench, Experiment, Progress, chosen
+from coldnotify_loadtest.bench import BenchRun, Experiment, Progress, chosen
 from coldnotify_loadtest.experiments import EXPERIMENTS
 from coldnotify_loadtest.provenance import provenance
 
@@ -116,7 +116,7 @@ def _run(experiment: Experiment, parameters: dict[str, Any], results: Path, *, q
     progress = Progress(experiment.steps(parameters), experiment.name)
     error = ""
     with tempfile.TemporaryDirectory(prefix="coldnotify-bench-") as directory:
-        bench = Bench(parameters, Path(directory), progress)
+        bench = BenchRun(parameters, Path(directory), progress)
         try:
             experiment.run(bench)
         except KeyboardInterrupt:

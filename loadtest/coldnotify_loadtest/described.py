@@ -17,7 +17,7 @@ _APART = 1e-8
 
 
 @dataclass(frozen=True)
-class Described(Population):
+class DescribedLoad(Population):
     """Each object has a description {"Kind": ..., "Load": ..., "Level": ...}; each query is for loads or for a level.
 
     A device registers for `registrations` objects by name and for `queries_each` queries.

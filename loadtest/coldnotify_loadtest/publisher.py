@@ -25,7 +25,7 @@ class PublisherError(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PublishPlan:
     """The schedule of publishes."""
 
     per_s: float
@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Published:
+class PlanOutcome:
     """The result of a plan."""
 
     sent: int
@@ -71,7 +71,7 @@ class Published:
     """For descriptions: the time of writing, by the offset of each record."""
 
 
-class Publisher:
+class PublisherHandle:
     """A handle of the process."""
 
     def __init__(self, target: Target) -> None:
@@ -83,25 +83,25 @@ class Publisher:
         there.close()
         self._answer(_ANSWER_S)
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: PublishPlan) -> None:
         """Start publishing; `end` waits for it."""
         self._pipe.send(plan)
         self._seconds = plan.seconds
 
-    def end(self) -> Published:
+    def end(self) -> PlanOutcome:
         """Wait until all is published and acknowledged. Raises PublisherError."""
         answer = self._answer(self._seconds * 3 + 2 * _ANSWER_S)
-        assert isinstance(answer, Published)
+        assert isinstance(answer, PlanOutcome)
         return answer
 
-    def publish(self, plan: Plan) -> Published:
+    def publish(self, plan: PublishPlan) -> PlanOutcome:
         """Both."""
         self.begin(plan)
         return self.end()
 
-    def once(self, blocks: int = 1) -> Published:
+    def once(self, blocks: int = 1) -> PlanOutcome:
         """Each block's first object, at once."""
-        return self.publish(Plan(per_s=1e6, seconds=blocks / 1e6, blocks=blocks, poisson=False))
+        return self.publish(PublishPlan(per_s=1e6, seconds=blocks / 1e6, blocks=blocks, poisson=False))
 
     def stop(self) -> None:
         """End the process."""
@@ -164,7 +164,7 @@ def _run(target: Target, pipe: Pipe) -> None:
             done, failed = sender.acknowledged - before[0], sender.failed - before[1]
             p99_ms = late.percentile_ms(99) if sent else 0.0
             stamps = sender.take_stamps() if isinstance(sender, DescriptionSender) else {}
-            pipe.send(Published(sent, done, failed, first_ns, last_ns, p99_ms, stamps))
+            pipe.send(PlanOutcome(sent, done, failed, first_ns, last_ns, p99_ms, stamps))
     except EOFError:
         pass
     finally:

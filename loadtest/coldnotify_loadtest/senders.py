@@ -14,7 +14,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import KafkaError, Message, Producer
 
-from coldnotify_loadtest.described import Described
+from coldnotify_loadtest.described import DescribedLoad
 from coldnotify_loadtest.devices import bare, mqtt, nats, redis
 from coldnotify_loadtest.population import Population
 
@@ -36,7 +36,7 @@ class Target:
     """Partitions of ColdNotify's topics."""
 
 
-class Sender(Protocol):
+class LoadSender(Protocol):
     """A publisher's connection."""
 
     acknowledged: int
@@ -110,7 +110,7 @@ class DescriptionSender(KafkaSender):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        if not isinstance(target.population, Described):
+        if not isinstance(target.population, DescribedLoad):
             raise ValueError("its population has no descriptions")
         self._described = target.population
         self._turns: Counter[tuple[int, int]] = Counter()
@@ -301,7 +301,7 @@ class BareSender(SocketSender):
         return 0, 0, b""
 
 
-SENDERS: dict[str, Callable[[Target], Sender]] = {
+SENDERS: dict[str, Callable[[Target], LoadSender]] = {
     "coldnotify": KafkaSender,
     "coldnotify-descriptions": DescriptionSender,
     "nats": NatsSender,

@@ -62,7 +62,7 @@ class ServerError(Exception):
     """A server is missing, or does not become ready."""
 
 
-class Child:
+class ServerProcess:
     """One process that can be killed and started again."""
 
     def __init__(self, argv: list[str], log: Path, ready: Callable[[], bool]) -> None:
@@ -155,7 +155,7 @@ class Server:
     def __init__(self, directory: Path) -> None:
         """Nothing is started yet. Files go into `directory`."""
         self.directory = directory
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, ServerProcess] = {}
         self.port = 0
 
     @classmethod
@@ -388,7 +388,9 @@ class ColdNotify(Server):
             f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items() if value is not False
         ]
         self._http_ports[f"{command}-{number}"] = port
-        self.children[f"{command}-{number}"] = Child(argv, self.directory / f"{command}-{number}.log", says_ready(port))
+        self.children[f"{command}-{number}"] = ServerProcess(
+            argv, self.directory / f"{command}-{number}.log", says_ready(port)
+        )
 
 
 class Bare(Server):
@@ -403,7 +405,7 @@ class Bare(Server):
         super().__init__(directory)
         self.port = free_port(HOST)
         log = directory / "bare.log"
-        self.children["bare"] = Child([find("bare_loop"), str(self.port)], log, listens(self.port))
+        self.children["bare"] = ServerProcess([find("bare_loop"), str(self.port)], log, listens(self.port))
 
 
 class Nats(Server):
@@ -423,7 +425,7 @@ class Nats(Server):
             f'listen: "{HOST}:{self.port}"\nmax_connections: 1000000\n{self._jetstream.format(directory=directory)}\n'
         )
         argv = [find("nats-server"), "-c", str(config)]
-        self.children["nats"] = Child(argv, directory / "nats.log", listens(self.port))
+        self.children["nats"] = ServerProcess(argv, directory / "nats.log", listens(self.port))
 
 
 class NatsKv(Nats):
@@ -489,7 +491,7 @@ class Mosquitto(Server):
             + ("user root\n" if os.geteuid() == 0 else "")
         )
         argv = [find("mosquitto"), "-c", str(config)]
-        self.children["mosquitto"] = Child(argv, directory / "mosquitto.log", listens(self.port))
+        self.children["mosquitto"] = ServerProcess(argv, directory / "mosquitto.log", listens(self.port))
 
 
 class Redis(Server):
@@ -509,7 +511,7 @@ class Redis(Server):
         # The swarm comes from many addresses, all of this machine.
         argv += ["--protected-mode", "no"]
         argv += ["--client-output-buffer-limit", "pubsub", "0", "0", "0", "--tcp-backlog", "4096"]
-        self.children["redis"] = Child(argv, directory / "redis.log", listens(self.port))
+        self.children["redis"] = ServerProcess(argv, directory / "redis.log", listens(self.port))
 
 
 class RedisFsync(Redis):

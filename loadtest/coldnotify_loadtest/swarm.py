@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Self
 
-from coldnotify_loadtest.devices.queries import Held
+from coldnotify_loadtest.devices.queries import HeldMembers
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.loaders import begun
 from coldnotify_loadtest.population import Population
@@ -121,7 +121,7 @@ class Swarm:
         """Since the last call or `record`: of each difference the offset of its change, and when it arrived."""
         return [one for some in self._ask("differences") for one in some]
 
-    def held(self) -> dict[int, Held]:
+    def held(self) -> dict[int, HeldMembers]:
         """Returns the state of each device that has queries."""
         return {number: one for some in self._ask("held") for number, one in some.items()}
 

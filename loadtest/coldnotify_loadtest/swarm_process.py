@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
-from coldnotify_loadtest.devices import Device, make
+from coldnotify_loadtest.devices import LoadDevice, make
 from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.population import Population
@@ -64,7 +64,7 @@ class Counts:
 class _Slot:
     __slots__ = ("device", "number", "out", "reached", "ready", "socket", "started_ns", "state")
 
-    def __init__(self, number: int, device: Device) -> None:
+    def __init__(self, number: int, device: LoadDevice) -> None:
         self.number = number
         self.device = device
         self.socket: socket.socket | None = None

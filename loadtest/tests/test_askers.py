@@ -7,13 +7,13 @@ import time
 from collections import Counter
 
 import pytest
-from coldnotify_loadtest.askers import BIN_S, Ask, Asked, Askers, AskersError, Pace, accepted_per_s
+from coldnotify_loadtest.askers import BIN_S, Ask, AskerOutcome, AskerPace, Askers, AskersError, accepted_per_s
 from coldnotify_loadtest.experiments.isolation import whole_after_s
 from coldnotify_loadtest.population import Population
 
 
-def accepted(*per_bin: int) -> Asked:
-    return Asked(accepted=sum(per_bin), bins=Counter(dict(enumerate(per_bin))))
+def accepted(*per_bin: int) -> AskerOutcome:
+    return AskerOutcome(accepted=sum(per_bin), bins=Counter(dict(enumerate(per_bin))))
 
 
 def test_a_rate_is_that_of_all_of_them_in_the_time_asked_for() -> None:
@@ -31,7 +31,7 @@ def test_a_whole_rate_is_there_from_the_second_in_which_nearly_all_of_it_is_acce
 
 
 def test_publishes_are_counted_at_the_time_of_acceptance() -> None:
-    asked = Asked(begun_s=time.monotonic() - 100)
+    asked = AskerOutcome(begun_s=time.monotonic() - 100)
     asked.accept()
     ((number, count),) = asked.bins.items()
     assert number >= 100 / BIN_S
@@ -39,10 +39,10 @@ def test_publishes_are_counted_at_the_time_of_acceptance() -> None:
 
 
 def test_without_a_rate_nothing_waits_and_who_is_late_does_not_either() -> None:
-    assert Pace(0.0, time.monotonic()).wait_s() == 0
-    late = Pace(10.0, time.monotonic() - 100)
+    assert AskerPace(0.0, time.monotonic()).wait_s() == 0
+    late = AskerPace(10.0, time.monotonic() - 100)
     assert [late.wait_s() for _ in range(3)] == [0, 0, 0]
-    assert Pace(1.0, time.monotonic() + 100).wait_s() > 0
+    assert AskerPace(1.0, time.monotonic() + 100).wait_s() > 0
 
 
 def test_nobody_there_is_said() -> None:

@@ -6,7 +6,7 @@ Stands for: described, queries
 from dataclasses import replace
 
 import pytest
-from coldnotify_loadtest.described import LOADS, Described, a_group_each
+from coldnotify_loadtest.described import LOADS, DescribedLoad, a_group_each
 from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.experiments.described_load import series, summary
 from coldnotify_matcher.engine.interests.by_query.query import query_of
@@ -17,8 +17,8 @@ from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Notification, Registered
 
-FEW = Described(fan_out=4, queries_each=2, distinct=4, fit=0.25)
-ONE = Described(fan_out=1, registrations=1)
+FEW = DescribedLoad(fan_out=4, queries_each=2, distinct=4, fit=0.25)
+ONE = DescribedLoad(fan_out=1, registrations=1)
 (TEXT,) = ONE.queries(0)
 QUERY = query_hash(TEXT)
 
@@ -48,14 +48,14 @@ def test_devices_have_the_next_queries_in_turn_and_new_ones_that_nobody_had() ->
     assert [FEW.query_numbers(device) for device in range(3)] == [[0, 1], [2, 3], [0, 1]]
     texts = {FEW.text(number) for number in range(4)} | {FEW.new_query(d, n) for d in range(4) for n in range(3)}
     assert len(texts) == 4 + 12
-    same_objects = Described(distinct=1000)
+    same_objects = DescribedLoad(distinct=1000)
     assert len({same_objects.text(number) for number in range(1000)}) == 1000
     groups = a_group_each("a", 8)
     assert [partition_of("a", group, 8) for group in groups] == list(range(8))
 
 
 @pytest.mark.parametrize("few", [FEW, replace(FEW, by_level=True)], ids=["range", "level"])
-def test_expected_loads_equal_the_service_evaluation(few: Described) -> None:
+def test_expected_loads_equal_the_service_evaluation(few: DescribedLoad) -> None:
     turns = dict.fromkeys(range(200), 3)
     loads = few.loads(turns)
     for device in range(2):
@@ -137,7 +137,7 @@ def test_a_device_replaces_its_oldest_query() -> None:
 
 def test_more_than_fit_into_a_hello_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 64"):
-        QueryDevice(Described(queries_each=65, distinct=65), 0)
+        QueryDevice(DescribedLoad(queries_each=65, distinct=65), 0)
 
 
 def test_latencies_are_those_of_changes_that_are_known() -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from coldnotify_loadtest.described import Described
-from coldnotify_loadtest.devices import KINDS, Device, make
+from coldnotify_loadtest.described import DescribedLoad
+from coldnotify_loadtest.devices import KINDS, LoadDevice, make
 from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
 from coldnotify_loadtest.devices.mqtt import cut, packet, publish
 from coldnotify_loadtest.devices.queries import QueryDevice
@@ -57,7 +57,7 @@ def test_a_block_shares_objects_and_blocks_are_spread_over_groups() -> None:
     assert len({name for block in range(3) for name in FEW.objects(block)}) == 9
 
 
-def is_ready(device: Device) -> bool:
+def is_ready(device: LoadDevice) -> bool:
     """In a function: a checker of types does not believe that it changes."""
     return device.ready
 
@@ -111,7 +111,7 @@ def test_coldnotify_acknowledges_pages_and_says_why_it_was_closed() -> None:
 
 @pytest.mark.parametrize("by", ["queries", "objects"])
 def test_a_change_replaces_the_oldest_registrations(by: str) -> None:
-    registered = Described(fan_out=1, by_level=True, queries_each=0, registrations=3)
+    registered = DescribedLoad(fan_out=1, by_level=True, queries_each=0, registrations=3)
     if by == "queries":
         registered = replace(registered, queries_each=3, registrations=0, distinct=3)
     device = QueryDevice(registered, 0)

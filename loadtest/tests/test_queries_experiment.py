@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify_loadtest.bench import Bench, Progress
+from coldnotify_loadtest.bench import BenchRun, Progress
 from coldnotify_loadtest.experiments import EXPERIMENTS
 
 RowsOf = Callable[..., list[dict[str, Any]]]
@@ -18,7 +18,7 @@ RowsOf = Callable[..., list[dict[str, Any]]]
 @pytest.mark.kafka
 def test_the_experiment_measures_the_cost_of_queries(tmp_path: Path, rows_of: RowsOf) -> None:
     with pytest.raises(ValueError, match="parts: unknown value 'nothing'"):
-        EXPERIMENTS["queries"].run(Bench({"parts": ("nothing",)}, tmp_path, Progress(1, "")))
+        EXPERIMENTS["queries"].run(BenchRun({"parts": ("nothing",)}, tmp_path, Progress(1, "")))
     changes = "parts=distinct,changes,wire", "distinct_queries=1", "changes_conditions=range", "wire_queries=0,3"
     rows = rows_of("queries", *changes)
     by_part = {part: [row for row in rows if row["part"] == part] for part in ("distinct", "changes", "wire")}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify_loadtest.bench import Bench, Progress
+from coldnotify_loadtest.bench import BenchRun, Progress
 from coldnotify_loadtest.experiments import EXPERIMENTS
 
 RowsOf = Callable[..., list[dict[str, Any]]]
@@ -18,7 +18,7 @@ RowsOf = Callable[..., list[dict[str, Any]]]
 @pytest.mark.kafka
 def test_a_process_that_stays_away(tmp_path: Path, rows_of: RowsOf) -> None:
     with pytest.raises(ValueError, match="cases: unknown value 'nobody'"):
-        EXPERIMENTS["takeover"].run(Bench({"cases": ("nobody",)}, tmp_path, Progress(1, "")))
+        EXPERIMENTS["takeover"].run(BenchRun({"cases": ("nobody",)}, tmp_path, Progress(1, "")))
     (row,) = rows_of("takeover", "cases=matcher")
     assert row["published_s"] < row["all_reached_s"]
     assert row["takeover_s"] > 0
@@ -36,7 +36,7 @@ def test_a_client_behind_a_slow_link_is_sent_the_newest(rows_of: RowsOf) -> None
 @pytest.mark.kafka
 def test_alarms_of_high_priority_overtake_a_backlog(tmp_path: Path, rows_of: RowsOf) -> None:
     with pytest.raises(ValueError, match="cases: unknown value 'a message'"):
-        EXPERIMENTS["priority"].run(Bench({"cases": ("a message",)}, tmp_path, Progress(1, "")))
+        EXPERIMENTS["priority"].run(BenchRun({"cases": ("a message",)}, tmp_path, Progress(1, "")))
     rows = rows_of("priority", "timeout_s=120")
     assert [row["case"] for row in rows] == [
         "an object among objects",

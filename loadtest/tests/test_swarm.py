@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from coldnotify_loadtest import servers
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server, ServerError
 from coldnotify_loadtest.swarm import Swarm, SwarmError
 
@@ -44,13 +44,13 @@ def test_every_device_is_reached_also_after_a_storm(kind: type[Server], tmp_path
     with (
         kind(tmp_path) as server,
         Swarm(server.kind, POPULATION, DEVICES, server.addresses()) as swarm,
-        Publisher(server.target(POPULATION)) as publisher,
+        PublisherHandle(server.target(POPULATION)) as publisher,
     ):
         swarm.add(DEVICES)
         swarm.wait_ready(WAIT_S)
         assert all(pids for pids in server.roles().values())
         swarm.record()
-        published = publisher.publish(Plan(20, 0.5, blocks=2, poisson=False))
+        published = publisher.publish(PublishPlan(20, 0.5, blocks=2, poisson=False))
         assert (published.sent, published.acknowledged, published.failed) == (10, 10, 0)
         counts = swarm.wait(lambda counts: counts.reached == DEVICES, WAIT_S, "all reached")
         latencies, _ = swarm.take()
@@ -90,7 +90,7 @@ def test_devices_come_back_by_themselves_to_a_server_that_was_killed(tmp_path: P
 
 
 def test_a_server_that_ends_at_once_says_why(tmp_path: Path) -> None:
-    child = servers.Child(["/bin/sh", "-c", "echo no such thing; exit 1"], tmp_path / "log", lambda: False)
+    child = servers.ServerProcess(["/bin/sh", "-c", "echo no such thing; exit 1"], tmp_path / "log", lambda: False)
     child.start()
     with pytest.raises(ServerError, match="no such thing"):
         child.wait_ready(WAIT_S)
@@ -98,7 +98,7 @@ def test_a_server_that_ends_at_once_says_why(tmp_path: Path) -> None:
 
 def test_a_server_has_its_byte_code_as_one_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    child = servers.Child(
+    child = servers.ServerProcess(
         ["/bin/sh", "-c", "echo ${PYTHONDONTWRITEBYTECODE-none}; exit 1"], tmp_path / "log", lambda: False
     )
     child.start()

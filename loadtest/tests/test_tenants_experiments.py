@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify_loadtest.bench import Bench, Progress
+from coldnotify_loadtest.bench import BenchRun, Progress
 from coldnotify_loadtest.experiments import EXPERIMENTS
 
 RowsOf = Callable[..., list[dict[str, Any]]]
@@ -21,7 +21,7 @@ def test_a_flooding_publisher_is_refused_each_time_and_everything_arrives_in_the
     tmp_path: Path, rows_of: RowsOf
 ) -> None:
     with pytest.raises(ValueError, match="ways: unknown value 'pigeon'"):
-        EXPERIMENTS["flood"].run(Bench({"ways": ("pigeon",)}, tmp_path, Progress(1, "")))
+        EXPERIMENTS["flood"].run(BenchRun({"ways": ("pigeon",)}, tmp_path, Progress(1, "")))
     rows = rows_of("flood")
     assert [(row["way"], row["flow"]) for row in rows] == [
         (way, flow) for way in ("kafka", "http") for flow in ("on", "off")
@@ -38,7 +38,7 @@ def test_a_flooding_publisher_is_refused_each_time_and_everything_arrives_in_the
 def test_a_tenant_beside_a_loud_one(tmp_path: Path, rows_of: RowsOf) -> None:
     for name, wrong in (("parts", "halves"), ("ways", "pigeon")):
         with pytest.raises(ValueError, match=f"{name}: unknown value '{wrong}'"):
-            EXPERIMENTS["isolation"].run(Bench({"parts": (), "ways": (), name: (wrong,)}, tmp_path, Progress(1, "")))
+            EXPERIMENTS["isolation"].run(BenchRun({"parts": (), "ways": (), name: (wrong,)}, tmp_path, Progress(1, "")))
     rows = rows_of("isolation")
     assert [row.get("way") for row in rows] == ["http", "session", "kafka-user", "kafka", None]
     *pairs, uneven = rows
@@ -54,7 +54,7 @@ def test_a_tenant_beside_a_loud_one(tmp_path: Path, rows_of: RowsOf) -> None:
 @pytest.mark.timeout(900)
 def test_a_device_beside_strangers_who_ask_for_dear_things(tmp_path: Path, rows_of: RowsOf) -> None:
     with pytest.raises(ValueError, match="parts: unknown value 'cheap'"):
-        EXPERIMENTS["strangers"].run(Bench({"parts": ("cheap",)}, tmp_path, Progress(1, "")))
+        EXPERIMENTS["strangers"].run(BenchRun({"parts": ("cheap",)}, tmp_path, Progress(1, "")))
     rows = rows_of("strangers")
     assert [row["part"] for row in rows] == ["like", "changes", "explanations", "find", "channels"]
     for row in rows:

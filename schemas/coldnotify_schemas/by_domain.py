@@ -9,7 +9,7 @@ ALL_OTHERS = "*"
 """Stands for all domains that are not named."""
 
 
-class Entry(NamedTuple):
+class DomainEntry(NamedTuple):
     """The entry of one domain."""
 
     text: str
@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     value: str
 
 
-def entries_by_domain(text: str, value: str) -> Iterator[Entry]:
+def entries_by_domain(text: str, value: str) -> Iterator[DomainEntry]:
     """Each entry; a domain is there once. `value`: what a value is, for the error. Raises ValueError."""
     seen: set[str] = set()
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
@@ -33,4 +33,4 @@ def entries_by_domain(text: str, value: str) -> Iterator[Entry]:
         if domain in seen:
             raise ValueError(f"{entry!r}: {domain} is there twice")
         seen.add(domain)
-        yield Entry(entry, domain, said)
+        yield DomainEntry(entry, domain, said)

@@ -98,7 +98,7 @@ class Tenant(NamedTuple):
     """
 
 
-class Counters(msgspec.Struct, omit_defaults=True, kw_only=True):
+class TenantCounters(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One node's counts for one tenant since its start, followed by gauges of what exists now.
 
     Only one kind of node counts each field, so that sums over nodes count nothing twice: `publishes`, `bytes`, `high`
@@ -161,7 +161,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     """Drawn at the node's start: with another one, its counters have begun at 0 again."""
     at_ms: _Count
-    tenants: dict[str, Counters]
+    tenants: dict[str, TenantCounters]
 
 
 class Rates(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -199,7 +199,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Per second, over the last few seconds."""
     per_min: Rates = Rates()
     """Counts of the last minute."""
-    gauges: Counters = msgspec.field(default_factory=Counters)
+    gauges: TenantCounters = msgspec.field(default_factory=TenantCounters)
     """Only its GAUGES are set."""
     shares: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] = msgspec.field(default_factory=dict)
     """Node by node, the part of the agreement's in-rates that it may let in; together at most 1."""
@@ -230,7 +230,7 @@ _AGREED = Agreement.__struct_fields__
 _tenant_decoder = msgspec.json.Decoder(_TenantRecord)
 _usage_decoder = msgspec.json.Decoder(UsageRecord)
 _verdict_decoder = msgspec.json.Decoder(Verdict)
-_counters_decoder = msgspec.json.Decoder(Counters)
+_counters_decoder = msgspec.json.Decoder(TenantCounters)
 _encoder = msgspec.json.Encoder()
 
 
@@ -320,13 +320,13 @@ def encode_verdict(verdict: Verdict) -> bytes:
     return _encoder.encode(verdict)
 
 
-def parse_counters(value: bytes) -> Counters:
+def parse_counters(value: bytes) -> TenantCounters:
     """The value of a record of the usage history. Raises InvalidTenant."""
-    counters: Counters = _decoded(_counters_decoder, value)
+    counters: TenantCounters = _decoded(_counters_decoder, value)
     return counters
 
 
-def encode_counters(counters: Counters) -> bytes:
+def encode_counters(counters: TenantCounters) -> bytes:
     """The value of a record of the usage history."""
     return _encoder.encode(counters)
 

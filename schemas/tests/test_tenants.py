@@ -12,11 +12,11 @@ from coldnotify_schemas.partitioner import murmur2
 from coldnotify_schemas.tenants import (
     UNLIMITED,
     Agreement,
-    Counters,
     HistoryKey,
     InvalidTenant,
     Rates,
     Tenant,
+    TenantCounters,
     UsageRecord,
     Verdict,
     encode_counters,
@@ -142,7 +142,10 @@ def test_any_bytes_are_a_record_or_raise_invalid_tenant(key: bytes, value: bytes
 
 def test_usage_there_and_back() -> None:
     record = UsageRecord(
-        node="http-1f3a", boot="00ff", at_ms=5, tenants={"acme": Counters(publishes=3, bytes=900), "b": Counters()}
+        node="http-1f3a",
+        boot="00ff",
+        at_ms=5,
+        tenants={"acme": TenantCounters(publishes=3, bytes=900), "b": TenantCounters()},
     )
     value = encode_usage(record)
     assert json.loads(value) == {
@@ -153,11 +156,11 @@ def test_usage_there_and_back() -> None:
     }
     assert parse_usage(value) == record
     # A later release may count more.
-    assert parse_usage(value.replace(b'"bytes"', b'"later"')).tenants["acme"] == Counters(publishes=3)
+    assert parse_usage(value.replace(b'"bytes"', b'"later"')).tenants["acme"] == TenantCounters(publishes=3)
 
 
 def test_every_counter_is_cumulative_or_a_gauge() -> None:
-    assert set(Counters.__struct_fields__) == {*tenants.CUMULATIVE, *tenants.GAUGES}
+    assert set(TenantCounters.__struct_fields__) == {*tenants.CUMULATIVE, *tenants.GAUGES}
     assert Rates.__struct_fields__ == tenants.CUMULATIVE
     assert set(tenants.LIMITS) < set(Agreement.__struct_fields__)
 
@@ -186,7 +189,7 @@ def test_a_verdict_there_and_back() -> None:
         until_ms=20_001,
         per_s=Rates(publishes=10.5),
         per_min=Rates(publishes=600),
-        gauges=Counters(clients=3),
+        gauges=TenantCounters(clients=3),
         shares={"http-1": 0.75, "gateway-2": 0.25},
         exceeded=("in_per_s",),
     )
@@ -214,7 +217,7 @@ def test_the_history_is_by_hours_and_days_in_utc() -> None:
     assert history_key("acme", "hour", at_s) == "usage:acme:hour:2026-11-22T21"
     assert history_key("acme", "day", at_s) == "usage:acme:day:2026-11-22"
     assert parse_history_key(b"usage:acme:hour:2026-11-22T21") == HistoryKey("acme", "hour", "2026-11-22T21")
-    assert parse_counters(encode_counters(Counters(publishes=7))) == Counters(publishes=7)
+    assert parse_counters(encode_counters(TenantCounters(publishes=7))) == TenantCounters(publishes=7)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """Scripts of clients that subscribe to channels, for `schemas/transcripts/channels/`."""
 
-from coldnotify._core.interests import Channel
+from coldnotify._core.interests import ChannelInterest
 from coldnotify._core.since import NOW, OLDEST
 from coldnotify.testing import Service
 
 from coldnotify_simulation.transcript_unit import DOMAIN, GROUP, MISSED_SUBSCRIBER, SUBSCRIBER, Unit
 
-TASKS, ALARMS = Channel("tasks", ()), Channel("alarms", ("camera", "solar"))
+TASKS, ALARMS = ChannelInterest("tasks", ()), ChannelInterest("alarms", ("camera", "solar"))
 
 
 def first_subscription() -> Unit:

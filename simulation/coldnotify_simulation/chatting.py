@@ -25,7 +25,7 @@ from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.kafka import Headers
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 
@@ -104,7 +104,7 @@ class Chatting:
         always = ("send", "subscribe")
         return {name: one for name, one in kinds.items() if name in always or self.random.random() < 0.7}
 
-    def wish(self, client: Client) -> None:
+    def wish(self, client: SimulatedClient) -> None:
         """Draws what a client wants at its first start."""
         if self.on:
             for name in CHANNELS:
@@ -116,7 +116,7 @@ class Chatting:
     def _attributes(self) -> tuple[str, ...]:
         return tuple(one for one in ATTRIBUTES if self.random.random() < 0.4)
 
-    def _since(self, client: Client) -> Since:
+    def _since(self, client: SimulatedClient) -> Since:
         kind = self.random.choice(["now", "now", "oldest", "oldest", "newest", "time", "position"])
         if kind == "time":
             return Since(kind, self.world.clock.now_ms - self.random.choice([-500, 0, 300, 3000, 30_000]))

@@ -10,32 +10,32 @@ from typing import Protocol
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import (
     AnyJob,
-    Call,
+    CallbackJob,
+    CallCallbacks,
     ChannelJob,
     Close,
     Connect,
     Driver,
     End,
     EndSending,
-    Job,
     MembersJob,
     Report,
     Save,
-    Send,
+    SendBytes,
     Tell,
 )
-from coldnotify._core.interests import Query, channel_by
+from coldnotify._core.interests import QueryInterest, channel_by
 from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.since import Since
 from coldnotify._core.standstill import LOOK_S, Standstill
 
-from coldnotify_simulation.clock import Clock, Process
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.clock import Clock, SimulatedProcess
+from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.trace import Trace
 
-SETTINGS = Settings(
+SETTINGS = ClientSettings(
     connect_timeout_s=3.0,
     keepalive_s=10,
     silence_grace_s=5.0,
@@ -59,60 +59,60 @@ _MISSED_SUBSCRIBER = 2
 class Surroundings(Protocol):
     """The world as a client sees it."""
 
-    def connect(self, client: "Client", address: Address) -> None:
+    def connect(self, client: "SimulatedClient", address: Address) -> None:
         """Try to connect; `link_up` or `on_broken` follows, or nothing at all."""
 
-    def on_received(self, client: "Client", link: Link, data: bytes) -> None:
+    def on_received(self, client: "SimulatedClient", link: SimulatedLink, data: bytes) -> None:
         """It has taken in these bytes, whole frames all of them."""
 
-    def on_told(self, client: "Client", job: Job, *, failed: bool) -> None:
+    def on_told(self, client: "SimulatedClient", job: CallbackJob, *, failed: bool) -> None:
         """A callback is entered."""
 
-    def on_returned(self, client: "Client", job: Job) -> None:
+    def on_returned(self, client: "SimulatedClient", job: CallbackJob) -> None:
         """A callback has returned."""
 
-    def on_told_members(self, client: "Client", job: MembersJob, *, failed: bool) -> None:
+    def on_told_members(self, client: "SimulatedClient", job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""
 
-    def on_told_message(self, client: "Client", job: ChannelJob, *, failed: bool) -> None:
+    def on_told_message(self, client: "SimulatedClient", job: ChannelJob, *, failed: bool) -> None:
         """A callback of a channel is entered."""
 
-    def on_starts(self, client: "Client", document: Document) -> None:
+    def on_starts(self, client: "SimulatedClient", document: Document) -> None:
         """Its process begins with this document."""
 
-    def on_registers(self, client: "Client", name: str) -> None:
+    def on_registers(self, client: "SimulatedClient", name: str) -> None:
         """Its application asks for the object."""
 
-    def on_registers_query(self, client: "Client", text: str) -> None:
+    def on_registers_query(self, client: "SimulatedClient", text: str) -> None:
         """Its application asks for a query that it did not want before."""
 
-    def on_subscribes(self, client: "Client", name: str) -> None:
+    def on_subscribes(self, client: "SimulatedClient", name: str) -> None:
         """Its application subscribes to the channel."""
 
-    def on_saved(self, client: "Client", document: Document, written_s: float) -> None:
+    def on_saved(self, client: "SimulatedClient", document: Document, written_s: float) -> None:
         """A document is durable, which its driver began to write then."""
 
-    def on_stopped(self, client: "Client") -> None:
+    def on_stopped(self, client: "SimulatedClient") -> None:
         """It has disconnected in order."""
 
-    def on_caught_up(self, client: "Client", since: int) -> None:
+    def on_caught_up(self, client: "SimulatedClient", since: int) -> None:
         """The library reports that it is complete."""
 
-    def on_wakes(self, client: "Client", slept_s: float) -> None:
+    def on_wakes(self, client: "SimulatedClient", slept_s: float) -> None:
         """Its machine was asleep for so long."""
 
-    def on_rest(self, client: "Client") -> None:
+    def on_rest(self, client: "SimulatedClient") -> None:
         """It has done what there was to do."""
 
 
-class Client(Process):
+class SimulatedClient(SimulatedProcess):
     """One application on one unit. Whenever it starts, it registers for `wish` and `wish_queries`."""
 
     def __init__(
         self, name: str, group: str, clock: Clock, random: Random, trace: Trace, world: Surroundings, gateways: int
     ) -> None:
         super().__init__(clock, name)
-        self.identity = Identity("animal.observer", group, name)
+        self.identity = ClientIdentity("animal.observer", group, name)
         self.key = f"{self.identity.domain}/{group}/{name}"
         self.random = random
         self.trace = trace
@@ -135,7 +135,7 @@ class Client(Process):
         """The probability that a callback raises."""
         self.driver: Driver | None = None
         self.driver_type: Callable[..., Driver] = Driver
-        self.link: Link | None = None
+        self.link: SimulatedLink | None = None
         self.disk: bytes | None = None
         self.attempts = 0
         """Another number: the attempt to connect that is under way leads to nothing any more."""
@@ -296,7 +296,7 @@ class Client(Process):
     def _register_query(self, driver: Driver, text: str) -> None:
         more = {"descriptions": True} if text in self.described else {}
         self.trace.event("register_query", client=self.key, query=text, **more)
-        query = Query(text)
+        query = QueryInterest(text)
         if query not in driver.queries:
             self.world.on_registers_query(self, text)
         # Each call to subscribe has a number of its own.
@@ -312,7 +312,7 @@ class Client(Process):
             self.wish_queries.discard(text)
             self.trace(self.name, "unregisters", text)
             self.trace.event("unregister_query", client=self.key, query=text)
-            self.driver.unregister(Query(text))
+            self.driver.unregister(QueryInterest(text))
             self.drive()
 
     def register_channel(self, name: str, attributes: tuple[str, ...], since: Since) -> None:
@@ -365,7 +365,7 @@ class Client(Process):
 
     # ---- the connection
 
-    def link_up(self, link: Link) -> None:
+    def link_up(self, link: SimulatedLink) -> None:
         """The connection is established."""
         assert self.driver is not None
         self.link = link
@@ -374,7 +374,7 @@ class Client(Process):
         self.driver.link_up(self.clock.now_s)
         self.drive()
 
-    def on_bytes(self, link: Link, data: bytes) -> None:
+    def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
         """Bytes came."""
         if link is self.link and self.driver is not None:
             self._look()
@@ -382,7 +382,7 @@ class Client(Process):
             self.world.on_received(self, link, data)
             self.drive()
 
-    def on_broken(self, link: Link | None, reason: str) -> None:
+    def on_broken(self, link: SimulatedLink | None, reason: str) -> None:
         """It broke, or could not be made."""
         if self.driver is not None and link is self.link:
             self.link = None
@@ -405,7 +405,7 @@ class Client(Process):
                 case Connect(address):
                     self.attempts += 1
                     self.world.connect(self, address)
-                case Send(data):
+                case SendBytes(data):
                     assert self.link is not None
                     self.link.up(data)
                     driver.sent()
@@ -423,7 +423,7 @@ class Client(Process):
                     return
         while (call := driver.next_call(self.clock.now_s)) is not None:
             match call:
-                case Call(job):
+                case CallCallbacks(job):
                     self._call(driver, job)
                 case Report() | Tell():
                     pass
@@ -499,7 +499,7 @@ class Client(Process):
         failed = {number: RuntimeError("the callback raised") for number in job.subscribers} if fails else {}
 
         def done() -> None:
-            if isinstance(job, Job) and not fails:
+            if isinstance(job, CallbackJob) and not fails:
                 self.world.on_returned(self, job)
             driver.called(job, failed, self.clock.now_s)
             self.drive()

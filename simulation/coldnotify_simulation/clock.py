@@ -46,7 +46,7 @@ class Clock:
             act()
 
 
-class Process:
+class SimulatedProcess:
     """A process that can be stopped (SIGSTOP), resumed, and killed, which loses what it was about to do."""
 
     def __init__(self, clock: Clock, name: str) -> None:

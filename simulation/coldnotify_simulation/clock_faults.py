@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import World
 
@@ -78,7 +78,7 @@ class ClockFaults:
             matcher.kill()
             matcher.start()
 
-    def _wake(self, client: Client) -> None:
+    def _wake(self, client: SimulatedClient) -> None:
         if not self._ended:
             self._world.start_client(client)
 

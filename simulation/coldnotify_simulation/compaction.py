@@ -5,10 +5,10 @@ from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, merged_state, state_order
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, merged_state, state_order
 from coldnotify_simulation.promises import group_partition
-from coldnotify_simulation.sets import Groups, groups_of
-from coldnotify_simulation.truth import UNKNOWN, Truth, Version
+from coldnotify_simulation.sets import SimulatedSets, groups_of
+from coldnotify_simulation.truth import UNKNOWN, TrueObjects, Version
 
 TOPICS = TopicNames()
 
@@ -31,7 +31,7 @@ def compact_state(kafka: Kafka, *, at_rest: bool) -> None:
             log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
 
 
-def compact_objects(kafka: Kafka, truth: Truth, groups: Groups, epoch: int, *, at_rest: bool) -> None:
+def compact_objects(kafka: Kafka, truth: TrueObjects, groups: SimulatedSets, epoch: int, *, at_rest: bool) -> None:
     """The objects topic, of this epoch; likewise."""
     owed = {key: thing.newest[-1][1] for key, thing in truth.things.items() if thing.newest}
     for partition in range(PARTITIONS):
@@ -48,7 +48,7 @@ def compact_objects(kafka: Kafka, truth: Truth, groups: Groups, epoch: int, *, a
         groups.on_compaction(before, log.entries)
 
 
-def _is_unsafe(entry: Entry, partition: int, groups: Groups, owed: dict[str, Version], epoch: int) -> bool:
+def _is_unsafe(entry: LogEntry, partition: int, groups: SimulatedSets, owed: dict[str, Version], epoch: int) -> bool:
     """Returns true if this record, the last of its key, is not what is in force: its owner will repair that."""
     key, value = entry.key or b"", entry.value or b""
     if key.startswith(_DESCRIBES):
@@ -60,7 +60,7 @@ def _is_unsafe(entry: Entry, partition: int, groups: Groups, owed: dict[str, Ver
     return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in value)
 
 
-def _is_described_otherwise(groups: Groups, epoch: int, partition: int, entry: Entry) -> bool:
+def _is_described_otherwise(groups: SimulatedSets, epoch: int, partition: int, entry: LogEntry) -> bool:
     """Returns true if another description is in force than this record's, the last of its key."""
     key = (entry.key or b"").decode(errors="replace").removeprefix(KEY_PREFIX)
     domain, group, name = key.split("/", 2)
@@ -72,5 +72,5 @@ def _is_described_otherwise(groups: Groups, epoch: int, partition: int, entry: E
     return in_force is not None and (alone is None or alone.described != in_force)
 
 
-def _removes(entry: Entry) -> bool:
+def _removes(entry: LogEntry) -> bool:
     return entry.value is None and any(name == REMOVES_HEADER for name, _ in entry.headers)

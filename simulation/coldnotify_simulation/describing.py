@@ -13,7 +13,7 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
 
@@ -77,7 +77,7 @@ class Describing:
         }
         return {name: one for name, one in kinds.items() if name in ("query", "describe") or self.random.random() < 0.7}
 
-    def wish(self, client: Client) -> None:
+    def wish(self, client: SimulatedClient) -> None:
         """Draws what a client wants at its first start. Objects that it has by query alone reveal most."""
         if self.on:
             client.wish_queries = {text for text in QUERIES if self.random.random() < 0.3}

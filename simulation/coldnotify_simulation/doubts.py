@@ -2,9 +2,9 @@
 
 from coldnotify._core.standstill import LOOK_S, STOOD_STILL_S
 
-from coldnotify_simulation.client import SETTINGS, Client
+from coldnotify_simulation.client import SETTINGS, SimulatedClient
 from coldnotify_simulation.clock import Clock
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.promises import Broken
 
 
@@ -13,10 +13,10 @@ class Doubts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._dead: dict[Client, tuple[Link, float]] = {}
+        self._dead: dict[SimulatedClient, tuple[SimulatedLink, float]] = {}
         """A connection that died while its client slept; and since when it is awake with it, without further sleeps."""
 
-    def on_wakes(self, client: Client, slept_s: float) -> None:
+    def on_wakes(self, client: SimulatedClient, slept_s: float) -> None:
         """The client slept for so long. It need not notice less than a standstill."""
         link, since_s = self._dead.get(client, (None, self._clock.now_s))
         if link is not None and link is client.link:
@@ -24,7 +24,7 @@ class Doubts:
         elif client.link is not None and client.link.is_cut and slept_s > STOOD_STILL_S:
             self._dead[client] = client.link, self._clock.now_s
 
-    def on_rest(self, client: Client) -> None:
+    def on_rest(self, client: SimulatedClient) -> None:
         """The client has done everything it had to do."""
         link, since_s = self._dead.get(client, (None, 0.0))
         if link is None:

@@ -6,12 +6,12 @@ from random import Random
 
 from coldnotify_gateway.core import Finish, Limits, Output, Overtake, Produce, Send, SendAll, SendUrgent
 from coldnotify_gateway.core import Gateway as Core
-from coldnotify_gateway.inbox_records import Unreadable, parse_inbox
+from coldnotify_gateway.inbox_records import UnreadableInbox, parse_inbox
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.clock import Clock, Process
+from coldnotify_simulation.clock import Clock, SimulatedProcess
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.trace import Trace
 
 TOPICS = TopicNames()
@@ -22,7 +22,7 @@ _REQUEST_TIMEOUT_S = 5.0
 _RESTART_S = 0.5
 
 
-class Gateway(Process):
+class SimulatedGateway(SimulatedProcess):
     """One process; each boot has its own id and inbox."""
 
     def __init__(self, name: str, clock: Clock, random: Random, kafka: Kafka, trace: Trace) -> None:
@@ -43,7 +43,7 @@ class Gateway(Process):
         """It reads nothing of its inbox, as when its reader is behind; all else goes on."""
         self.late = 0.02
         """The longest that a request or an inbox record is under way, in s."""
-        self._links: dict[Link, None] = {}
+        self._links: dict[SimulatedLink, None] = {}
         self._queues: dict[int, deque[tuple[float, Produce]]] = {}
         self._read = 0
         self._inbox_id = ""
@@ -102,25 +102,25 @@ class Gateway(Process):
 
     # ---- connections
 
-    def accept(self, link: Link) -> None:
+    def accept(self, link: SimulatedLink) -> None:
         """A client connects."""
         self._links[link] = None
         self.do(self.core.on_connect(link, "127.0.0.1", self.clock.now_s))
 
-    def on_bytes(self, link: Link, data: bytes) -> None:
+    def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
         """Bytes came."""
         self.do(self.core.on_client_bytes(link, data, self.clock.now_s))
 
-    def on_broken(self, link: Link) -> None:
+    def on_broken(self, link: SimulatedLink) -> None:
         """The end of a connection is noticed."""
         self._links.pop(link, None)
         self.do(self.core.on_disconnected(link, self.clock.now_s))
 
-    def on_blocked(self, link: Link) -> None:
+    def on_blocked(self, link: SimulatedLink) -> None:
         """The client does not read."""
         self.core.on_blocked(link, self.clock.now_s)
 
-    def on_drained(self, link: Link) -> None:
+    def on_drained(self, link: SimulatedLink) -> None:
         """It does again."""
         self.do(self.core.on_drained(link, self.clock.now_s))
 
@@ -203,7 +203,7 @@ class Gateway(Process):
             self._read = entry.offset + 1
             try:
                 inbox = parse_inbox(entry.value or b"", self.clock.now_ms)
-            except Unreadable:
+            except UnreadableInbox:
                 self.core.on_malformed_inbox()
                 continue
             intake = self.core.on_inbox(inbox, self.clock.now_s)

@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from coldnotify_simulation.schedule import Failed, Schedule
+from coldnotify_simulation.schedule import Schedule, ScheduleFailed
 
 LINES_BEFORE = 6
 """Shown in front of the first that differs."""
@@ -37,7 +37,7 @@ def lines_of(seed: int) -> list[str]:
     try:
         schedule.play()
     except Exception as error:
-        lines += f"raises {Failed(schedule, error)}".split("\n")
+        lines += f"raises {ScheduleFailed(schedule, error)}".split("\n")
     return lines
 
 

@@ -11,7 +11,7 @@ SESSION_TIMEOUT_S = 6.0
 _ASK_AGAIN_S = 0.05
 
 
-class Member(Protocol):
+class SimulatedMember(Protocol):
     """One run of a matcher."""
 
     @property
@@ -31,23 +31,23 @@ class Group:
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
         self._random = random
-        self.members: list[Member] = []
-        self.owners: dict[int, Member | None] = dict.fromkeys(range(PARTITIONS))
+        self.members: list[SimulatedMember] = []
+        self.owners: dict[int, SimulatedMember | None] = dict.fromkeys(range(PARTITIONS))
         self._balancing = False
-        self._revoked: dict[int, Member] = {}
+        self._revoked: dict[int, SimulatedMember] = {}
         """Partitions that were revoked, and not released yet."""
 
-    def owns(self, member: Member, partition: int) -> bool:
+    def owns(self, member: SimulatedMember, partition: int) -> bool:
         """Returns true if a commit of this member counts."""
         return self.owners[partition] is member
 
-    def join(self, member: Member) -> None:
+    def join(self, member: SimulatedMember) -> None:
         """A member comes."""
         if member not in self.members:
             self.members.append(member)
         self._balance_soon()
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: SimulatedMember) -> None:
         """A member goes, or has not been heard of for too long."""
         if member in self.members:
             self.members.remove(member)
@@ -57,7 +57,7 @@ class Group:
                 self._revoked.pop(partition, None)
         self._balance_soon()
 
-    def release(self, member: Member, partition: int) -> None:
+    def release(self, member: SimulatedMember, partition: int) -> None:
         """A member lets a partition go, as it was asked to."""
         self._revoked.pop(partition, None)
         if self.owners[partition] is member:
@@ -84,7 +84,7 @@ class Group:
                 else:
                     self._balance_soon()
 
-    def _load_of(self, member: Member) -> int:
+    def _load_of(self, member: SimulatedMember) -> int:
         """Returns how many partitions it has, and keeps."""
         return sum(owner is member and n not in self._revoked for n, owner in self.owners.items())
 

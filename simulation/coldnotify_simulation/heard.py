@@ -14,11 +14,11 @@ from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import CaughtUp, GatewayFrame, Notification, Registered
 
-from coldnotify_simulation.client import Client
-from coldnotify_simulation.link import Link
-from coldnotify_simulation.memberships import Memberships
-from coldnotify_simulation.promises import Broken, Promises
-from coldnotify_simulation.sets import Groups
+from coldnotify_simulation.client import SimulatedClient
+from coldnotify_simulation.link import SimulatedLink
+from coldnotify_simulation.memberships import SimulatedMemberships
+from coldnotify_simulation.promises import Broken, SimulatedPromises
+from coldnotify_simulation.sets import SimulatedSets
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Query:
 class Heard:
     """Everything that clients were sent."""
 
-    def __init__(self, promises: Promises, memberships: Memberships, groups: Groups) -> None:
+    def __init__(self, promises: SimulatedPromises, memberships: SimulatedMemberships, groups: SimulatedSets) -> None:
         self._promises = promises
         self._memberships = memberships
         self._groups = groups
@@ -47,11 +47,11 @@ class Heard:
         """By client and hash."""
         self._named: dict[str, set[str]] = {}
         """By client: its registrations by name since its connection was made."""
-        self._frames: dict[Link, FrameBuffer] = {}
+        self._frames: dict[SimulatedLink, FrameBuffer] = {}
         self.counts: Counter[str] = Counter()
         """So many versions of members, and sets, were judged."""
 
-    def starts(self, client: Client, document: Document) -> None:
+    def starts(self, client: SimulatedClient, document: Document) -> None:
         """Its process begins with what this document has."""
         self._queries[client.key] = {
             query_hash(text): _Query(
@@ -60,21 +60,21 @@ class Heard:
             for text, kept in document.queries.items()
         }
 
-    def registers(self, client: Client, name: str) -> None:
+    def registers(self, client: SimulatedClient, name: str) -> None:
         """Its application asks for an object by name."""
         self._named.setdefault(client.key, set()).add(name)
 
-    def registers_query(self, client: Client, text: str) -> None:
+    def registers_query(self, client: SimulatedClient, text: str) -> None:
         """Its application asks for a query. Results of an earlier registration may still be in transit."""
         one = self._queries[client.key].setdefault(query_hash(text), _Query())
         one.answered, one.answer = False, None
 
-    def on_received(self, client: Client, link: Link, data: bytes) -> None:
+    def on_received(self, client: SimulatedClient, link: SimulatedLink, data: bytes) -> None:
         """It has taken in these frames."""
         for body in self._frames[link].feed(data):
             self._on_frame(client, parse_gateway_frame(body))
 
-    def connects(self, client: Client, link: Link) -> None:
+    def connects(self, client: SimulatedClient, link: SimulatedLink) -> None:
         """It has a connection, and is about to send Hello."""
         self._frames = {one: frames for one, frames in self._frames.items() if one.client is not client}
         self._frames[link] = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
@@ -90,7 +90,7 @@ class Heard:
             one.answered &= one.answer is None
             one.answer = None
 
-    def _on_frame(self, client: Client, frame: GatewayFrame) -> None:
+    def _on_frame(self, client: SimulatedClient, frame: GatewayFrame) -> None:
         match frame.WhichOneof("frame"):
             case "welcome" if frame.welcome.HasField("epoch"):
                 self._epochs[client.key] = frame.welcome.epoch
@@ -106,7 +106,7 @@ class Heard:
             case "caught_up":
                 self._on_caught_up(client, frame.caught_up)
 
-    def _on_notification(self, client: Client, said: Notification) -> None:
+    def _on_notification(self, client: SimulatedClient, said: Notification) -> None:
         queries = self._queries[client.key]
         for one in self._of(client, said.entered):
             one.members.add(said.name)
@@ -121,7 +121,7 @@ class Heard:
                 if (answer := queries[hash_].answer) is not None:
                     answer.discard(said.name)
 
-    def _judge(self, client: Client, said: Notification) -> None:
+    def _judge(self, client: SimulatedClient, said: Notification) -> None:
         queries = self._queries[client.key].values()
         if not queries or said.name in self._named[client.key] or said.name in client.wanted:
             return
@@ -131,7 +131,7 @@ class Heard:
                 f"P9: {client.name} is sent version {said.version} of {said.name}, and was not told that it is a member"
             )
 
-    def _on_registered(self, client: Client, said: Registered) -> None:
+    def _on_registered(self, client: SimulatedClient, said: Registered) -> None:
         for one in self._of(client, said.begun):
             one.answer = set()
         for one in self._of(client, said.answered):
@@ -141,7 +141,7 @@ class Heard:
         for one in self._of(client, said.unchanged):
             one.answer, one.answered, one.doubted = None, True, False
 
-    def _on_caught_up(self, client: Client, said: CaughtUp) -> None:
+    def _on_caught_up(self, client: SimulatedClient, said: CaughtUp) -> None:
         queries = self._queries[client.key]
         for text in client.queries:
             queries.setdefault(query_hash(text), _Query())
@@ -154,7 +154,7 @@ class Heard:
         if said.HasField("complete"):
             self._judge_sets(client, said.complete)
 
-    def _judge_sets(self, client: Client, complete: int) -> None:
+    def _judge_sets(self, client: SimulatedClient, complete: int) -> None:
         """Judges that the client's sets are complete up to there, unless it was told to ask for any."""
         if self._epochs[client.key] != self._promises.epoch:
             return
@@ -171,5 +171,5 @@ class Heard:
                     f"{sorted(one.members)} as members of {text!r}: {sorted(wrong)} wrong"
                 )
 
-    def _of(self, client: Client, hashes: Iterable[int]) -> list[_Query]:
+    def _of(self, client: SimulatedClient, hashes: Iterable[int]) -> list[_Query]:
         return [self._queries[client.key].setdefault(hash_, _Query()) for hash_ in hashes]

@@ -12,15 +12,15 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from coldnotify_matcher.engine.ceilings import Ceilings, Held
+from coldnotify_matcher.engine.ceilings import Ceilings, HeldAgreement
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import Refusal
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
-from coldnotify_simulation.client import Client
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.client import SimulatedClient
+from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.world import DOMAIN, World
 
@@ -32,7 +32,7 @@ _HEARD_S = 0.3, 3.0
 """How long (least and most) until a matcher knows the other's count."""
 
 
-class Holding:
+class SimulatedHolding:
     """The limits of one schedule."""
 
     def __init__(self, seed: int, world: World, kinds: Collection[str], *, names_only: bool) -> None:
@@ -45,9 +45,9 @@ class Holding:
         self._limits: tuple[int | None, int | None] = None, None
         self._said: dict[int, tuple[int, int, int]] = {}
         """By partition: generation, clients and registrations, as last heard."""
-        self._frames: dict[Link, FrameBuffer] = {}
+        self._frames: dict[SimulatedLink, FrameBuffer] = {}
         """Frames by connection."""
-        self._welcomed: set[Link] = set()
+        self._welcomed: set[SimulatedLink] = set()
         """Those that have been let in."""
         if self.on:
             self.begin()
@@ -99,7 +99,7 @@ class Holding:
         clients = registrations = 0
         here: set[int] = set()
         for number, partition in (matcher.run.partitions if matcher.run is not None else {}).items():
-            if partition.phase is not Phase.OWNED:
+            if partition.phase is not OwningPhase.OWNED:
                 continue
             here.add(number)
             stock = partition.engine.inventory.look().get(DOMAIN, (0, 0, 0))
@@ -109,7 +109,7 @@ class Holding:
         for number, (_, of_clients, of_registrations) in self._said.items():
             if number not in here:
                 clients, registrations = clients + of_clients, registrations + of_registrations
-        held = Held(DOMAIN, clients_max, registrations_max, clients, registrations)
+        held = HeldAgreement(DOMAIN, clients_max, registrations_max, clients, registrations)
         matcher.rules.ceilings.agree([held] if self._limits != (None, None) else [])
 
     def _hear(self, number: int, said: tuple[int, int, int]) -> None:
@@ -119,7 +119,7 @@ class Holding:
 
     # ---- what clients are told
 
-    def received(self, client: Client, link: Link, data: bytes) -> None:
+    def received(self, client: SimulatedClient, link: SimulatedLink, data: bytes) -> None:
         """The client has taken in these bytes."""
         frames = self._frames.setdefault(link, FrameBuffer(GATEWAY_FRAME_BYTES_MAX))
         for body in frames.feed(data):
@@ -133,7 +133,7 @@ class Holding:
                 self.world.trace(client.name, "is sent away:", frame.close.reason)
                 self.world.trace.event("turned_away", client=client.key, welcomed=link in self._welcomed)
 
-    def _note_refused(self, client: Client, refusals: Collection[Refusal]) -> None:
+    def _note_refused(self, client: SimulatedClient, refusals: Collection[Refusal]) -> None:
         for refusal in refusals:
             name = refusal.object
             if name and name not in client.wanted and name in client.wish:

@@ -19,7 +19,7 @@ INBOXES = 2
 Headers = tuple[tuple[str, bytes], ...]
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One record of a partition."""
 
     offset: int
@@ -33,7 +33,7 @@ class PartitionLog:
     """Records in the order of their offsets; there may be gaps."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self.start = 0
         self.end = 0
         self.open_at: int | None = None
@@ -59,7 +59,7 @@ class PartitionLog:
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> int:
         """The record's offset."""
-        self.entries.append(Entry(self.end, timestamp_ms, key, value, headers))
+        self.entries.append(LogEntry(self.end, timestamp_ms, key, value, headers))
         self.end += 1
         return self.end - 1
 
@@ -79,7 +79,7 @@ class PartitionLog:
             behind += 1
         return start, behind
 
-    def read(self, offset: int, records_max: int) -> list[Entry]:
+    def read(self, offset: int, records_max: int) -> list[LogEntry]:
         """Returns entries from `offset` on."""
         entries = self.entries
         if not entries or entries[-1].offset < offset:
@@ -114,12 +114,12 @@ class PartitionLog:
     def compact(
         self,
         spared: Callable[[bytes], bool] = lambda _key: False,
-        null_stays: Callable[[Entry], bool] = lambda _entry: False,
+        null_stays: Callable[[LogEntry], bool] = lambda _entry: False,
     ) -> None:
         """Keep the last record of each key, and no null but those that stay; all records of `spared` keys."""
         last = {entry.key: entry.offset for entry in self.entries}
 
-        def stays(entry: Entry) -> bool:
+        def stays(entry: LogEntry) -> bool:
             if entry.key is not None and spared(entry.key):
                 return True
             return last[entry.key] == entry.offset and (entry.value is not None or null_stays(entry))
@@ -128,7 +128,7 @@ class PartitionLog:
 
 
 @dataclass(slots=True)
-class Topic:
+class SimulatedTopic:
     """One topic, until it is deleted."""
 
     name: str
@@ -152,7 +152,7 @@ SIZES = {
 class Kafka:
     """All topics. `on_append(topic, partition, entry)` is called for each record."""
 
-    def __init__(self, on_append: Callable[[str, int, Entry], None]) -> None:
+    def __init__(self, on_append: Callable[[str, int, LogEntry], None]) -> None:
         self._on_append = on_append
         self._made = 0
         self.ahead_ms = 0
@@ -163,7 +163,7 @@ class Kafka:
         """It rejects records whose timestamps are further ahead of its own clock (`message.timestamp.after.max.ms`)."""
         self.closed: set[str] = set()
         """Topics that take no record, because of what somebody has set them to."""
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, SimulatedTopic] = {}
         self.committed: dict[tuple[str, int], tuple[int, str]] = {}
         """Committed offsets of the matchers' group, each with a mark. They outlive their topic: a committer may not
         know that it is gone.
@@ -174,7 +174,7 @@ class Kafka:
     def recreate(self, name: str) -> None:
         """Deletes the topic, and creates it again: empty, with another id."""
         self._made += 1
-        self.topics[name] = Topic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
+        self.topics[name] = SimulatedTopic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
 
     def committed_offset(self, topic: str, partition: int) -> tuple[int, str]:
         """Returns the committed offset of the present topic, or -1 if none, and its mark."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from coldnotify_matcher.engine.clients import Client as Known
+from coldnotify_matcher.engine.clients import RegisteredClient as Known
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_streams.core.job import Phase
+from coldnotify_matcher.matcher_partition import MatcherPartition
+from coldnotify_streams.core.job import OwningPhase
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.promises import Broken
@@ -32,7 +32,7 @@ class LedgerLook:
         place = client, name
         self._taken[place] = max(version, self._taken.get(place, version))
 
-    def look(self, clients: Iterable[Client]) -> None:
+    def look(self, clients: Iterable[SimulatedClient]) -> None:
         """Raises Broken if the ledger claims more than callbacks have done. Its answers about some
         are in the history.
         """
@@ -46,7 +46,7 @@ class LedgerLook:
                 raise Broken(f"P2: the ledger says that {known.key} has applied {obj.name} {version}, which it has not")
             self.looks += 1
 
-    def wrong_at_rest(self, online: Iterable[Client]) -> list[str]:
+    def wrong_at_rest(self, online: Iterable[SimulatedClient]) -> list[str]:
         """Whom the ledger holds for one that has not taken something, though all have taken everything."""
         by_key = {client.key: client for client in online}
         return [
@@ -88,17 +88,17 @@ class LedgerLook:
                     if obj.version >= 0 and not known.published(obj) and not known.lacks(obj):
                         yield known, obj
 
-    def _owned(self) -> Iterator[Partition]:
+    def _owned(self) -> Iterator[MatcherPartition]:
         for number in range(PARTITIONS):
             for matcher in self._matchers:
                 run = matcher.run
                 partition = None if run is None else run.partitions.get(number)
                 if (
                     partition is not None
-                    and partition.phase is Phase.OWNED
+                    and partition.phase is OwningPhase.OWNED
                     and run is not None
                     and run.group_has(number)
                 ):
-                    assert isinstance(partition, Partition)
+                    assert isinstance(partition, MatcherPartition)
                     yield partition
                     break

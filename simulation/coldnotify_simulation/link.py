@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Protocol
 
-from coldnotify_gateway.core import Frame, Urgent, Waiting
+from coldnotify_gateway.core import Frame, Urgent, WaitingFrames
 
 from coldnotify_simulation.clock import Act, Clock
 
@@ -14,7 +14,7 @@ HIGH_WATER_BYTES = 200
 """So many bytes may wait for a client that does not read, before its gateway treats it as slow."""
 
 
-class End(Protocol):
+class LinkEnd(Protocol):
     """A process that a link leads to."""
 
     life: int
@@ -23,31 +23,31 @@ class End(Protocol):
     def later(self, delay_s: float, act: Act) -> None:
         """Do it later, unless the process is dead by then."""
 
-    def on_bytes(self, link: Link, data: bytes) -> None:
+    def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
         """The other end has sent this."""
 
 
-class ClientEnd(End, Protocol):
+class ClientEnd(LinkEnd, Protocol):
     """The interface of a client that a link uses."""
 
-    def on_broken(self, link: Link, reason: str) -> None:
+    def on_broken(self, link: SimulatedLink, reason: str) -> None:
         """The link has ended."""
 
 
-class GatewayEnd(End, Protocol):
+class GatewayEnd(LinkEnd, Protocol):
     """The interface of a gateway that a link uses."""
 
-    def on_broken(self, link: Link) -> None:
+    def on_broken(self, link: SimulatedLink) -> None:
         """The link has ended."""
 
-    def on_blocked(self, link: Link) -> None:
+    def on_blocked(self, link: SimulatedLink) -> None:
         """More waits for the client than it takes."""
 
-    def on_drained(self, link: Link) -> None:
+    def on_drained(self, link: SimulatedLink) -> None:
         """Nothing waits for the client any more."""
 
 
-class Link:
+class SimulatedLink:
     """Between one client and one gateway. It is the gateway core's Peer."""
 
     def __init__(self, clock: Clock, random: Random, client: ClientEnd, gateway: GatewayEnd, late_s: float) -> None:
@@ -61,7 +61,7 @@ class Link:
         """The client has not heard that it is cut, and will not: what had arrived can be read."""
         self.stalled = False
         """The client does not read."""
-        self._waiting = Waiting()
+        self._waiting = WaitingFrames()
         self._blocked = False
         self._finished = False
         self._up_at_s = self._down_at_s = 0.0

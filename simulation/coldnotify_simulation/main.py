@@ -13,7 +13,7 @@ from itertools import islice
 
 import structlog
 
-from coldnotify_simulation.schedule import Failed, play
+from coldnotify_simulation.schedule import ScheduleFailed, play
 
 _SEEDS_A_TASK = 20
 _TRACE_LINES = 200
@@ -124,7 +124,7 @@ def _play_all(seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
     for seed in seeds:
         try:
             schedule = play(seed)
-        except Failed as failed:
+        except ScheduleFailed as failed:
             failures.append(str(failed))
             schedule = failed.schedule
         counts.update(schedule.world.counts())
@@ -135,7 +135,7 @@ def _play_all(seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
 def _print_trace(seed: int, lines: int) -> None:
     try:
         play(seed)
-    except Failed as failed:
+    except ScheduleFailed as failed:
         trace = list(failed.schedule.world.trace.lines())
         start = max(0, len(trace) - lines) if lines else 0
         print(f"\nthe trace of seed {seed}" + (f" (the last {lines} of {len(trace)} lines)" if start else "") + ":")

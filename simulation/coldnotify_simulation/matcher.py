@@ -1,7 +1,7 @@
 """A matcher: the run and the job that ship, over the simulated Kafka.
 
-The shell executes the actions of `coldnotify_streams.core.run.Run`, as the one over Kafka does, and has no order of its
-own. It decides only what the world decides: when a question is answered, how much a reader has by then, which write
+The shell executes the actions of `coldnotify_streams.core.run.JobRun`, as the one over Kafka does, and has no order of
+its own. It decides only what the world decides: when a question is answered, how much a reader has by then, which write
 becomes durable before which, and whether the process is killed, stopped, or refused between any two of them.
 """
 
@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from coldnotify_common.clocks import Clocks
-from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_matcher.engine.retention_rules import RetentionRules
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_matcher.run_topics import ChannelsLog, Cluster, topics_of
@@ -23,25 +23,25 @@ from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import (
     Assigned,
     Event,
-    Failed,
     LogStarts,
     NotCommitted,
     Now,
-    Revoked,
+    PartitionsRevoked,
+    ReaderFailed,
     Rewound,
     Takeover,
     Where,
 )
-from coldnotify_streams.core.job import Produced, Refused
+from coldnotify_streams.core.job import JobProduced, RecordRefused
 from coldnotify_streams.core.partition_turns import Spent
-from coldnotify_streams.core.run import TICK_S, Limits, Run
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.run import TICK_S, JobRun, RunLimits
+from coldnotify_streams.errors import RunFailure
 
-from coldnotify_simulation.clock import Clock, Process
+from coldnotify_simulation.clock import Clock, SimulatedProcess
 from coldnotify_simulation.group import SESSION_TIMEOUT_S, Group
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
 from coldnotify_simulation.matcher_readers import MatcherReaders
-from coldnotify_simulation.poison import POISON_REFUSED, Job, Planted
+from coldnotify_simulation.poison import POISON_REFUSED, Planted, PoisonedJob
 from coldnotify_simulation.trace import Trace
 
 TOPICS = TopicNames()
@@ -52,10 +52,10 @@ _TICK_S = TICK_S + 0.001
 _RESTART_S = 0.5
 _WATCH_TOPICS_S = 5.0
 
-Queues = dict[tuple[str, int], deque[Produced]]
+Queues = dict[tuple[str, int], deque[JobProduced]]
 
 
-class Matcher(Process):
+class Matcher(SimulatedProcess):
     """One process. It joins the group when it starts, and again whenever a run has failed."""
 
     def __init__(self, name: str, clock: Clock, random: Random, kafka: Kafka, group: Group, trace: Trace) -> None:
@@ -80,7 +80,7 @@ class Matcher(Process):
         """The probability that a partition's turn ends before its work is done."""
         self.requests_at_once = 1000
         self.rules = Rules()
-        self.limits = Limits()
+        self.limits = RunLimits()
         self.standby = False
         """It follows the partitions of the other one."""
         self.channels = False
@@ -88,7 +88,7 @@ class Matcher(Process):
         schedule sends messages sets it at all matchers before they start, appends to the logs (`Kafka.append` with
         headers and the clock's time) and has retention remove old messages (`PartitionLog.remove_below`).
         """
-        self.run: Shell | None = None
+        self.run: SimulatedRun | None = None
         self.counts: Counter[str] = Counter()
         """Counters of its engines."""
 
@@ -104,7 +104,7 @@ class Matcher(Process):
         self._begin()
 
     def _begin(self) -> None:
-        self.run = Shell(self)
+        self.run = SimulatedRun(self)
         self.group.join(self.run)
         self.later(_TICK_S, self.run.tick)
 
@@ -151,7 +151,7 @@ class Matcher(Process):
             self.run = None
             self.group.leave(run)
 
-    def failed(self, run: "Shell", reason: str) -> None:
+    def failed(self, run: "SimulatedRun", reason: str) -> None:
         """The run ended by itself: drops everything, and starts over."""
         if run is not self.run:
             return
@@ -163,7 +163,7 @@ class Matcher(Process):
 
     def remove_no_more(self) -> None:
         """Retention keeps everything from here on."""
-        self.rules = replace(self.rules, retention=Retention())
+        self.rules = replace(self.rules, retention=RetentionRules())
         if self.run is not None:
             for partition in self.run.partitions.values():
                 partition.engine.rules = replace(self.rules, clocks=self.clocks)
@@ -180,7 +180,7 @@ class Matcher(Process):
         return fate
 
 
-class Shell:
+class SimulatedRun:
     """One run, from joining the group to the first failure."""
 
     def __init__(self, matcher: Matcher) -> None:
@@ -188,25 +188,25 @@ class Shell:
         self.kafka = matcher.kafka
         self.random = matcher.random
         self.cluster = self._describe()
-        job = Job(
+        job = PoisonedJob(
             self.cluster,
             f"{matcher.name}:{matcher.life}",
             rules=replace(matcher.rules, clocks=matcher.clocks),
             registrations_max=REGISTRATIONS_MAX,
         )
-        self.core = Run(job, standby=matcher.standby, limits=matcher.limits, next_turn=self._next_turn)
+        self.core = JobRun(job, standby=matcher.standby, limits=matcher.limits, next_turn=self._next_turn)
         self._assigned: set[int] | None = None
         """The assignment that the requests reader knows."""
         self._events: list[Event] = []
         """Events from the readers for the next step, before any records."""
-        self._revoked: list[Revoked] = []
+        self._revoked: list[PartitionsRevoked] = []
         self._readers = MatcherReaders(self.kafka, self.random, self.cluster.topics)
         self._log_starts: dict[Where, int] = {}
         """The log starts that the run was told."""
         self._step: Doing[None] | None = None
-        self._queued: list[Produced] = []
+        self._queued: list[JobProduced] = []
         self._queues: Queues = {}
-        self._refused: list[Refused] = []
+        self._refused: list[RecordRefused] = []
         self._look_due = False
         self._watched_at_s = matcher.clock.now_s
         self._adopted = matcher.clocks.adopted
@@ -270,7 +270,7 @@ class Shell:
         self._give_up((partition,), lost=False)
 
     def _give_up(self, partitions: Iterable[int], *, lost: bool) -> None:
-        self._revoked.append(Revoked(tuple(partitions), lost))
+        self._revoked.append(PartitionsRevoked(tuple(partitions), lost))
         self.look_soon()
 
     def hear_of_the_group(self) -> None:
@@ -370,7 +370,7 @@ class Shell:
                 action = step.send(done)
         except StopIteration:
             self._finish_step()
-        except Failure as failure:
+        except RunFailure as failure:
             self.matcher.failed(self, str(failure))
 
     def _answer_later(self, action: Action) -> None:
@@ -405,7 +405,7 @@ class Shell:
     def _take_events(self) -> list[Event]:
         read = list(self._readers.take(lag=self.matcher.lag, requests_max=self.matcher.requests_at_once))
         events, self._events = [*self._events, *read], []
-        if read and isinstance(read[-1], Failed):
+        if read and isinstance(read[-1], ReaderFailed):
             return events
         revoked, self._revoked = self._revoked, []
         return [*events, *revoked]
@@ -420,7 +420,7 @@ class Shell:
             case actions.AskEnds(places, uncommitted):
                 logs = {where: self.kafka.log(*where) for where in places}
                 return {where: log.end if uncommitted else log.stable_end for where, log in logs.items()}
-            case actions.Write(records):
+            case actions.WriteRecords(records):
                 self._queued += records
             case actions.AskTimes(times):
                 return [self.kafka.log(*where).at_time(ms) for where, ms in times]
@@ -483,7 +483,7 @@ class Shell:
             self._log_starts = starts
             self._events.append(LogStarts(starts))
 
-    def _release(self, revoked: Revoked, offsets: Sequence[Offset]) -> None:
+    def _release(self, revoked: PartitionsRevoked, offsets: Sequence[Offset]) -> None:
         self._commit(offsets)
         for number in revoked.partitions:
             self._readers.release(number)
@@ -498,10 +498,10 @@ class Shell:
         self._queues, self._refused = {}, []
         for write in queued:
             if write.key == POISON_REFUSED.encode():
-                self._refused.append(Refused(write.topic, write.partition or 0, write.value, "by design"))
+                self._refused.append(RecordRefused(write.topic, write.partition or 0, write.value, "by design"))
                 continue
             if write.topic in self.kafka.closed or self._is_too_far_ahead(write):
-                refused = Refused(write.topic, write.partition or 0, write.value, "refused by design")
+                refused = RecordRefused(write.topic, write.partition or 0, write.value, "refused by design")
                 self._refused.append(refused)
                 continue
             self._queues.setdefault((write.topic, write.partition or 0), deque()).append(write)
@@ -525,7 +525,7 @@ class Shell:
                     for other in list(others):
                         if self.random.random() < 0.5:
                             self._append(other)
-                self._go_on(None, Failure("a write failed"))
+                self._go_on(None, RunFailure("a write failed"))
                 return
             if fate == "stop":
                 queues.setdefault(target, deque()).appendleft(write)
@@ -538,15 +538,15 @@ class Shell:
                 return
         self._go_on(self._refused)
 
-    def _is_too_far_ahead(self, write: Produced) -> bool:
+    def _is_too_far_ahead(self, write: JobProduced) -> bool:
         ahead_max_ms, kafka_ms = self.kafka.ahead_max_ms, self.matcher.clock.now_ms + self.kafka.ahead_ms
         return ahead_max_ms is not None and self._time_of(write) > kafka_ms + ahead_max_ms
 
-    def _time_of(self, write: Produced) -> int:
+    def _time_of(self, write: JobProduced) -> int:
         clocks = self.matcher.clocks
         return clocks.now_ms + clocks.earliest_ahead_ms if write.timestamp_ms is None else write.timestamp_ms
 
-    def _append(self, write: Produced) -> None:
+    def _append(self, write: JobProduced) -> None:
         timestamp_ms = self._time_of(write)
         self.kafka.append(write.topic, write.partition or 0, timestamp_ms, write.key, write.value, write.headers)
 

@@ -11,16 +11,16 @@ from coldnotify_matcher.record_headers import HeadersReader
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import (
     Began,
-    Block,
     Event,
-    Failed,
+    JobRecord,
+    LogBlock,
     LogsBegan,
-    Record,
+    ReaderFailed,
     Records,
     UnreadableOffsets,
     Where,
 )
-from coldnotify_streams.core.job import Topics
+from coldnotify_streams.core.job import JobTopics
 
 from coldnotify_simulation.kafka import Kafka, PartitionLog
 
@@ -37,7 +37,7 @@ _STANDBY_FAILS = 0.001
 class MatcherReaders:
     """The readers of one run, from its first assignment to its end."""
 
-    def __init__(self, kafka: Kafka, random: Random, topics_read: Topics) -> None:
+    def __init__(self, kafka: Kafka, random: Random, topics_read: JobTopics) -> None:
         self._kafka = kafka
         self._topics = topics_read
         self._random = random
@@ -46,9 +46,9 @@ class MatcherReaders:
         """Positions of the three readers."""
         self._ended: set[Where] = set()
         """Places whose end was reported, without a record since."""
-        self._stale: dict[int, list[Record]] = {}
+        self._stale: dict[int, list[JobRecord]] = {}
         """Read of the compacted topics before they were dropped, and still on the way."""
-        self._stale_logs: dict[int, list[Record]] = {}
+        self._stale_logs: dict[int, list[JobRecord]] = {}
         """Stale records of the logs."""
         self._reading: set[int] = set()
         self._logs: dict[int, list[Where]] = {}
@@ -90,18 +90,18 @@ class MatcherReaders:
             self._read[topic, number] = offset
             self._ended.discard((topic, number))
 
-    def block(self, topic: str, number: int, start: int) -> Block:
+    def block(self, topic: str, number: int, start: int) -> LogBlock:
         """A part of a log that lies behind, of some length."""
         log = self._kafka.log(topic, number)
         first = max(start, log.start)
         stop = _stop(log, first)
         if stop == first < log.stable_end:
             _, behind = log.gap_from(first) or (first, first)
-            return Block(topic, number, start, min(behind, log.stable_end), log.start, (), unreadable=True)
+            return LogBlock(topic, number, start, min(behind, log.stable_end), log.start, (), unreadable=True)
         records = _records((topic, number), log, first, self._random.choice(_BLOCK_RECORDS), stop)
         more = bool(records) and any(entry.offset < stop for entry in log.read(records[-1].offset + 1, 1))
         end = records[-1].offset + 1 if more else max(first, stop)
-        return Block(topic, number, start, end, log.start, records)
+        return LogBlock(topic, number, start, end, log.start, records)
 
     def drop(self, number: int) -> None:
         """Stops reading its compacted topics and its logs.
@@ -118,7 +118,7 @@ class MatcherReaders:
         """Its compacted topics and its logs are left where they are, or read `on`."""
         (self._held_back.discard if on else self._held_back.add)(number)
 
-    def _unread(self, places: Iterable[Where]) -> list[Record]:
+    def _unread(self, places: Iterable[Where]) -> list[JobRecord]:
         """Returns their unread records, if their topics are still the same."""
         same = [where for where in places if self._kafka.topics[where[0]].id == self._topic_ids[where]]
         return [record for where in same for record in _records(where, self._kafka.log(*where), self._read[where])]
@@ -189,7 +189,7 @@ class MatcherReaders:
                 if (event := self._take_requests((TOPICS.requests, number), requests_max)) is not None:
                     yield event
         except OSError as error:
-            yield Failed(error)
+            yield ReaderFailed(error)
 
     def _take(self, where: Where, lag: float) -> Event | None:
         """Returns the records of a compacted topic's partition, and its end; or a gap, if one is next."""
@@ -208,7 +208,7 @@ class MatcherReaders:
         if stop < log.stable_end:
             return Records(records)
         self._ended.add(where)
-        return Records([*records, Record(*where, self._read[where], end=True)])
+        return Records([*records, JobRecord(*where, self._read[where], end=True)])
 
     def _take_requests(self, where: Where, records_max: int) -> Event | None:
         log, position = self._checked_log(where, self._read[where]), self._read[where]
@@ -230,13 +230,13 @@ class MatcherReaders:
             return self._followed_events.popleft()
         if self._follows and self._random.random() < _STANDBY_FAILS:
             self._follows.clear()
-            return Failed(OSError("by design"))
+            return ReaderFailed(OSError("by design"))
         for where, position in self._follows.items():
             try:
                 log = self._checked_log(where, position)
             except OSError as error:
                 self._follows.clear()
-                return Failed(error)
+                return ReaderFailed(error)
             if position == log.stable_end and where in self._followed_ended:
                 continue
             if self._random.random() >= lag:
@@ -250,7 +250,7 @@ class MatcherReaders:
                 if rest or stop < log.stable_end:
                     return Records(records)
                 self._followed_ended.add(where)
-                return Records([*records, Record(*where, end, end=True)])
+                return Records([*records, JobRecord(*where, end, end=True)])
         return None
 
     def _compacted(self, number: int) -> list[Where]:
@@ -285,10 +285,10 @@ def _stop(log: PartitionLog, position: int) -> int:
 
 def _records(
     where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30, stop: int = 1 << 62
-) -> list[Record]:
+) -> list[JobRecord]:
     """Returns the readable records from here on, below `stop`."""
     return [
-        Record(
+        JobRecord(
             *where,
             entry.offset,
             end=False,

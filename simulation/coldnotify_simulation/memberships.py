@@ -10,10 +10,10 @@ from coldnotify._core.document import Document
 from coldnotify._core.driver import MembersJob
 from coldnotify._core.member_descriptions import parsed
 
-from coldnotify_simulation.client import SETTINGS, Client
-from coldnotify_simulation.promises import Broken, Promises
-from coldnotify_simulation.sets import Groups
-from coldnotify_simulation.truth import Truth
+from coldnotify_simulation.client import SETTINGS, SimulatedClient
+from coldnotify_simulation.promises import Broken, SimulatedPromises
+from coldnotify_simulation.sets import SimulatedSets
+from coldnotify_simulation.truth import TrueObjects
 
 
 @dataclass(slots=True)
@@ -35,10 +35,10 @@ class _Told:
         return self.failures >= SETTINGS.tries_max
 
 
-class Memberships:
+class SimulatedMemberships:
     """Looks at each thing that happens; `at_rest` once all has come to rest."""
 
-    def __init__(self, promises: Promises, truth: Truth, groups: Groups) -> None:
+    def __init__(self, promises: SimulatedPromises, truth: TrueObjects, groups: SimulatedSets) -> None:
         self._promises = promises
         self._truth = truth
         self._groups = groups
@@ -52,7 +52,7 @@ class Memberships:
 
     # ---- what clients do
 
-    def starts(self, client: Client, document: Document) -> None:
+    def starts(self, client: SimulatedClient, document: Document) -> None:
         """Its process begins with this document, which holds what its application was told, or is owed."""
         self._forget_descriptions(client.key)
         told = self._told.setdefault(client.key, {})
@@ -70,11 +70,11 @@ class Memberships:
             elif (wrong := (known.members ^ kept.members) - again) and not kept.followed:
                 raise Broken(f"P9: {client.name} was told {known.members} of {text!r}, and starts with {wrong} other")
 
-    def registers(self, client: Client, text: str) -> None:
+    def registers(self, client: SimulatedClient, text: str) -> None:
         """Its application asks for a query."""
         self._told.setdefault(client.key, {}).setdefault(text, _Told(anew=True))
 
-    def unregisters(self, client: Client, text: str) -> None:
+    def unregisters(self, client: SimulatedClient, text: str) -> None:
         """And no more."""
         self._told.get(client.key, {}).pop(text, None)
         self._doubted.pop((client.key, text), None)
@@ -105,7 +105,7 @@ class Memberships:
 
     # ---- what it is told
 
-    def on_told(self, client: Client, job: MembersJob, *, failed: bool) -> None:
+    def on_told(self, client: SimulatedClient, job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""
         told = self._told.get(client.key, {}).get(job.query.text)
         if told is None:
@@ -119,7 +119,7 @@ class Memberships:
         told.members -= job.removed
         self._promises.allow_repeat(client.key, *job.added)
 
-    def on_told_description(self, client: Client, said: Notification, *, failed: bool) -> None:
+    def on_told_description(self, client: SimulatedClient, said: Notification, *, failed: bool) -> None:
         """A callback is entered with an object's description: with another description than this process was told, the
         same version may be told again.
         """
@@ -131,7 +131,7 @@ class Memberships:
         if not failed:
             self._descriptions[place] = said.description
 
-    def on_told_version(self, client: Client, name: str) -> None:
+    def on_told_version(self, client: SimulatedClient, name: str) -> None:
         """A callback for a version is entered."""
         if name in client.wanted:
             return
@@ -140,7 +140,7 @@ class Memberships:
 
     # ---- what it says
 
-    def on_saved(self, client: Client, document: Document, epoch: int) -> None:
+    def on_saved(self, client: SimulatedClient, document: Document, epoch: int) -> None:
         """Judges that the durable cursor is true for its queries, too."""
         if document.cursor is None or document.epoch != epoch:
             return
@@ -176,7 +176,7 @@ class Memberships:
                         f"{text!r}, not {due}"
                     )
 
-    def on_caught_up(self, client: Client, since_s: float, queries: set[str], end: int) -> None:
+    def on_caught_up(self, client: SimulatedClient, since_s: float, queries: set[str], end: int) -> None:
         """A wake: `queries` were registered, and the log ended at `end`, when it began."""
         group = client.key.rpartition("/")[0]
         for text, told in self._told.get(client.key, {}).items():
@@ -194,19 +194,19 @@ class Memberships:
                 if self._knows(client, name) < due:
                     raise Broken(f"P2: {client.name} is caught up and was not told {due} of {name}, a member")
 
-    def came_back(self, client: Client, name: str, end: int) -> bool:
+    def came_back(self, client: SimulatedClient, name: str, end: int) -> bool:
         """Returns true if the object may have left one of the client's queries since this end of the log, and entered
         it again.
         """
         group = client.key.rpartition("/")[0]
         return any(self._groups.changed(group, text, name, end) for text in client.queries)
 
-    def _knows(self, client: Client, name: str) -> tuple[int, int]:
+    def _knows(self, client: SimulatedClient, name: str) -> tuple[int, int]:
         return max(self._promises.told(client, name), self._promises.caused_of(client.key, name))
 
     # ---- at rest
 
-    def at_rest(self, online: list[Client], left: Groups, registered: dict[str, set[str]]) -> list[str]:
+    def at_rest(self, online: list[SimulatedClient], left: SimulatedSets, registered: dict[str, set[str]]) -> list[str]:
         """Returns what is wrong. `left`: the state by the remaining records."""
         found = []
         for client in online:

@@ -21,16 +21,16 @@ from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
-from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry
 from coldnotify_simulation.promises import Broken, group_partition
 
 TOPICS = TopicNames()
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SimulatedMessage:
     """One record that is a message of a channel where it belongs."""
 
     offset: int
@@ -50,14 +50,14 @@ class Log:
     """One log of channels, over all its partitions, from its topic's making on."""
 
     def __init__(self) -> None:
-        self.sent: dict[str, list[Sent]] = {}
+        self.sent: dict[str, list[SimulatedMessage]] = {}
         """By channel's key, ordered by offset."""
         self.moved: set[tuple[int, bytes]] = set()
         """(partition, `moved` header) of all that was moved."""
         self.starts = [0] * PARTITIONS
         self._marks: dict[tuple[str, str, object], int] = {}
 
-    def on_record(self, partition: int, entry: Entry, at_s: float) -> None:
+    def on_record(self, partition: int, entry: LogEntry, at_s: float) -> None:
         """A record was written."""
         try:
             key = (entry.key or b"").decode()
@@ -77,25 +77,25 @@ class Log:
             if before is not None and before >= entry.offset - REPEATS_KNOWN_OFFSETS:
                 repeats = max(before, -1 if repeats is None else repeats)
             self._marks[(key, *mark)] = entry.offset
-        one = Sent(entry.offset, at_s, entry.timestamp_ms, entry.value, headers, repeats)
+        one = SimulatedMessage(entry.offset, at_s, entry.timestamp_ms, entry.value, headers, repeats)
         self.sent.setdefault(key, []).append(one)
 
-    def at(self, key: str, offset: int) -> Sent | None:
+    def at(self, key: str, offset: int) -> SimulatedMessage | None:
         """The message there."""
         return next(iter(self.between(key, offset - 1, offset + 1)), None)
 
-    def between(self, key: str, after: int, before: int) -> list[Sent]:
+    def between(self, key: str, after: int, before: int) -> list[SimulatedMessage]:
         """Records of this channel between these offsets, repeats, too."""
         sent = self.sent.get(key, [])
         first = bisect_right(sent, after, key=lambda one: one.offset)
         last = bisect_right(sent, before - 1, key=lambda one: one.offset)
         return sent[first:last]
 
-    def is_owed(self, partition: int, one: Sent) -> bool:
+    def is_owed(self, partition: int, one: SimulatedMessage) -> bool:
         """Returns true if it is not a repeat. A repeat whose original retention has removed cannot be judged."""
         return one.repeats is None
 
-    def may_be_told(self, partition: int, one: Sent) -> bool:
+    def may_be_told(self, partition: int, one: SimulatedMessage) -> bool:
         """Returns true if it is not a repeat, or repeats a message that retention has removed."""
         return one.repeats is None or one.repeats < self.starts[partition]
 
@@ -129,7 +129,7 @@ class _Subscription:
     missed: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Messages:
+class SimulatedMessages:
     """Looks at each thing that happens; `at_rest` once all has come to rest."""
 
     def __init__(self, clock: Clock, kafka: Kafka) -> None:
@@ -162,7 +162,7 @@ class Messages:
         self.epoch = epoch
         self._recorded.clear()
 
-    def on_record(self, partition: int, entry: Entry) -> None:
+    def on_record(self, partition: int, entry: LogEntry) -> None:
         """A record was written."""
         self.log.on_record(partition, entry, self._clock.now_s)
 
@@ -172,7 +172,7 @@ class Messages:
 
     # ---- what clients do
 
-    def starts(self, client: Client, document: Document) -> None:
+    def starts(self, client: SimulatedClient, document: Document) -> None:
         """Its process begins with this document. Further subscriptions of the application follow as `subscribes`."""
         mine = self._of.setdefault(client.key, {})
         kept_by_name = {channel.name: (channel, kept) for channel, kept in document.channels.items()}
@@ -204,14 +204,14 @@ class Messages:
             if one.begin is not None:
                 one.position = one.begin  # all may be told again
 
-    def _change(self, client: Client, one: _Subscription, name: str, attributes: frozenset[str]) -> None:
+    def _change(self, client: SimulatedClient, one: _Subscription, name: str, attributes: frozenset[str]) -> None:
         self._ended.add((client.key, name))
         one.attributes = attributes
         # The callback that runs just then is called once more.
         one.position = min(one.position, one.before_last)
         one.lenient_to = self._kafka.log(TOPICS.channels_1d, group_partition(client.identity.group)).end - 1
 
-    def subscribes(self, client: Client, name: str, attributes: frozenset[str], since: Since) -> None:
+    def subscribes(self, client: SimulatedClient, name: str, attributes: frozenset[str], since: Since) -> None:
         """Its application subscribes, or repeats that it does."""
         mine = self._of.setdefault(client.key, {})
         one = mine.get(name)
@@ -220,7 +220,7 @@ class Messages:
         elif one.attributes != attributes:
             self._change(client, one, name, attributes)
 
-    def unsubscribes(self, client: Client, name: str) -> None:
+    def unsubscribes(self, client: SimulatedClient, name: str) -> None:
         """And no more."""
         self._of.get(client.key, {}).pop(name, None)
         self._ended.add((client.key, name))
@@ -263,7 +263,7 @@ class Messages:
 
     # ---- what it is told
 
-    def on_told(self, client: Client, job: ChannelJob, *, failed: bool) -> None:
+    def on_told(self, client: SimulatedClient, job: ChannelJob, *, failed: bool) -> None:
         """A callback is entered."""
         said = job.message
         one = self._of.get(client.key, {}).get(said.channel)
@@ -274,7 +274,7 @@ class Messages:
         else:
             self._on_message(client, one, said, failed=failed)
 
-    def _on_message(self, client: Client, one: _Subscription, said: Message, *, failed: bool) -> None:
+    def _on_message(self, client: SimulatedClient, one: _Subscription, said: Message, *, failed: bool) -> None:
         key, partition = client.key_of(said.channel), group_partition(client.identity.group)
         who, what = client.name, f"the message at {said.offset} of {said.channel!r}"
         log = self.logs.get(said.epoch)
@@ -309,7 +309,7 @@ class Messages:
             one.begin = said.offset - 1
         one.before_last, one.position = one.position, said.offset
 
-    def _on_missed(self, client: Client, one: _Subscription, said: Missed, *, failed: bool) -> None:
+    def _on_missed(self, client: SimulatedClient, one: _Subscription, said: Missed, *, failed: bool) -> None:
         who, what = client.name, f"that messages of {said.channel!r} are missed before {said.before} ({said.reason})"
         key, partition = client.key_of(said.channel), group_partition(client.identity.group)
         if not failed:
@@ -348,13 +348,15 @@ class Messages:
             one.begin = after
         one.position = max(one.position, said.before - 1)
 
-    def _epoch_of(self, client: Client) -> int | None:
+    def _epoch_of(self, client: SimulatedClient) -> int | None:
         epoch = None if client.driver is None else client.driver.status(self._clock.now_s).channels_epoch
         return self.epoch if epoch is None else epoch
 
     # ---- what is owed
 
-    def _lacking(self, client: Client, one: _Subscription, name: str, end: int, by_s: float | None = None) -> list[int]:
+    def _lacking(
+        self, client: SimulatedClient, one: _Subscription, name: str, end: int, by_s: float | None = None
+    ) -> list[int]:
         """Returns owed offsets up to `end` that were neither told nor missed."""
         log = self.logs.get(self.epoch if one.epoch is None else one.epoch)
         if log is None or one.begin is None:
@@ -367,7 +369,7 @@ class Messages:
             if log.is_owed(partition, sent) and sent.is_for(one.attributes) and (by_s is None or sent.at_s <= by_s)
         ]
 
-    def _must_be_told(self, client: Client, one: _Subscription, name: str, end: int, what: str) -> None:
+    def _must_be_told(self, client: SimulatedClient, one: _Subscription, name: str, end: int, what: str) -> None:
         if one.doubted:
             return
         lacking = self._lacking(client, one, name, end)
@@ -385,7 +387,7 @@ class Messages:
             known.append(document.channels_cursor)
         return max(one for one in known if one is not None)
 
-    def on_saved(self, client: Client, document: Document, written_s: float) -> None:
+    def on_saved(self, client: SimulatedClient, document: Document, written_s: float) -> None:
         """Judges the central invariant: what the durable document says of a channel is true."""
         mine = self._of.get(client.key, {})
         if document.channels_epoch != self.epoch:
@@ -408,7 +410,9 @@ class Messages:
                 continue
             self._must_be_told(client, one, channel.name, applied, f"stores that it has all up to {applied}")
 
-    def _judge_beginning(self, client: Client, one: _Subscription, name: str, kept: KeptChannel, applied: int) -> None:
+    def _judge_beginning(
+        self, client: SimulatedClient, one: _Subscription, name: str, kept: KeptChannel, applied: int
+    ) -> None:
         """It has heard where it begins."""
         one.judged = True
         begin = applied if kept.position is None else kept.position
@@ -431,7 +435,7 @@ class Messages:
         if begin >= log.end:
             raise Broken(f"P8: {client.name} begins with {name!r} behind {begin}, the log ends at {log.end}")
 
-    def on_caught_up(self, client: Client, since_s: float, losses: int) -> None:
+    def on_caught_up(self, client: SimulatedClient, since_s: float, losses: int) -> None:
         """A wake began at `since_s`, when so many logs had been lost."""
         parked = () if client.driver is None else client.driver.status(self._clock.now_s).parked
         end = self._kafka.log(TOPICS.channels_1d, group_partition(client.identity.group)).end
@@ -453,7 +457,7 @@ class Messages:
 
     # ---- at rest
 
-    def at_rest(self, online: list[Client], registered: dict[str, set[str]]) -> list[str]:
+    def at_rest(self, online: list[SimulatedClient], registered: dict[str, set[str]]) -> list[str]:
         """Returns what is wrong. `registered`: by client, the names of channels."""
         found = []
         for client in online:
@@ -485,7 +489,7 @@ class Messages:
             found += [f"P8: {partition}@{offset} was not moved to {place}" for offset, place in strays if place]
         return found
 
-    def _stray(self, partition: int, entry: Entry) -> str:
+    def _stray(self, partition: int, entry: LogEntry) -> str:
         """Returns the key of a message that is misplaced and was not moved; "" if it was, or is not misplaced."""
         try:
             domain, group, _ = parse_object_key(entry.key or b"")
@@ -498,6 +502,6 @@ class Messages:
         return "" if (right, b"%d@%d" % (partition, entry.offset)) in self.log.moved else str(right)
 
 
-def _is_told(sent: Sent | None, said: Message) -> bool:
+def _is_told(sent: SimulatedMessage | None, said: Message) -> bool:
     """Returns true if the application is told exactly this message."""
     return sent is not None and sent.payload == said.data and (sent.headers.id or None) == said.id

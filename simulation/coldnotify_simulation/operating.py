@@ -8,7 +8,7 @@ from random import Random
 from coldnotify_schemas.internal_pb2 import Disconnect, Forget, Request
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 
 TOPICS = TopicNames()
@@ -17,7 +17,7 @@ _SHARE = 0.4
 """The share of schedules in which an operator acts."""
 
 
-class Operating:
+class SimulatedOperator:
     """The operator of one schedule."""
 
     def __init__(self, seed: int, world: World) -> None:
@@ -39,7 +39,7 @@ class Operating:
                 self.ask(client, forget=forget)
             self._later()
 
-    def ask(self, client: Client, *, forget: bool) -> None:
+    def ask(self, client: SimulatedClient, *, forget: bool) -> None:
         """One request about a client, at the end of its partition's log."""
         self.world.trace("operator", "forgets" if forget else "disconnects", client.name)
         request = Request(

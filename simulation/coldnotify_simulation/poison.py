@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.engine import ProducedRecord
 from coldnotify_matcher.matcher_job import MatcherJob
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.job import Outputs
@@ -19,7 +19,7 @@ class Planted(Exception):
     """The exception that a handler raises by design: any other exception of a handler breaks the schedule."""
 
 
-class PoisonedPartition(Partition):
+class PoisonedPartition(MatcherPartition):
     """One that some requests make raise."""
 
     _poisoned = ""
@@ -52,12 +52,12 @@ class PoisonedPartition(Partition):
             raise Planted
         outputs = super().take_step(now_ms)
         if self._poisoned:
-            refused = Write(TOPICS.sessions, self.number, POISON_REFUSED.encode(), b"")
+            refused = ProducedRecord(TOPICS.sessions, self.number, POISON_REFUSED.encode(), b"")
             return outputs._replace(state=[*outputs.state, refused])
         return outputs
 
 
-class Job(MatcherJob):
+class PoisonedJob(MatcherJob):
     """The matcher's, with partitions that can be poisoned."""
 
     partition_type = PoisonedPartition

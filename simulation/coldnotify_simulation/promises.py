@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable
 
 from coldnotify._core.document import Document
-from coldnotify._core.slot import Job
+from coldnotify._core.slot import CallbackJob
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from msgspec.json import decode
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_state, state_order
-from coldnotify_simulation.truth import UNKNOWN, Truth, Version, merged
+from coldnotify_simulation.truth import UNKNOWN, TrueObjects, Version, merged
 
 TOPICS = TopicNames()
 
@@ -31,10 +31,10 @@ def payload_of(version: int) -> dict[str, object]:
     return {"v": version}
 
 
-class Promises:
+class SimulatedPromises:
     """Looks at each thing that happens; `at_rest` once all has come to rest."""
 
-    def __init__(self, clock: Clock, kafka: Kafka, truth: Truth) -> None:
+    def __init__(self, clock: Clock, kafka: Kafka, truth: TrueObjects) -> None:
         self._clock = clock
         self._kafka = kafka
         self._truth = truth
@@ -114,7 +114,9 @@ class Promises:
             if (client, name) in self._doubted:
                 self._doubted[client, name] = True
 
-    def on_told(self, client: Client, job: Job, *, failed: bool, came_back: Callable[[int], bool]) -> None:
+    def on_told(
+        self, client: SimulatedClient, job: CallbackJob, *, failed: bool, came_back: Callable[[int], bool]
+    ) -> None:
         """Judges P3 and P4. `came_back`: returns true if the object may have left one of the client's queries since
         this offset, and entered it again: the same version may be told again then, even before the client has heard
         that it had left.
@@ -157,7 +159,7 @@ class Promises:
             self._may_repeat.discard(place)
             self._returned[place] = max(version, self._returned.get(place, UNKNOWN))
 
-    def on_saved(self, client: Client, document: Document) -> None:
+    def on_saved(self, client: SimulatedClient, document: Document) -> None:
         """Judges the central invariant: the durable cursor is true."""
         for place in [place for place in self._doubted if place[0] == client.key and place[1] not in document.wanted]:
             del self._doubted[place]
@@ -174,7 +176,7 @@ class Promises:
                     f"P2: {client.name} stores cursor {document.cursor} and knows {floor} of {name}, not {due}"
                 )
 
-    def floor_in(self, document: Document, client: Client, name: str) -> Version:
+    def floor_in(self, document: Document, client: SimulatedClient, name: str) -> Version:
         """Returns the newest version of the object that the client knows after a power cut.
 
         A version that came by one query does not raise the floor while another query's callback still has to be told
@@ -183,7 +185,7 @@ class Promises:
         floor = document.applied.get(name, UNKNOWN)
         return max(floor, self._returned.get((client.key, name), UNKNOWN)) if document.queries else floor
 
-    def on_caught_up(self, client: Client, since_s: float, wanted_then: set[str]) -> None:
+    def on_caught_up(self, client: SimulatedClient, since_s: float, wanted_then: set[str]) -> None:
         """P2: a wake misses nothing that was acknowledged before it began."""
         for name in wanted_then & client.wanted:
             if (client.key, name) in self._doubted:
@@ -193,7 +195,7 @@ class Promises:
             if told < due:
                 raise Broken(f"P2: {client.name} is caught up and was told {told} of {name}, not {due}")
 
-    def told(self, client: Client, name: str) -> Version:
+    def told(self, client: SimulatedClient, name: str) -> Version:
         """Returns the newest version of the object that its application was told."""
         return self._told.get((client.key, name), UNKNOWN)
 
@@ -230,7 +232,7 @@ class Promises:
 
     # ---- at rest
 
-    def at_rest(self, online: list[Client]) -> list[str]:
+    def at_rest(self, online: list[SimulatedClient]) -> list[str]:
         """Returns what is wrong once faults have stopped and everything has come to rest."""
         found = []
         newest: dict[str, Version] = {}

@@ -10,23 +10,23 @@ from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import (
     Action,
     AnyJob,
-    Call,
     CallAction,
+    CallbackJob,
+    CallCallbacks,
     ChannelJob,
     Close,
     Connect,
     Driver,
     End,
     EndSending,
-    Job,
     Report,
     Save,
-    Send,
+    SendBytes,
 )
 from coldnotify._core.feed import BEGINNING, KeptChannel
-from coldnotify._core.interests import Channel, Interest
+from coldnotify._core.interests import ChannelInterest, Interest
 from coldnotify._core.reconnect import Address
-from coldnotify._core.settings import Settings
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.since import Since
 from coldnotify.errors import StateError
 from coldnotify.message import Missed
@@ -55,7 +55,7 @@ class RecordedDriver(Driver):
         self,
         document: Document,
         addresses: Sequence[Address],
-        settings: Settings,
+        settings: ClientSettings,
         random: Random,
         now: float,
         *,
@@ -92,7 +92,7 @@ class RecordedDriver(Driver):
         self._event(register_only=names)
         super().register_only(names)
 
-    def register_channel(self, channel: Channel, since: Since) -> None:
+    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
         said = {"name": channel.name, "attributes": channel.attributes}
         self._event(register_channel=said | _numbers_as_text(since.parts))
         super().register_channel(channel, since)
@@ -102,20 +102,20 @@ class RecordedDriver(Driver):
         super().unregister_channel(name)
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
-        if isinstance(interest, Channel):
+        if isinstance(interest, ChannelInterest):
             self._event(subscribe_channel=interest.name, subscriber=subscriber)
         else:
             self._event(subscribe=interest, subscriber=subscriber)
         super().subscribe(interest, subscriber)
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
-        if isinstance(interest, Channel):
+        if isinstance(interest, ChannelInterest):
             self._event(unsubscribe_channel=interest.name, subscriber=subscriber)
         else:
             self._event(unsubscribe=interest, subscriber=subscriber)
         super().unsubscribe(interest, subscriber)
 
-    def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
+    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
         self._event(subscribe_missed=channel.name, subscriber=subscriber)
         super().subscribe_missed(channel, subscriber)
 
@@ -188,12 +188,12 @@ class RecordedDriver(Driver):
         match action:
             case Report(error):
                 line["reports"].append(type(error).__name__)
-            case Send(data):
+            case SendBytes(data):
                 sent = [_json(parse_client_frame(body)) for body in FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(data)]
                 if not line["then"] or "frames" not in line["then"][-1]:
                     line["then"].append({"frames": []})
                 line["then"][-1]["frames"] += sent
-            case Call(job):
+            case CallCallbacks(job):
                 line["then"].append({"call": _job(job)})
             case Save(data=data):
                 line["then"].append({"save": _document(decode(data, self._identity))})
@@ -229,7 +229,7 @@ def _json(frame: Any) -> Json:
 def _job(job: AnyJob) -> Json:
     if isinstance(job, ChannelJob):
         return _channel_job(job)
-    assert isinstance(job, Job), "no transcript has queries"
+    assert isinstance(job, CallbackJob), "no transcript has queries"
     said = job.notification
     version = None if said.version is None else str(said.version)
     return {
@@ -249,7 +249,7 @@ def _channel_job(job: ChannelJob) -> Json:
     }  # fmt: skip
 
 
-def _settings(settings: Settings) -> Json:
+def _settings(settings: ClientSettings) -> Json:
     """Returns the settings without false ones, which a transcript without callbacks need not name."""
     return {name: value for name, value in asdict(settings).items() if value is not False}
 
@@ -273,7 +273,7 @@ def _document(document: Document) -> Json:
     return fields
 
 
-def _channel(channel: Channel) -> Json:
+def _channel(channel: ChannelInterest) -> Json:
     return {"name": channel.name, "attributes": list(channel.attributes)}
 
 

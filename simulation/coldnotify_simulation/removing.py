@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from random import Random
 
 import msgspec
-from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_matcher.engine.retention_rules import RetentionRules
 from coldnotify_schemas.descriptions import KEY_PREFIX, parse_description_record
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
 
-from coldnotify_simulation.kafka import PARTITIONS, Entry
+from coldnotify_simulation.kafka import PARTITIONS, LogEntry
 
 _NOTHING = (-1, -1)
 _SHARE = 0.4
@@ -44,14 +44,14 @@ class _Known:
     described_last: int = -1
 
 
-class Removals:
+class SimulatedRemovals:
     """Follows one reading of the objects topic, and decides what a null removes."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self._known: dict[str, _Known] = {}
 
-    def removed(self, partition: int, entry: Entry) -> tuple[int, int] | None:
+    def removed(self, partition: int, entry: LogEntry) -> tuple[int, int] | None:
         """Returns the highest (incarnation, version) of its key that this record removes; None if it removes nothing.
 
         Pass each record, in order.
@@ -83,7 +83,7 @@ class Removals:
         known.last = entry.offset
         return None
 
-    def _removed(self, known: _Known, entry: Entry, *, describes: bool) -> tuple[int, int] | None:
+    def _removed(self, known: _Known, entry: LogEntry, *, describes: bool) -> tuple[int, int] | None:
         header = dict(entry.headers).get(REMOVES_HEADER)
         said = removal_of(header) if entry.value is None and header is not None else None
         if said is None:
@@ -117,12 +117,12 @@ class Removing:
         """`append`: a null, with headers, in a partition."""
         self.random = Random(seed ^ 0x0DD)
         self.on = self.random.random() < _SHARE
-        self.retention = Retention()
+        self.retention = RetentionRules()
         self.goes_on = False
         """True if it continues after faults have stopped."""
         self._key, self._highest, self._append = key, highest, append
         if self.on:
-            self.retention = Retention({}, self.random.choice(PERIODS_MS), self.random.choice((0, *PERIODS_MS)))
+            self.retention = RetentionRules({}, self.random.choice(PERIODS_MS), self.random.choice((0, *PERIODS_MS)))
             self.goes_on = self.random.random() < 0.3
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
@@ -144,7 +144,7 @@ class Removing:
         self._append(at, f"{prefix}{key}".encode(), ((REMOVES_HEADER, header),))
 
 
-def key_of(entry: Entry) -> tuple[str, bool]:
+def key_of(entry: LogEntry) -> tuple[str, bool]:
     """(an object's key, whether the record is one of its description)."""
     key = (entry.key or b"").decode(errors="replace")
     return key.removeprefix(KEY_PREFIX), key.startswith(KEY_PREFIX)

@@ -10,20 +10,20 @@ from coldnotify_matcher.engine.tuning import Bounds
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Register, Request
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, GenerationRecord
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.run import Limits
+from coldnotify_streams.core.run import RunLimits
 
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.chatting import Chatting
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock_faults import ClockFaults
 from coldnotify_simulation.crowding import Crowding
 from coldnotify_simulation.describing import Describing
-from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.group import SESSION_TIMEOUT_S
-from coldnotify_simulation.holding import Holding
+from coldnotify_simulation.holding import SimulatedHolding
 from coldnotify_simulation.limiting import Limiting
 from coldnotify_simulation.matcher import Matcher
-from coldnotify_simulation.operating import Operating
+from coldnotify_simulation.operating import SimulatedOperator
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.removing import Removing
@@ -108,7 +108,7 @@ class Schedule:
         bucket_objects_max = Random(seed ^ 0xB0C).choice([1, 2, BUCKET_OBJECTS_MAX])
         own = Random(seed ^ 0x57EA)
         standby = own.random() < 0.7
-        limits = Limits(
+        limits = RunLimits(
             pending_requests_max=own.choice([0, 2, 20_000]),
             barrier_timeout_s=own.choice([0.5, 2.0, 60.0]),
             newer_retry_s=own.choice([1.0, 30.0]),
@@ -135,7 +135,7 @@ class Schedule:
         self.describing = Describing(seed, self.world)
         self.chatting = Chatting(seed, self.world)
         self.limiting = Limiting(seed, self.world)
-        self.operating = Operating(seed, self.world)
+        self.operating = SimulatedOperator(seed, self.world)
         self.crowding = Crowding(seed, self.world)
         self.sleeping = Sleeping(seed, self.world)
         self.kinds |= self.describing.kinds() | self.removing.kinds() | self.chatting.kinds()
@@ -150,7 +150,7 @@ class Schedule:
         )
         self.kinds |= self.clock_faults.kinds()
         names_only = not self.describing.on and not self.chatting.on
-        self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
+        self.holding = SimulatedHolding(seed, self.world, self.kinds, names_only=names_only)
         self.syncing = Syncing(seed, self.world, possible=self.describing.on and not self.holding.on)
         self.clock_faults.restarts = not self.holding.on  # what has gone would be counted on until both serve again
 
@@ -323,7 +323,7 @@ class Schedule:
 
     # ---- clients
 
-    def _client(self) -> Client:
+    def _client(self) -> SimulatedClient:
         return self.random.choice(self.world.clients)
 
     def _want(self) -> None:
@@ -354,7 +354,7 @@ class Schedule:
         self.world.clock.later(0.1, lambda: self.world.register(client, *wanted))
         self.world.clock.later(0.5, cut_the_step)
 
-    def _later(self, client: Client) -> None:
+    def _later(self, client: SimulatedClient) -> None:
         only = self.random.random() < 0.3
         self.world.clock.later(
             self.random.choice([0.0, 1.0, 20.0]),
@@ -397,7 +397,7 @@ class Schedule:
 
     # ---- gateways
 
-    def _gateway(self) -> Gateway:
+    def _gateway(self) -> SimulatedGateway:
         return self.random.choice(self.world.gateways)
 
     def _kill_gateway(self) -> None:
@@ -567,11 +567,11 @@ def play(seed: int) -> Schedule:
     try:
         schedule.play()
     except Exception as error:
-        raise Failed(schedule, error) from error
+        raise ScheduleFailed(schedule, error) from error
     return schedule
 
 
-class Failed(Exception):
+class ScheduleFailed(Exception):
     """A schedule broke a promise, or a part raised an exception that it must not raise."""
 
     def __init__(self, schedule: Schedule, error: Exception) -> None:

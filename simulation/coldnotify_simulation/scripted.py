@@ -10,10 +10,10 @@ from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.client import Client
-from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.client import SimulatedClient
+from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.kafka import merged_state
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
 
@@ -42,13 +42,13 @@ def connected(*names: str, clients: int = 1, channels: bool = False) -> World:
     return world
 
 
-def link_of(client: Client) -> Link:
+def link_of(client: SimulatedClient) -> SimulatedLink:
     """Its connection, which is there."""
     assert client.link is not None
     return client.link
 
 
-def gateway_of(world: World, client: Client) -> Gateway:
+def gateway_of(world: World, client: SimulatedClient) -> SimulatedGateway:
     """The gateway that it is connected to."""
     (gateway,) = (one for one in world.gateways if one is link_of(client).gateway)
     return gateway
@@ -114,14 +114,14 @@ def must(holds: bool, what: str) -> None:
         raise Broken(what)
 
 
-def registered(world: World, client: Client) -> set[str]:
+def registered(world: World, client: SimulatedClient) -> set[str]:
     """Returns the client's objects in the registrations topic."""
     records = merged_state(world.kafka.log(TOPICS.registrations, 0))
     mine = [value for key, value in records.items() if key.rpartition("/")[0] == client.key]
     return {name for value in mine for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}
 
 
-def must_stay_registered(world: World, client: Client, name: str) -> None:
+def must_stay_registered(world: World, client: SimulatedClient, name: str) -> None:
     """Checks, at each further record of registrations, that the topic still contains this one."""
     on_append = world._on_append
 
@@ -133,7 +133,7 @@ def must_stay_registered(world: World, client: Client, name: str) -> None:
     world.kafka._on_append = watched
 
 
-def must_be_told(world: World, client: Client, name: str, version: tuple[int, int]) -> None:
+def must_be_told(world: World, client: SimulatedClient, name: str, version: tuple[int, int]) -> None:
     """Checks that the client has been told this version or a newer one."""
     told = world.promises.told(client, name)
     must(told >= version, f"P2: {client.name} was told {told} of {name}, not {version}")

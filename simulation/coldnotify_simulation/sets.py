@@ -11,8 +11,8 @@ from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 
-from coldnotify_simulation.kafka import PARTITIONS, Entry
-from coldnotify_simulation.removing import Removals
+from coldnotify_simulation.kafka import PARTITIONS, LogEntry
+from coldnotify_simulation.removing import SimulatedRemovals
 
 _PREFIX = KEY_PREFIX.encode()
 
@@ -57,13 +57,13 @@ class Object:
         yield None
 
 
-class Groups:
+class SimulatedSets:
     """Follows the objects topic record by record."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Object]] = {}
         """By domain/group and name."""
-        self.removals_read = Removals(0)
+        self.removals_read = SimulatedRemovals(0)
         self._removed = False
 
     def take_removed(self) -> bool:
@@ -71,7 +71,7 @@ class Groups:
         removed, self._removed = self._removed, False
         return removed
 
-    def on_record(self, partition: int, entry: Entry) -> None:
+    def on_record(self, partition: int, entry: LogEntry) -> None:
         """A record was written. Misplaced and invalid ones mean nothing."""
         key = entry.key or b""
         removed = self.removals_read.removed(partition, entry)
@@ -121,7 +121,7 @@ class Groups:
         if not thing.states or thing.states[-1][1] is not state:
             thing.states.append((offset, state))
 
-    def on_compaction(self, before: Iterable[Entry], left: Iterable[Entry]) -> None:
+    def on_compaction(self, before: Iterable[LogEntry], left: Iterable[LogEntry]) -> None:
         """Compaction left these of a partition's records."""
         offsets = {entry.key: entry.offset for entry in left}
         for key in {entry.key for entry in before if offsets.get(entry.key, -1) > entry.offset}:
@@ -189,7 +189,7 @@ class Groups:
         return len({state is not None and matches(name, state) for state in states}) == 2
 
 
-def unmoved(logs: Iterable[tuple[int, Iterable[Entry]]], groups: Groups) -> list[str]:
+def unmoved(logs: Iterable[tuple[int, Iterable[LogEntry]]], groups: SimulatedSets) -> list[str]:
     """Returns objects with a misplaced description that is newer than the one in force."""
     found = []
     for partition, entries in logs:
@@ -210,9 +210,9 @@ def unmoved(logs: Iterable[tuple[int, Iterable[Entry]]], groups: Groups) -> list
     return found
 
 
-def groups_of(logs: Iterable[tuple[int, Iterable[Entry]]], epoch: int) -> Groups:
+def groups_of(logs: Iterable[tuple[int, Iterable[LogEntry]]], epoch: int) -> SimulatedSets:
     """Reads groups from the remaining records."""
-    groups = Groups()
+    groups = SimulatedSets()
     groups.removals_read.epoch = epoch
     for partition, entries in logs:
         for entry in entries:

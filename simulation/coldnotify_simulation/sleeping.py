@@ -6,7 +6,7 @@ A separate random generator draws all of it, at times of its own: the rest of th
 from functools import partial
 from random import Random
 
-from coldnotify_simulation.client import SETTINGS, Client
+from coldnotify_simulation.client import SETTINGS, SimulatedClient
 from coldnotify_simulation.world import World
 
 _SHARE = 0.4
@@ -44,7 +44,7 @@ class Sleeping:
             self.world.clock.later(in_s if asked else 0.0, lambda: self.sleep(client, asleep_s, dies_after_s))
         self._later()
 
-    def sleep(self, client: Client, asleep_s: float, dies_after_s: float | None = None) -> None:
+    def sleep(self, client: SimulatedClient, asleep_s: float, dies_after_s: float | None = None) -> None:
         """Puts a client to sleep, and wakes it after so long. `dies_after_s`: when its connection dies, without notice
         to it.
         """

@@ -16,7 +16,7 @@ from types import FunctionType, ModuleType
 import structlog
 
 from coldnotify_simulation.promises import Broken
-from coldnotify_simulation.schedule import Failed, play
+from coldnotify_simulation.schedule import ScheduleFailed, play
 
 SEEDS_MAX = 600
 """Each slip is found by one seed in 1 to 800."""
@@ -66,7 +66,7 @@ def find(slips: Mapping[str, Slip], name: str) -> int:
     for played, seed in enumerate(range(slip.first_seed, slip.first_seed + SEEDS_MAX), start=1):
         try:
             play(seed)
-        except Failed as failed:
+        except ScheduleFailed as failed:
             if isinstance(failed.__cause__, Broken):
                 print(f"found by the {played}. seed: {failed}")
                 return 0

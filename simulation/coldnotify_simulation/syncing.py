@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable
 from random import Random
 
-from coldnotify_common.played.agent import Agent, Device, Found
+from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Notification, Registered
 
-from coldnotify_simulation.clock import Process
+from coldnotify_simulation.clock import SimulatedProcess
 from coldnotify_simulation.describing import QUERIES
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.link import SimulatedLink
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.truth import UNKNOWN, Version
 from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
@@ -32,7 +32,7 @@ _PACE_S = 1.5
 _NAME = "by-sync"
 
 
-class Syncing(Process):
+class Syncing(SimulatedProcess):
     """The device of one schedule."""
 
     def __init__(self, seed: int, world: World, *, possible: bool) -> None:
@@ -53,7 +53,7 @@ class Syncing(Process):
         self.known: dict[str, Version] = {}
         self.counts: Counter[str] = Counter()
         self._agent: Agent | None = None
-        self._link: Link | None = None
+        self._link: SimulatedLink | None = None
         self._found: list[Found] = []
         self._heard_s = 0.0
         self._registrations = ""
@@ -103,11 +103,11 @@ class Syncing(Process):
         if not gateway.alive or gateway.stopped:
             return
         names, texts = sorted(self.names), sorted(self.texts)
-        device = Device(DOMAIN, self.group, _NAME, names, self.epoch, self.cursor, texts)
+        device = PlayedDevice(DOMAIN, self.group, _NAME, names, self.epoch, self.cursor, texts)
         self.world.trace(_NAME, "asks for", names, texts, "from", self.cursor)
         self._registrations = self.world.kafka.topics[TOPICS.registrations].id
         self._agent, self._found = Agent(device), []
-        self._link = Link(self.clock, self.random, self, gateway, self.world.witness.late_s)
+        self._link = SimulatedLink(self.clock, self.random, self, gateway, self.world.witness.late_s)
         gateway.accept(self._link)
         self._link.up(self._agent.begin())
         self._heard()
@@ -125,12 +125,12 @@ class Syncing(Process):
 
     # ---- what it is told
 
-    def on_broken(self, link: Link, reason: str) -> None:
+    def on_broken(self, link: SimulatedLink, reason: str) -> None:
         """Its connection is gone: what had arrived is not an answer."""
         if link is self._link:
             self._end("broken off")
 
-    def on_bytes(self, link: Link, data: bytes) -> None:
+    def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
         """Part of the answer; as in `Sync._json`."""
         agent = self._agent
         if link is not self._link or agent is None:

@@ -6,21 +6,32 @@ from functools import partial
 from random import Random
 
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Job, MembersJob, Save, Send
-from coldnotify._core.interests import Channel
+from coldnotify._core.driver import (
+    AnyJob,
+    CallbackJob,
+    CallCallbacks,
+    Close,
+    Connect,
+    End,
+    EndSending,
+    MembersJob,
+    Save,
+    SendBytes,
+)
+from coldnotify._core.interests import ChannelInterest
 from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.since import OLDEST, Since
 from coldnotify.errors import StateError
 from coldnotify.testing import Service, Session
 
 from coldnotify_simulation.recorder import RecordedDriver
 
-ME = Identity("animal.observer", "region-1", "observer-1")
+ME = ClientIdentity("animal.observer", "region-1", "observer-1")
 DOMAIN, GROUP = ME.domain, ME.group
 KEY = DOMAIN, GROUP, ME.client
-SETTINGS = Settings(tries_max=3)
+SETTINGS = ClientSettings(tries_max=3)
 SUBSCRIBER = 1
 MISSED_SUBSCRIBER = 2
 
@@ -54,7 +65,7 @@ class Unit:
         self.ended = False
         self._answers: deque[Callable[[], None]] = deque()
         """Answers to the driver's requests."""
-        self._call: Call | None = None
+        self._call: CallCallbacks | None = None
 
     def want(self, *names: str) -> None:
         """Register and subscribe."""
@@ -63,7 +74,7 @@ class Unit:
             self.driver.register(name)
         self.go()
 
-    def want_channel(self, channel: Channel, since: Since = OLDEST) -> None:
+    def want_channel(self, channel: ChannelInterest, since: Since = OLDEST) -> None:
         """Subscribes to its messages, and to its missed ones."""
         self.driver.subscribe(channel, SUBSCRIBER)
         self.driver.subscribe_missed(channel, MISSED_SUBSCRIBER)
@@ -137,7 +148,7 @@ class Unit:
                     answers.append(partial(self._saved, action))
                 case Connect():
                     answers.append(self._connected)
-                case Send(data):
+                case SendBytes(data):
                     assert self.session is not None
                     if not self.mute:
                         self.session.receive(data)
@@ -146,13 +157,13 @@ class Unit:
                     answers.append(self._disconnected)
         self.ended = isinstance(action, End)
         while (call := driver.next_call(self.now_s)) is not None:
-            if isinstance(call, Call):
+            if isinstance(call, CallCallbacks):
                 self._call = call
 
     def _called(self, job: AnyJob) -> None:
         assert not isinstance(job, MembersJob), "no transcript has queries"
         self._call = None
-        of = job.notification.object_id if isinstance(job, Job) else job.message.channel
+        of = job.notification.object_id if isinstance(job, CallbackJob) else job.message.channel
         failed: dict[int, BaseException] = {}
         if of in self.fails:
             failed = {subscriber: RuntimeError("no") for subscriber in job.subscribers}

@@ -15,7 +15,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import WELCOME_S
 
 from coldnotify_simulation import channel_transcripts, unsettled_transcripts
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.recorder import RecordedDriver
 from coldnotify_simulation.transcript_unit import DOMAIN, GROUP, SUBSCRIBER, Unit
 from coldnotify_simulation.world import World
@@ -417,7 +417,7 @@ def simulated(seed: int) -> RecordedDriver:
     return drivers[0]
 
 
-def _trouble(random: Random, world: World, client: Client) -> None:
+def _trouble(random: Random, world: World, client: SimulatedClient) -> None:
     matcher, gateway = random.choice(world.matchers), random.choice(world.gateways)
     match random.randrange(6):
         case 0 if client.link is not None:

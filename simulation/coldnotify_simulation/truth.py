@@ -7,8 +7,8 @@ from coldnotify_schemas.names import parse_object_key
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
 
-from coldnotify_simulation.kafka import PARTITIONS, Entry, PartitionLog
-from coldnotify_simulation.removing import Removals, key_of
+from coldnotify_simulation.kafka import PARTITIONS, LogEntry, PartitionLog
+from coldnotify_simulation.removing import SimulatedRemovals, key_of
 
 Version = tuple[int, int]
 """(incarnation, version): versions are compared so."""
@@ -58,12 +58,12 @@ class Thing:
         return UNKNOWN
 
 
-class Truth:
+class TrueObjects:
     """Follows the objects topic record by record."""
 
     def __init__(self) -> None:
         self.things: dict[str, Thing] = {}
-        self.removals_read = Removals(0)
+        self.removals_read = SimulatedRemovals(0)
         self._removed = False
 
     def take_removed(self) -> bool:
@@ -78,7 +78,7 @@ class Truth:
             thing = self.things[key] = Thing()
         return thing
 
-    def on_record(self, partition: int, entry: Entry, *, publisher: bool) -> Version | None:
+    def on_record(self, partition: int, entry: LogEntry, *, publisher: bool) -> Version | None:
         """A record was written. Returns its version, if it is in its own partition and valid."""
         removed = self.removals_read.removed(partition, entry)
         if removed is not None:
@@ -100,7 +100,7 @@ class Truth:
             thing.published_since_loss.add(version)
         return version
 
-    def _remove(self, entry: Entry, removed: Version) -> None:
+    def _remove(self, entry: LogEntry, removed: Version) -> None:
         key, describes = key_of(entry)
         thing = self.things.get(key)
         if describes or thing is None or not thing.newest or not UNKNOWN < thing.newest[-1][1] <= removed:
@@ -139,7 +139,7 @@ class Truth:
             self.on_record(partition, entry, publisher=True)
 
 
-def said(partition: int, entry: Entry) -> tuple[str, int | None, int] | None:
+def said(partition: int, entry: LogEntry) -> tuple[str, int | None, int] | None:
     """Returns (key, incarnation if it has one, version) of a record that counts."""
     try:
         domain, group, _ = parse_object_key(entry.key)
@@ -154,7 +154,7 @@ def said(partition: int, entry: Entry) -> tuple[str, int | None, int] | None:
 def merged(partition: int, log: PartitionLog, epoch: int) -> dict[str, Version]:
     """Returns the newest version of each object, by the remaining records."""
     newest: dict[str, Version] = {}
-    removals_read = Removals(epoch)
+    removals_read = SimulatedRemovals(epoch)
     for entry in log.entries:
         removed = removals_read.removed(partition, entry)
         if removed is not None and newest.get(key_of(entry)[0], UNKNOWN) <= removed and not key_of(entry)[1]:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from random import Random
 
-from coldnotify._core.interests import Channel
+from coldnotify._core.interests import ChannelInterest
 from coldnotify._core.since import NOW
 from coldnotify.testing import Service
 
 from coldnotify_simulation.transcript_unit import Unit
 
-TASKS, ALARMS = Channel("tasks", ()), Channel("alarms", ())
+TASKS, ALARMS = ChannelInterest("tasks", ()), ChannelInterest("alarms", ())
 MANY = 150
 HISTORIES, HISTORY_STEPS = 4, 60
 

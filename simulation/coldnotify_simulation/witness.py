@@ -8,21 +8,21 @@ from typing import NamedTuple
 from coldnotify._core.document import Document
 from coldnotify._core.driver import ChannelJob, MembersJob
 from coldnotify._core.reconnect import Address
-from coldnotify._core.slot import Job
+from coldnotify._core.slot import CallbackJob
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.doubts import Doubts
-from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.heard import Heard
 from coldnotify_simulation.kafka import Kafka
 from coldnotify_simulation.ledger_look import LedgerLook
-from coldnotify_simulation.link import Link
-from coldnotify_simulation.memberships import Memberships
-from coldnotify_simulation.messages import Messages
-from coldnotify_simulation.promises import Promises, group_partition
-from coldnotify_simulation.sets import Groups
+from coldnotify_simulation.link import SimulatedLink
+from coldnotify_simulation.memberships import SimulatedMemberships
+from coldnotify_simulation.messages import SimulatedMessages
+from coldnotify_simulation.promises import SimulatedPromises, group_partition
+from coldnotify_simulation.sets import SimulatedSets
 from coldnotify_simulation.trace import Trace
 
 TOPICS = TopicNames()
@@ -50,9 +50,9 @@ class Witness:
         random: Random,
         trace: Trace,
         kafka: Kafka,
-        gateways: list[Gateway],
-        judges: tuple[Promises, Memberships, Messages],
-        groups: Groups,
+        gateways: list[SimulatedGateway],
+        judges: tuple[SimulatedPromises, SimulatedMemberships, SimulatedMessages],
+        groups: SimulatedSets,
         ledger: LedgerLook,
         late_s: float,
     ) -> None:
@@ -68,10 +68,10 @@ class Witness:
         self.late_s = late_s
         self._wanted_at: dict[str, _Wake] = {}
         self.heard = Heard(self.promises, self.memberships, groups)
-        self.received: Callable[[Client, Link, bytes], None] | None = None
+        self.received: Callable[[SimulatedClient, SimulatedLink, bytes], None] | None = None
         """For whoever looks at what clients receive."""
 
-    def connect(self, client: Client, address: Address) -> None:
+    def connect(self, client: SimulatedClient, address: Address) -> None:
         """The connection is established after a moment, or is refused, or nobody answers."""
         gateway = self.gateways[address.port]
         self.promises.on_online(client.key)
@@ -83,7 +83,7 @@ class Witness:
             if not gateway.alive:
                 client.on_broken(None, "nobody is there")
                 return
-            link = Link(self.clock, self.random, client, gateway, self.late_s)
+            link = SimulatedLink(self.clock, self.random, client, gateway, self.late_s)
             gateway.accept(link)
             end = self.kafka.log(TOPICS.objects, group_partition(client.identity.group)).end
             self._wanted_at[client.key] = _Wake(
@@ -94,13 +94,13 @@ class Witness:
 
         client.later(self.random.uniform(0.001, self.late_s), arrive)
 
-    def on_received(self, client: Client, link: Link, data: bytes) -> None:
+    def on_received(self, client: SimulatedClient, link: SimulatedLink, data: bytes) -> None:
         """It has taken in these bytes."""
         self.heard.on_received(client, link, data)
         if self.received is not None:
             self.received(client, link, data)
 
-    def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
+    def on_told(self, client: SimulatedClient, job: CallbackJob, *, failed: bool) -> None:
         """A callback is entered."""
         said, update = job.notification, job.update
         self.trace(
@@ -118,14 +118,14 @@ class Witness:
         came_back = partial(self.memberships.came_back, client, said.object_id)
         self.promises.on_told(client, job, failed=failed, came_back=came_back)
 
-    def on_returned(self, client: Client, job: Job) -> None:
+    def on_returned(self, client: SimulatedClient, job: CallbackJob) -> None:
         """A callback has returned."""
         version = job.update.version
         if version is not None:
             key = f"{client.identity.domain}/{client.identity.group}/{client.name}"  # a twin has the same
             self.ledger.on_returned(key, job.notification.object_id, (job.update.incarnation, version))
 
-    def on_told_members(self, client: Client, job: MembersJob, *, failed: bool) -> None:
+    def on_told_members(self, client: SimulatedClient, job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""
         added, removed = sorted(job.added), sorted(job.removed)
         text = job.query.text
@@ -134,37 +134,37 @@ class Witness:
         self.trace.event("members", client=client.key, query=text, added=added, removed=removed, **more)
         self.memberships.on_told(client, job, failed=failed)
 
-    def on_told_message(self, client: Client, job: ChannelJob, *, failed: bool) -> None:
+    def on_told_message(self, client: SimulatedClient, job: ChannelJob, *, failed: bool) -> None:
         """A callback of a channel is entered."""
         self.trace(client.name, "is told", job.message, "fails" if failed else "")
         self.messages.on_told(client, job, failed=failed)
 
-    def on_registers(self, client: Client, name: str) -> None:
+    def on_registers(self, client: SimulatedClient, name: str) -> None:
         """Its application asks for the object by its name."""
         self.heard.registers(client, name)
 
-    def on_registers_query(self, client: Client, text: str) -> None:
+    def on_registers_query(self, client: SimulatedClient, text: str) -> None:
         """Its application asks for a query that it did not want."""
         self.heard.registers_query(client, text)
 
-    def on_subscribes(self, client: Client, name: str) -> None:
+    def on_subscribes(self, client: SimulatedClient, name: str) -> None:
         """Its application subscribes to the channel."""
         attributes, since = client.wish_channels[name]
         self.messages.subscribes(client, name, frozenset(attributes), since)
 
-    def on_starts(self, client: Client, document: Document) -> None:
+    def on_starts(self, client: SimulatedClient, document: Document) -> None:
         """Its process begins with this document."""
         self.messages.starts(client, document)
         self.memberships.starts(client, document)
         self.heard.starts(client, document)
 
-    def on_saved(self, client: Client, document: Document, written_s: float) -> None:
+    def on_saved(self, client: SimulatedClient, document: Document, written_s: float) -> None:
         """A document is durable."""
         self.promises.on_saved(client, document)
         self.memberships.on_saved(client, document, self.promises.epoch)
         self.messages.on_saved(client, document, written_s)
 
-    def on_caught_up(self, client: Client, since: int) -> None:
+    def on_caught_up(self, client: SimulatedClient, since: int) -> None:
         """The library reports that it is complete."""
         self.trace(client.name, "is caught up")
         self.trace.event("caught_up", client=client.key, since=since)
@@ -174,15 +174,15 @@ class Witness:
         if wake.epoch == self.promises.epoch:
             self.memberships.on_caught_up(client, wake.since_s, wake.queries, wake.end)
 
-    def on_wakes(self, client: Client, slept_s: float) -> None:
+    def on_wakes(self, client: SimulatedClient, slept_s: float) -> None:
         """Its machine was asleep for so long."""
         self.trace(client.name, "wakes")
         self._doubts.on_wakes(client, slept_s)
 
-    def on_rest(self, client: Client) -> None:
+    def on_rest(self, client: SimulatedClient) -> None:
         """It has done what there was to do."""
         self._doubts.on_rest(client)
 
-    def on_stopped(self, client: Client) -> None:
+    def on_stopped(self, client: SimulatedClient) -> None:
         """It disconnected in order."""
         self.promises.on_offline(client.key)

@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 from coldnotify._core.since import Since
-from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_matcher.engine.retention_rules import RetentionRules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX
@@ -16,23 +16,23 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.compaction import compact_objects, compact_state
-from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.group import Group
-from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, PartitionLog, merged_state
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, LogEntry, PartitionLog, merged_state
 from coldnotify_simulation.ledger_look import LedgerLook
 from coldnotify_simulation.matcher import Matcher
-from coldnotify_simulation.memberships import Memberships
-from coldnotify_simulation.messages import Messages
-from coldnotify_simulation.promises import Broken, Promises, group_partition, payload_of
+from coldnotify_simulation.memberships import SimulatedMemberships
+from coldnotify_simulation.messages import SimulatedMessages
+from coldnotify_simulation.promises import Broken, SimulatedPromises, group_partition, payload_of
 from coldnotify_simulation.removing import key_of
-from coldnotify_simulation.sets import Groups, groups_of, unmoved
+from coldnotify_simulation.sets import SimulatedSets, groups_of, unmoved
 from coldnotify_simulation.trace import Trace
-from coldnotify_simulation.truth import UNKNOWN, Truth, Version
+from coldnotify_simulation.truth import UNKNOWN, TrueObjects, Version
 from coldnotify_simulation.witness import Witness
 
 TOPICS = TopicNames()
@@ -62,25 +62,29 @@ class World:
         self.random = Random(seed)
         self.clock = Clock()
         self.trace = Trace(self.clock)
-        self.truth = Truth()
+        self.truth = TrueObjects()
         self.kafka = Kafka(self._on_append)
-        self.promises = Promises(self.clock, self.kafka, self.truth)
-        self.groups = Groups()
-        self.memberships = Memberships(self.promises, self.truth, self.groups)
-        self.messages = Messages(self.clock, self.kafka)
+        self.promises = SimulatedPromises(self.clock, self.kafka, self.truth)
+        self.groups = SimulatedSets()
+        self.memberships = SimulatedMemberships(self.promises, self.truth, self.groups)
+        self.messages = SimulatedMessages(self.clock, self.kafka)
         self.group = Group(self.clock, self.random)
         self.epoch_counter = 0
         self.matchers = [
             Matcher(f"matcher-{i}", self.clock, self.random, self.kafka, self.group, self.trace) for i in range(2)
         ]
-        self.gateways = [Gateway(f"gateway-{i}", self.clock, self.random, self.kafka, self.trace) for i in range(2)]
+        self.gateways = [
+            SimulatedGateway(f"gateway-{i}", self.clock, self.random, self.kafka, self.trace) for i in range(2)
+        ]
         judges = self.promises, self.memberships, self.messages
         self.ledger = LedgerLook(self.matchers, self.trace)
         self.witness = Witness(
             self.clock, self.random, self.trace, self.kafka, self.gateways, judges, self.groups, self.ledger, late_s
         )
         self.clients = [
-            Client(f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self.witness, 2)
+            SimulatedClient(
+                f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self.witness, 2
+            )
             for i in range(clients)
         ]
         self.registrations_lost = False
@@ -88,7 +92,7 @@ class World:
         """Clients that an operator has had forgotten, or will have once it is handled."""
         self.forgets_nobody = False
         """Nobody's time comes, and nothing else takes registrations: no record of them may be removed."""
-        self.retention = Retention()
+        self.retention = RetentionRules()
         """The rules of the matchers."""
         self.removes_in_calm = False
         """True if they also remove once faults have stopped."""
@@ -253,7 +257,7 @@ class World:
 
     # ---- what Kafka tells
 
-    def _on_append(self, topic: str, partition: int, entry: Entry) -> None:
+    def _on_append(self, topic: str, partition: int, entry: LogEntry) -> None:
         if topic == TOPICS.notifications:
             for gateway in self.gateways:
                 if gateway.alive and gateway.core.inbox == partition:
@@ -296,7 +300,7 @@ class World:
             if matcher.run is not None and matcher.run.reads(partition):
                 matcher.run.look_soon()
 
-    def _due_ms(self, entry: Entry) -> int | None:
+    def _due_ms(self, entry: LogEntry) -> int | None:
         """Returns when its object expires, counted from its last publish or description; None: never."""
         key, describes = key_of(entry)
         thing = self.truth.things.get(key)
@@ -309,7 +313,7 @@ class World:
         kept_ms = self.retention.of(DOMAIN, deleted=deleted)
         return since_ms + kept_ms if kept_ms else None
 
-    def _note_removed(self, entry: Entry, due_ms: int | None) -> None:
+    def _note_removed(self, entry: LogEntry, due_ms: int | None) -> None:
         """A null was written: its owner must not have removed anything too early."""
         key, describes = key_of(entry)
         removed = self.truth.take_removed() if not describes else self.groups.take_removed()
@@ -332,7 +336,7 @@ class World:
 
     # ---- what schedules and tests do to clients
 
-    def start_client(self, client: Client, *, only: bool = False) -> None:
+    def start_client(self, client: SimulatedClient, *, only: bool = False) -> None:
         """Its unit is switched on."""
         anew = client.wish - client_wanted(client)
         self.promises.allow_repeat(client.key, *anew)
@@ -342,7 +346,7 @@ class World:
         for text in client.queries:
             self.memberships.registers(client, text)
 
-    def register(self, client: Client, *names: str) -> None:
+    def register(self, client: SimulatedClient, *names: str) -> None:
         """Its application wants more."""
         anew = set(names) - client.wanted
         self.promises.allow_repeat(client.key, *anew)
@@ -350,29 +354,29 @@ class World:
             self.promises.registers(client.key, anew)
         client.register(*names)
 
-    def register_query(self, client: Client, text: str) -> None:
+    def register_query(self, client: SimulatedClient, text: str) -> None:
         """Its application wants a query's members."""
         if client.driver is not None:
             self.memberships.registers(client, text)
         client.register_query(text)
 
-    def unregister_query(self, client: Client, text: str) -> None:
+    def unregister_query(self, client: SimulatedClient, text: str) -> None:
         """And no more."""
         if client.driver is not None:
             self.memberships.unregisters(client, text)
         client.unregister_query(text)
 
-    def register_channel(self, client: Client, name: str, attributes: tuple[str, ...], since: Since) -> None:
+    def register_channel(self, client: SimulatedClient, name: str, attributes: tuple[str, ...], since: Since) -> None:
         """Its application wants a channel's messages."""
         client.register_channel(name, attributes, since)
 
-    def unregister_channel(self, client: Client, name: str) -> None:
+    def unregister_channel(self, client: SimulatedClient, name: str) -> None:
         """And no more."""
         if client.driver is not None:
             self.messages.unsubscribes(client, name)
         client.unregister_channel(name)
 
-    def power_loss(self, client: Client, *, wiped: bool = False) -> None:
+    def power_loss(self, client: SimulatedClient, *, wiped: bool = False) -> None:
         """It is off from one instant to the next."""
         self.promises.allow_repeat(client.key, *OBJECTS, *client.wish)
         was_on = client.alive
@@ -386,7 +390,7 @@ class World:
         if was_on:
             self.promises.on_offline(client.key)
 
-    def shut_down(self, client: Client) -> None:
+    def shut_down(self, client: SimulatedClient) -> None:
         """Its application ends in order."""
         client.shut_down()
 
@@ -483,7 +487,7 @@ class World:
 
     # ---- the end
 
-    def wrong_at_rest(self, online: list[Client]) -> list[str]:
+    def wrong_at_rest(self, online: list[SimulatedClient]) -> list[str]:
         """Returns what is wrong once faults have stopped and everything has come to rest."""
         found = self.promises.at_rest(online)
         # Who serves it repairs what compaction would take: a partition may be waiting for a look at it once more.
@@ -509,7 +513,7 @@ class World:
         for matcher in self.matchers:
             if (run := matcher.run) is not None:
                 of_run = run.partitions.items()
-                unserved -= {number for number, p in of_run if p.phase is Phase.OWNED and run.group_has(number)}
+                unserved -= {number for number, p in of_run if p.phase is OwningPhase.OWNED and run.group_has(number)}
         return unserved
 
     def counts(self) -> Counter[str]:
@@ -545,7 +549,7 @@ class World:
         for client in self.clients:
             client.mend()
 
-    def settle(self, online: list[Client]) -> None:
+    def settle(self, online: list[SimulatedClient]) -> None:
         """Run until all is as it should be, and stays so. Raises Broken."""
         end_s = self.clock.now_s + SETTLED_WITHIN_S
         while True:
@@ -566,11 +570,11 @@ class World:
         self.trace.event("end", connected=[client.key for client in online])
 
 
-def client_wanted(client: Client) -> set[str]:
+def client_wanted(client: SimulatedClient) -> set[str]:
     """Returns the wanted set in its state file."""
     return set() if client.disk is None else set(msgspec.json.decode(client.disk)["wanted"])
 
 
-def client_queries(client: Client) -> set[str]:
+def client_queries(client: SimulatedClient) -> set[str]:
     """Returns the queries in its state file."""
     return set() if client.disk is None else set(msgspec.json.decode(client.disk).get("queries", {}))

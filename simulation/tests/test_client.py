@@ -2,7 +2,7 @@
 
 from coldnotify._core.since import Since
 from coldnotify_simulation import second_opinion
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.world import World
 
 TASKS = "tasks"
@@ -21,7 +21,7 @@ def subscribed() -> World:
     return world
 
 
-def parked(client: Client, now_s: float) -> tuple[str, ...]:
+def parked(client: SimulatedClient, now_s: float) -> tuple[str, ...]:
     assert client.driver is not None
     return client.driver.status(now_s).parked
 

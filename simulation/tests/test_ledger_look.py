@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.unsettled import Unsettled
-from coldnotify_gateway.core.requests import Requests as GatewayRequests
+from coldnotify._core.unsettled import UnsettledTold
+from coldnotify_gateway.core.requests import RequestMaker as GatewayRequests
 from coldnotify_matcher.engine import client_records, unsettled_registrations
 from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
 from coldnotify_simulation.scripted import Rule, check, connected
@@ -41,7 +41,7 @@ def a_callback_that_raises_too_often_then_a_takeover() -> None:
 
 @contextmanager
 def the_client_says_nothing() -> Iterator[None]:
-    with patch.object(Unsettled, "next", lambda self, _now, _number: None):
+    with patch.object(UnsettledTold, "next", lambda self, _now, _number: None):
         yield
 
 
@@ -73,7 +73,7 @@ def frames_are_not_taken_in() -> Iterator[None]:
 @contextmanager
 def a_cursor_overtakes_what_it_has_passed() -> Iterator[None]:
     late = property(lambda _: False)
-    with patch.object(Unsettled, "hurry", lambda *_: None), patch.object(Unsettled, "is_late", late):
+    with patch.object(UnsettledTold, "hurry", lambda *_: None), patch.object(UnsettledTold, "is_late", late):
         yield
 
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.session import Session
+from coldnotify._core.session import ClientSession
 from coldnotify_gateway.core import Identified
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher import matcher_partition
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.requests import RequestHandler
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import Rule, check, connected, gateway_of, link_of
@@ -51,7 +51,7 @@ def a_connection_that_answers_nothing_while_a_request_waits() -> None:
 
 @contextmanager
 def ping_only_when_nothing_is_sent() -> Iterator[None]:
-    with patch.object(Session, "_ping_at", lambda self: self._sent_at + self._settings.keepalive_s):
+    with patch.object(ClientSession, "_ping_at", lambda self: self._sent_at + self._settings.keepalive_s):
         yield
 
 
@@ -100,9 +100,11 @@ def an_unregister_delayed_in_a_gateway_behind_a_registration_through_another() -
 
 @contextmanager
 def any_session_may_change_the_registrations() -> Iterator[None]:
-    on_request = Requests._on_request
+    on_request = RequestHandler._on_request
 
-    def without(self: Requests, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
+    def without(
+        self: RequestHandler, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool
+    ) -> None:
         client = self._state.clients.get(f"{request.domain}/{request.group}/{request.client}")
         if request.WhichOneof("body") == "unregister" and client is not None and client.session is not None:
             names = self._registrations._names
@@ -110,7 +112,7 @@ def any_session_may_change_the_registrations() -> Iterator[None]:
         else:
             on_request(self, offset, request, now_ms, first_open=first_open)
 
-    with patch.object(Requests, "_on_request", without):
+    with patch.object(RequestHandler, "_on_request", without):
         yield
 
 

@@ -13,8 +13,8 @@ from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channels import channel_requests
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.positions import Positions
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import TopicNames
@@ -81,7 +81,7 @@ def nothing_is_answered() -> Iterator[None]:
 
 @contextmanager
 def what_is_about_to_be_asked_is_forgotten() -> Iterator[None]:
-    def drop(self: ChannelRequests, log: ChannelLog, client: Client, session: Session) -> None:
+    def drop(self: ChannelRequests, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         session.channels = None
 
     with patch.object(ChannelRequests, "_drop", drop):
@@ -179,7 +179,9 @@ def agree(world: World, agreements: list[OutAgreement]) -> None:
 def an_empty_page_is_the_last_one() -> Iterator[None]:
     send = CatchingUp._send
 
-    def sent(self: CatchingUp, log: ChannelLog, client: Client, session: Session, *, last: bool) -> None:
+    def sent(
+        self: CatchingUp, log: ChannelLog, client: RegisteredClient, session: EngineSession, *, last: bool
+    ) -> None:
         channels = session.channels
         empty = channels is not None and channels.row.page is not None and not channels.row.page.entries
         send(self, log, client, session, last=last or empty)

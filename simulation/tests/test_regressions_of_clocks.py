@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify_common.clocks import Clocks
-from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_matcher.engine.retention_rules import RetentionRules
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (
     Rule,
@@ -24,7 +24,7 @@ from coldnotify_simulation.scripted import (
 )
 from coldnotify_simulation.world import World
 from coldnotify_streams.core.claims import Claims
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
 TOPICS = TopicNames()
 
@@ -36,7 +36,7 @@ FORGOTTEN_MS, RETENTION_MS = 180 * DAY_MS, 30 * DAY_MS
 def served(world: World) -> set[int]:
     """The partitions that somebody serves."""
     runs = [matcher.run for matcher in world.matchers if matcher.run is not None]
-    return {number for run in runs for number, p in run.partitions.items() if p.phase is Phase.OWNED}
+    return {number for run in runs for number, p in run.partitions.items() if p.phase is OwningPhase.OWNED}
 
 
 # ---- claims
@@ -99,7 +99,7 @@ def with_periods(*names: str) -> World:
     world.run(3.0)
     world.shut_down(sleeper)
     world.forgets_nobody = True
-    world.retention = Retention(others_ms=RETENTION_MS)
+    world.retention = RetentionRules(others_ms=RETENTION_MS)
     for matcher in world.matchers:
         matcher.rules = replace(matcher.rules, forgotten_after_ms=FORGOTTEN_MS, retention=world.retention)
     takeover(world)
@@ -173,7 +173,7 @@ def a_clock_steps_back_and_those_seen_before_are_forgotten_some_day() -> None:
     set_clocks(world, 0, all_of_them=True)
     no_matcher(world)
     for matcher in world.matchers:
-        matcher.rules = replace(matcher.rules, forgotten_after_ms=600_000, retention=Retention())
+        matcher.rules = replace(matcher.rules, forgotten_after_ms=600_000, retention=RetentionRules())
     world.run(7.0)
     for matcher in world.matchers:
         matcher.start()

@@ -8,7 +8,7 @@ import pytest
 from coldnotify_matcher.merged_records import Merged, R
 from coldnotify_schemas.internal_pb2 import Forget, Request
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.scripted import Rule, check, connected, must, registered
 from coldnotify_simulation.world import World
@@ -16,7 +16,7 @@ from coldnotify_simulation.world import World
 TOPICS = TopicNames()
 
 
-def forget(world: World, client: Client) -> None:
+def forget(world: World, client: SimulatedClient) -> None:
     """An operator asks for it."""
     name = client.identity
     request = Request(format=1, domain=name.domain, group=name.group, client=name.client, forget=Forget(reason="x"))

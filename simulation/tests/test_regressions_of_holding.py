@@ -12,7 +12,7 @@ from coldnotify_gateway.core.from_matcher import FromMatcher
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import second_opinion
-from coldnotify_simulation.holding import Holding
+from coldnotify_simulation.holding import SimulatedHolding
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.scripted import Rule, check, connected, must, no_matcher, takeover
 from coldnotify_simulation.world import World
@@ -32,7 +32,7 @@ def a_brief_session_is_handled_again_when_there_are_too_many() -> None:
     other.wish = {"a"}
     world.start_client(other)
     world.clock.run_until(lambda: other.caught_up)
-    holding = Holding(0, world, (), names_only=True)
+    holding = SimulatedHolding(0, world, (), names_only=True)
     if not holding.on:
         holding.begin()
     holding.stop_drawing()

@@ -10,16 +10,16 @@ from coldnotify_gateway.core.from_matcher import FromMatcher
 from coldnotify_gateway.core.gateway import Gateway as GatewayCore
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.requests import Requests
-from coldnotify_gateway.core.states import State
+from coldnotify_gateway.core.requests import RequestMaker
+from coldnotify_gateway.core.states import SessionState
 from coldnotify_matcher.engine import Engine, upkeep
 from coldnotify_matcher.generations import Generations
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import client as client_module
-from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.gateway import SimulatedGateway
 from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.scripted import (
     Rule,
@@ -103,7 +103,7 @@ def the_notifications_topic_is_recreated() -> None:
 def a_lost_inbox_is_read_on() -> Iterator[None]:
     with (
         patch.object(GatewayCore, "on_inbox_lost", lambda *_: []),
-        patch.object(Gateway, "_begin_anew", lambda *_: None),
+        patch.object(SimulatedGateway, "_begin_anew", lambda *_: None),
     ):
         yield
 
@@ -239,14 +239,14 @@ def a_set_is_answered_by_a_matcher_that_does_not_know_the_asking() -> None:
 
 @contextmanager
 def each_set_puts_the_asking_off() -> Iterator[None]:
-    sync = Requests.sync
+    sync = RequestMaker.sync
 
-    def without(self: Requests, session: Identified, chunk: SyncChunk, now_s: float) -> object:
-        if session.state is State.UNSYNCED and chunk.last:
+    def without(self: RequestMaker, session: Identified, chunk: SyncChunk, now_s: float) -> object:
+        if session.state is SessionState.UNSYNCED and chunk.last:
             session.question.answered()
         return sync(self, session, chunk, now_s)
 
-    with patch.object(Requests, "sync", without):
+    with patch.object(RequestMaker, "sync", without):
         yield
 
 
@@ -289,7 +289,7 @@ def a_claim_speaks_for_all_records_before_it() -> Iterator[None]:
 @contextmanager
 def offsets_beyond_the_end_are_believed() -> Iterator[None]:
     """It would set the records aside whose offsets are of the topic before, in this case."""
-    with patch.object(Partition, "_is_believed", lambda *_, **__: True):
+    with patch.object(MatcherPartition, "_is_believed", lambda *_, **__: True):
         yield
 
 

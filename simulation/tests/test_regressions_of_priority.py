@@ -10,14 +10,14 @@ from unittest.mock import patch
 import pytest
 from coldnotify_gateway.core import Dialect, encoding, overtaking
 from coldnotify_gateway.core.identified import Identified
-from coldnotify_gateway.core.overtaking import Urgent, Waiting
+from coldnotify_gateway.core.overtaking import Urgent, WaitingFrames
 from coldnotify_matcher.engine import paging
-from coldnotify_matcher.engine.clients import Client as MatchersClient
+from coldnotify_matcher.engine.clients import RegisteredClient as MatchersClient
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_schemas.internal_pb2 import Newest
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.scripted import Rule, check, connected, link_of, must, must_be_told
 from coldnotify_simulation.world import World
 
@@ -26,7 +26,7 @@ INTERVAL_MS = 3000
 VERSIONS = 5
 
 
-def reads(world: World, client: Client, frames: int) -> None:
+def reads(world: World, client: SimulatedClient, frames: int) -> None:
     """The client reads so many of the frames that wait, and saves what it has."""
     for _ in range(frames):
         must(link_of(client).one_frame(), "no frame waits")
@@ -146,7 +146,7 @@ def with_members(*names: str) -> World:
     return world
 
 
-def reads_on(world: World, client: Client) -> None:
+def reads_on(world: World, client: SimulatedClient) -> None:
     """It reads all that waits, and what comes then."""
     link_of(client).read_on()
     world.run(8.0)
@@ -226,7 +226,7 @@ def all_that_is_said_is_written() -> Iterator[None]:
 
 @contextmanager
 def what_enters_is_overtaken() -> Iterator[None]:
-    with patch.object(Waiting, "_enters", lambda *_: False):
+    with patch.object(WaitingFrames, "_enters", lambda *_: False):
         yield
 
 

@@ -32,9 +32,9 @@ from coldnotify_streams.core import barriers
 from coldnotify_streams.core.actions import AskEnds
 from coldnotify_streams.core.barriers import Barriers
 from coldnotify_streams.core.events import Takeover
-from coldnotify_streams.core.job import JobPartition, Phase
+from coldnotify_streams.core.job import JobPartition, OwningPhase
 from coldnotify_streams.core.reloads import Reloads
-from coldnotify_streams.core.run import CAREFUL_A_STEP_MAX, Limits, Run
+from coldnotify_streams.core.run import CAREFUL_A_STEP_MAX, JobRun, RunLimits
 
 TOPICS = TopicNames()
 
@@ -69,7 +69,7 @@ def requests_are_held_back_while_the_objects_topic_is_behind() -> None:
     world = connected("a")
     (client,) = world.clients
     for matcher in world.matchers:
-        matcher.limits = replace(Limits(), pending_requests_max=0)
+        matcher.limits = replace(RunLimits(), pending_requests_max=0)
     takeover(world)
     world.clock.run_until(lambda: client.caught_up)
     world.open_transaction(0, 4.0)
@@ -146,7 +146,7 @@ def somebody_else_claims_a_partition_and_serves_nobody() -> None:
 
 @contextmanager
 def a_dropped_partition_is_not_claimed_again() -> Iterator[None]:
-    with patch.object(Run, "_load_what_waited", nothing_to_do):
+    with patch.object(JobRun, "_load_what_waited", nothing_to_do):
         yield
 
 
@@ -233,7 +233,7 @@ def a_matcher_dies_while_nothing_is_written_of_a_session_yet() -> None:
 
 
 def owns(matcher: Matcher) -> bool:
-    return matcher.run is not None and any(p.phase is Phase.OWNED for p in matcher.run.partitions.values())
+    return matcher.run is not None and any(p.phase is OwningPhase.OWNED for p in matcher.run.partitions.values())
 
 
 @contextmanager

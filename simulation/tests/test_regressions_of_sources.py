@@ -7,9 +7,9 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.document import decode
 from coldnotify_matcher.engine import paging
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told
 from coldnotify_simulation.world import World
@@ -29,7 +29,7 @@ def a_client_wakes_to_what_it_published() -> None:
 
 @contextmanager
 def pages_spare_nobody() -> Iterator[None]:
-    with patch.object(Client, "published", lambda *_: False):
+    with patch.object(RegisteredClient, "published", lambda *_: False):
         yield
 
 
@@ -45,7 +45,7 @@ def a_client_wakes_to_what_somebody_else_published() -> None:
 
 @contextmanager
 def pages_spare_everybody() -> Iterator[None]:
-    with patch.object(Client, "published", lambda _, obj: obj.source is not None):
+    with patch.object(RegisteredClient, "published", lambda _, obj: obj.source is not None):
         yield
 
 
@@ -93,8 +93,10 @@ def power_is_lost_between_the_pages_of_the_first_wake() -> None:
 def who_has_no_cursor_is_spared_too() -> Iterator[None]:
     begin = Paging.begin
 
-    def without(self: Paging, client: Client, session: Session, cursor: int, *more: object, **others: object) -> None:
-        with patch.object(Client, "objects", lambda _: ()) if cursor == NO_CURSOR else ExitStack():
+    def without(
+        self: Paging, client: RegisteredClient, session: EngineSession, cursor: int, *more: object, **others: object
+    ) -> None:
+        with patch.object(RegisteredClient, "objects", lambda _: ()) if cursor == NO_CURSOR else ExitStack():
             begin(self, client, session, cursor, *more, **others)  # type: ignore[arg-type]
 
     with patch.object(Paging, "begin", without):
@@ -107,17 +109,17 @@ def what_it_published_comes_in_its_turn() -> Iterator[None]:
     without_cursor: set[int] = set()
 
     def begin_without(
-        self: Paging, client: Client, session: Session, cursor: int, *more: object, **others: object
+        self: Paging, client: RegisteredClient, session: EngineSession, cursor: int, *more: object, **others: object
     ) -> None:
         (without_cursor.add if cursor == NO_CURSOR else without_cursor.discard)(session.number)
         begin(self, client, session, cursor, *more, **others)  # type: ignore[arg-type]
 
-    def send_without(self: Paging, client: Client, session: Session, now_ms: int) -> None:
+    def send_without(self: Paging, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         if session.number not in without_cursor:
             send(self, client, session, now_ms)
             return
         session.answers.objects = {obj: None for obj in session.answers.objects if not client.published(obj)}
-        with patch.object(Client, "published", lambda *_: False):
+        with patch.object(RegisteredClient, "published", lambda *_: False):
             send(self, client, session, now_ms)
 
     with patch.object(Paging, "begin", begin_without), patch.object(Paging, "_send", send_without):

@@ -10,7 +10,7 @@ from coldnotify._core.names_in_use import NamesInUse
 from coldnotify._core.reconnect import Backoff
 from coldnotify._core.registrations import Operation, Registrations
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import Client as Known
+from coldnotify_matcher.engine.clients import RegisteredClient as Known
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
@@ -27,7 +27,7 @@ from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.scripted import (
     Rule,
@@ -266,7 +266,7 @@ def nobody_asks_for_names() -> Iterator[None]:
 def the_same_client_twice() -> None:
     world = connected("a")
     (client,) = world.clients
-    twin = Client(client.name, client.identity.group, world.clock, world.random, world.trace, world.witness, 2)
+    twin = SimulatedClient(client.name, client.identity.group, world.clock, world.random, world.trace, world.witness, 2)
     twin.key += "'s twin"
     twin.wish = {"a"}
     world.clients.append(twin)

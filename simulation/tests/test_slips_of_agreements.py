@@ -8,7 +8,7 @@ Stands for: limiting
 import sys
 
 import pytest
-from coldnotify_matcher.engine.channels.followed_logs import Channels
+from coldnotify_matcher.engine.channels.followed_logs import FollowedLogs
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_simulation.slips import Slip, find, run_alone
 
@@ -28,7 +28,7 @@ SLIPS = {
         34,
     ),
     "who is not told a message stays live": Slip(
-        Channels,
+        FollowedLogs,
         "_put_off",
         "self._catching_up.put_off(log, client, session, now_ms)",
         "pass",

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from coldnotify._core.channels import Channels
-from coldnotify_gateway.core import Waiting, encoding
+from coldnotify_gateway.core import WaitingFrames, encoding
 from coldnotify_matcher.engine.channel_logs import repeats
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channels import channel_paging
@@ -74,7 +74,7 @@ SLIPS = {
         51,
     ),
     "a message of high priority overtakes those of its channel": Slip(
-        Waiting,
+        WaitingFrames,
         "overtake",
         "found.append(frame)",
         "found = [frame]; entry = frame.told.entry; "

@@ -9,12 +9,12 @@ import sys
 
 import pytest
 from coldnotify_common.clocks import Clocks
-from coldnotify_matcher.engine.retention import Retention
+from coldnotify_matcher.engine.retention import RetentionTurns
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
     "objects are removed by a clock that nobody has looked at": Slip(
-        Retention,
+        RetentionTurns,
         "_look",
         "if not clocks.allows(period_ms):",
         "if False:",

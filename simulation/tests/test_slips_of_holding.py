@@ -6,12 +6,12 @@ Stands for: holding
 import sys
 
 import pytest
-from coldnotify_matcher.engine.ceilings import Ceiling, Tally
+from coldnotify_matcher.engine.ceilings import Ceiling, DomainTally
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
     "who has gone is counted on": Slip(
-        Tally,
+        DomainTally,
         "add_clients",
         "self.clients += more",
         "self.clients += max(more, 0)",

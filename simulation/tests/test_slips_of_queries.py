@@ -10,7 +10,7 @@ import sys
 import pytest
 from coldnotify._core.queries import Queries
 from coldnotify_matcher.engine.interests.by_query import canonical
-from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, QuerySets
 from coldnotify_matcher.engine.lacking import Lacked
 from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.paging import Paging
@@ -40,14 +40,14 @@ SLIPS = {
         1,
     ),
     "what has left is not told after a takeover": Slip(
-        Sets,
+        QuerySets,
         "compute",
         "set_.since = position - 1",
         "set_.since = 0",
         2,
     ),
     "the description before the change is evaluated": Slip(
-        Sets,
+        QuerySets,
         "on_change",
         "query.matches(name, after)",
         "query.matches(name, before or after)",

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 from coldnotify_matcher.engine.removal_intake import RemovalIntake
-from coldnotify_matcher.engine.retention import Retention
+from coldnotify_matcher.engine.retention import RetentionTurns
 from coldnotify_schemas.removals import Removal
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
     "one version too new is removed": Slip(
-        Retention,
+        RetentionTurns,
         "_remove",
         "nulls.append(self._null(key, obj.incarnation, obj.version, read_to))",
         "nulls.append(self._null(key, obj.incarnation, obj.version + 1, self._state.position + 9))",
@@ -57,7 +57,7 @@ SLIPS = {
         7,
     ),
     "what was described lately is removed": Slip(
-        Retention,
+        RetentionTurns,
         "_look",
         "due_ms = max(due_ms, self._since(described.version, now_ms) + period_ms)",
         "due_ms = due_ms or self._since(described.version, now_ms) + period_ms",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from coldnotify._core.client import Client
-from coldnotify._core.session import Session
+from coldnotify._core.session import ClientSession
 from coldnotify._core.standstill import Standstill
 from coldnotify_simulation.slips import Slip, find, run_alone
 
@@ -27,7 +27,7 @@ SLIPS = {
         10,
     ),
     "any Pong ends the doubt, also one that answers a Ping of before": Slip(
-        Session,
+        ClientSession,
         "_take",
         "self._doubt is not None and self._pongs >= self._doubt.ping",
         "self._doubt is not None",

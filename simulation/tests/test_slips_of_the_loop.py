@@ -8,11 +8,11 @@ import sys
 import pytest
 from coldnotify_simulation.slips import Slip, find, run_alone
 from coldnotify_streams.core.commits import Commits
-from coldnotify_streams.core.run import Run
+from coldnotify_streams.core.run import JobRun
 
 SLIPS = {
     "what is handled is committed before it is flushed": Slip(
-        Run,
+        JobRun,
         "_make_durable",
         """\
         durable = yield from self._write_steps(owned, None)
@@ -37,7 +37,7 @@ SLIPS = {
         1104280,
     ),
     "requests are handled before the table is read as far as it went": Slip(
-        Run,
+        JobRun,
         "_advance",
         "while pending and is_reached(partition, pending[0]):",
         "while pending:",

@@ -25,7 +25,7 @@ _PUBLISH_S = 20.0
 
 
 @dataclass(slots=True)
-class Phase:
+class BystanderPhase:
     """The results of one phase of the attack."""
 
     name: str
@@ -71,8 +71,8 @@ class Bystander:
             ),
         )
         self._lock = threading.Lock()
-        self.phases: list[Phase] = []
-        self._sent: dict[tuple[str, int], tuple[Phase, float]] = {}
+        self.phases: list[BystanderPhase] = []
+        self._sent: dict[tuple[str, int], tuple[BystanderPhase, float]] = {}
         """Publishes that were acknowledged and have not arrived, by kind and number: the phase, and when it was
         published.
         """
@@ -93,10 +93,10 @@ class Bystander:
         self.notify.connect()
         self._thread.start()
 
-    def phase(self, name: str) -> Phase:
+    def phase(self, name: str) -> BystanderPhase:
         """Begins a phase: what is published from now on belongs to it."""
         with self._lock:
-            self.phases.append(Phase(name))
+            self.phases.append(BystanderPhase(name))
             self._paused.clear()
             return self.phases[-1]
 

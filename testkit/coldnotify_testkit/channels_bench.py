@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
-from coldnotify_matcher.engine import Block, Engine, MessageRecord, Rules, Step, Write
+from coldnotify_matcher.engine import Block, Engine, MessageRecord, ProducedRecord, Rules, Step
 from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, repeats
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention
@@ -58,8 +58,8 @@ class ChannelsBench:
         self.committed: int | None = None
         self.stored: dict[str, dict[str, bytes]] = defaultdict(dict)
         """The records that compaction would keep, by topic and key."""
-        self.moved: list[Write] = []
-        self.rejected: list[Write] = []
+        self.moved: list[ProducedRecord] = []
+        self.rejected: list[ProducedRecord] = []
         self.told: dict[int, list[internal_pb2.Item]] = defaultdict(list)
         self.requests: list[internal_pb2.Request] = []
         self.handled = 0
@@ -171,7 +171,7 @@ class ChannelsBench:
         self.engine.on_tick(self.now_ms)
         self.step()
 
-    def _write(self, write: Write) -> None:
+    def _write(self, write: ProducedRecord) -> None:
         if write.topic == TOPICS.rejected:
             self.rejected.append(write)
         elif write.topic in TOPICS.channels:

@@ -17,7 +17,13 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 
 from coldnotify_testkit.channels_bench import ChannelsBench
-from coldnotify_testkit.channels_subscribers import NOWHERE, Device, Sent, Session, Subscribed
+from coldnotify_testkit.channels_subscribers import (
+    NOWHERE,
+    Subscribed,
+    SubscriberDevice,
+    SubscriberSession,
+    TakenMessage,
+)
 from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, OTHER_GATEWAY, sessions_of
 
@@ -73,12 +79,12 @@ class ChannelsMachine:
         turns = Random(seed ^ 0x7042)  # so that the rest of the run stays what it is
         if turns.random() < 0.5:
             self.bench.next_turn = lambda: turn_of(turns.choice((0, 1, 3)))
-        self.sent: list[Sent] = []
+        self.sent: list[TakenMessage] = []
         self.ids: list[tuple[int, str, MessageHeaders]] = []
         self.unreadable: set[int] = set()
         self.strays: set[int] = set()
-        self.devices = {name: Device(name) for name in CLIENTS}
-        self.sessions: dict[tuple[int, int], Session] = {}
+        self.devices = {name: SubscriberDevice(name) for name in CLIENTS}
+        self.sessions: dict[tuple[int, int], SubscriberSession] = {}
         self.said_positions: dict[tuple[str, int, int], int] = {}
         """The positions that the service has reported, by client, hash and epoch."""
         self.asked_twice: set[tuple[str, int]] = set()
@@ -149,7 +155,7 @@ class ChannelsMachine:
             None,
         )
         self.ids.append((offset, name, headers))
-        self.sent.append(Sent(offset, name, to, expires_at, original))
+        self.sent.append(TakenMessage(offset, name, to, expires_at, original))
         self.counted["repeats"] += original is not None
 
     @rule(1, why=["key", "headers", "stray", "moved twice"])
@@ -281,7 +287,7 @@ class ChannelsMachine:
                 one.parked = one.pending = True
                 self.counted["parked"] += 1
 
-    def say_operations(self, device: Device) -> None:
+    def say_operations(self, device: SubscriberDevice) -> None:
         session = device.session
         if session is None or session.state != "open":
             return
@@ -309,7 +315,7 @@ class ChannelsMachine:
             if one.pending:
                 pending.append(one.frame())
         cursor = device.cursor if device.epoch is not None else NOWHERE
-        session = Session(
+        session = SubscriberSession(
             device,
             gateway,
             self.next_session,
@@ -328,7 +334,7 @@ class ChannelsMachine:
     def disconnect(self, client: str, leaves: bool) -> None:
         self.hang_up(self.devices[client], leaves=leaves)
 
-    def hang_up(self, device: Device, *, leaves: bool) -> None:
+    def hang_up(self, device: SubscriberDevice, *, leaves: bool) -> None:
         session, device.session = device.session, None
         if session is not None and leaves:
             complete = None if device.cursor == NOWHERE else device.cursor
@@ -345,7 +351,7 @@ class ChannelsMachine:
 
     # --- gateways
 
-    def open(self, session: Session) -> None:
+    def open(self, session: SubscriberSession) -> None:
         again = session.ask > 0
         session.ask += 1
         session.state, session.live = "opening" if not again else "announced", False
@@ -368,7 +374,7 @@ class ChannelsMachine:
             ),
         )
 
-    def ask(self, session: Session, page: int = 0) -> None:
+    def ask(self, session: SubscriberSession, page: int = 0) -> None:
         session.page = page + 1
         if not page:
             session.ask += 1
@@ -384,7 +390,7 @@ class ChannelsMachine:
         )
         self.bench.request(session.number, session.device.name, session.gateway, catch_up_channels=catch_up)
 
-    def close(self, session: Session) -> None:
+    def close(self, session: SubscriberSession) -> None:
         self.sessions.pop((session.gateway, session.number), None)
         if session.connected:
             session.device.session = None
@@ -458,13 +464,13 @@ class ChannelsMachine:
         if session.connected:
             self.on_welcome(session, opened)
 
-    def announce(self, session: Session) -> None:
+    def announce(self, session: SubscriberSession) -> None:
         if session.behind or session.epoch is None:
             self.close(session)
         else:
             self.open(session)
 
-    def on_welcome(self, session: Session, opened: internal_pb2.Opened) -> None:
+    def on_welcome(self, session: SubscriberSession, opened: internal_pb2.Opened) -> None:
         device = session.device
         if opened.HasField("channels_epoch"):
             void = device.epoch is not None
@@ -494,7 +500,7 @@ class ChannelsMachine:
         self.bench.request(session.number, device.name, session.gateway, sync=chunk)
         self.counted["syncs"] += 1
 
-    def on_positions(self, device: Device, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
+    def on_positions(self, device: SubscriberDevice, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
         for one in positions:
             position = one.position if one.HasField("position") else NOWHERE
             subscribed = device.channels.get(one.channel)
@@ -505,7 +511,7 @@ class ChannelsMachine:
             elif subscribed.position is None:
                 subscribed.position = subscribed.known = position
 
-    def check_positions(self, session: Session, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
+    def check_positions(self, session: SubscriberSession, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
         """Asserts that a position that was reported once is reported again, to whichever session."""
         name, now = session.device.name, session.device.channels
         for one in positions:
@@ -571,7 +577,7 @@ class ChannelsMachine:
         elif session.connected:
             self.ask(session, page=page.page)
 
-    def on_caught_up(self, session: Session, complete: int) -> None:
+    def on_caught_up(self, session: SubscriberSession, complete: int) -> None:
         if session.state != "open":
             return
         session.live, session.due = True, False
@@ -588,7 +594,7 @@ class ChannelsMachine:
                 assert not one.lost, "what was lost is told first"
         self.complete(device, complete)
 
-    def on_live(self, session: Session, entry: internal_pb2.ChannelEntry) -> None:
+    def on_live(self, session: SubscriberSession, entry: internal_pb2.ChannelEntry) -> None:
         told = entry.message if entry.HasField("message") else entry.missed
         assert not told.paged
         complete = entry.message.offset if entry.HasField("message") else entry.missed.before - 1
@@ -608,10 +614,10 @@ class ChannelsMachine:
 
     # --- what subscribers are told, and what they know then
 
-    def known(self, device: Device, one: Subscribed) -> int:
+    def known(self, device: SubscriberDevice, one: Subscribed) -> int:
         return one.known if one.pending else max(one.known, device.cursor)
 
-    def complete(self, device: Device, complete: int) -> None:
+    def complete(self, device: SubscriberDevice, complete: int) -> None:
         """The device's cursor may go there."""
         if complete <= device.cursor:
             return
@@ -620,7 +626,7 @@ class ChannelsMachine:
                 self.know(device, one, complete)
         device.cursor = complete
 
-    def know(self, device: Device, one: Subscribed, upto: int) -> None:
+    def know(self, device: SubscriberDevice, one: Subscribed, upto: int) -> None:
         """Asserts that the device really has everything of the channel up to `upto`, as it has been told."""
         known = self.known(device, one)
         for sent in self.sent:
@@ -628,13 +634,13 @@ class ChannelsMachine:
                 raise AssertionError(f"P8: {device.name} was not told {sent}, and is to know all up to {upto}")
         one.known = max(known, upto)
 
-    def on_entry(self, device: Device, entry: internal_pb2.ChannelEntry) -> None:
+    def on_entry(self, device: SubscriberDevice, entry: internal_pb2.ChannelEntry) -> None:
         if entry.HasField("message"):
             self.on_message(device, entry.message)
         else:
             self.on_missed(device, entry.missed)
 
-    def on_message(self, device: Device, message: wire_pb2.Message) -> None:
+    def on_message(self, device: SubscriberDevice, message: wire_pb2.Message) -> None:
         one = device.channels.get(message.channel)
         if one is None or one.parked or one.position is None:
             return
@@ -654,7 +660,7 @@ class ChannelsMachine:
         one.told.append(message.offset)
         self.counted["told"] += 1
 
-    def on_missed(self, device: Device, missed: wire_pb2.Missed) -> None:
+    def on_missed(self, device: SubscriberDevice, missed: wire_pb2.Missed) -> None:
         one = device.channels.get(missed.channel)
         if one is None or one.parked or one.position is None:
             return

@@ -10,7 +10,7 @@ from coldnotify_schemas.interests import channel_hash, channel_text
 NOWHERE = -1
 
 
-class Sent(NamedTuple):
+class TakenMessage(NamedTuple):
     """A message as the log contains it."""
 
     offset: int
@@ -45,7 +45,7 @@ class Subscribed:
     def hash(self) -> int:
         return channel_hash(channel_text(self.name, self.attributes))
 
-    def wants(self, sent: Sent) -> bool:
+    def wants(self, sent: TakenMessage) -> bool:
         return sent.channel == self.name and (not sent.to or bool(set(sent.to) & set(self.attributes)))
 
     def frame(self) -> internal_pb2.Channel:
@@ -60,7 +60,7 @@ class Subscribed:
 
 
 @dataclass
-class Device:
+class SubscriberDevice:
     """The state that a subscriber keeps."""
 
     name: str
@@ -68,7 +68,7 @@ class Device:
     unregistering: set[int] = field(default_factory=set)
     cursor: int = NOWHERE
     epoch: int | None = None
-    session: "Session | None" = None
+    session: "SubscriberSession | None" = None
 
     @property
     def digest(self) -> int:
@@ -76,10 +76,10 @@ class Device:
 
 
 @dataclass
-class Session:
+class SubscriberSession:
     """A connection as its gateway sees it."""
 
-    device: Device
+    device: SubscriberDevice
     gateway: int
     number: int
     digest: int

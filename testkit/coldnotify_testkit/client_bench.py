@@ -6,18 +6,18 @@ from typing import Any
 from coldnotify._core.client import Client
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import ChannelJob
-from coldnotify._core.interests import Query
-from coldnotify._core.membership import Kept
+from coldnotify._core.interests import QueryInterest
+from coldnotify._core.membership import KeptQuery
 from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.telling import MembersJob
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
 
-ME = Identity("d", "g", "c")
-LAMPS, ROOM = Query("lamps"), Query("room")
+ME = ClientIdentity("d", "g", "c")
+LAMPS, ROOM = QueryInterest("lamps"), QueryInterest("room")
 
 
 class ClientBench:
@@ -26,7 +26,7 @@ class ClientBench:
     def __init__(self, document: Document | None = None) -> None:
         self.now = 1000.0
         document = Document(identity=ME) if document is None else document
-        self.client = Client(document, [Address("h", 1)], Settings(retry_min_s=1.0), Random(0), self.now)
+        self.client = Client(document, [Address("h", 1)], ClientSettings(retry_min_s=1.0), Random(0), self.now)
         self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
 
     def save(self) -> Document | None:
@@ -61,7 +61,7 @@ class ClientBench:
         self.client.receive(encode(wire.GatewayFrame(**frame)), self.now)
 
     def enter(
-        self, name: str, query: Query, *, version: int | None = None, offset: int = 0, answer: bool = False
+        self, name: str, query: QueryInterest, *, version: int | None = None, offset: int = 0, answer: bool = False
     ) -> None:
         """Sends a notification from the gateway: the object entered this query."""
         self.say(
@@ -84,5 +84,5 @@ class ClientBench:
 
 def kept(*members: str, **more: Any) -> Document:
     """Returns the document of a client at cursor 10 that is registered for the lamps and holds these members."""
-    queries = {LAMPS.text: Kept(members=frozenset(members), **more)}
+    queries = {LAMPS.text: KeptQuery(members=frozenset(members), **more)}
     return Document(identity=ME, queries=queries, epoch=1, cursor=10)

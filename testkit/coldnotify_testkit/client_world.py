@@ -6,28 +6,28 @@ from random import Random
 from coldnotify._core.client import Client, Save
 from coldnotify._core.document import Document, decode
 from coldnotify._core.reconnect import Address
-from coldnotify._core.registrations import Kind
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
-from coldnotify._core.slot import Job
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import ClientSettings
+from coldnotify._core.slot import CallbackJob
 from coldnotify.errors import ServiceRefused, StateError
 from coldnotify.testing import Service, Session
 
-ME = Identity("animal.observer", "region-1", "observer-1")
+ME = ClientIdentity("animal.observer", "region-1", "observer-1")
 DOMAIN, GROUP = ME.domain, ME.group
 KEY = (ME.domain, ME.group, ME.client)
 # The last two share a CRC-32.
 NAMES = ["a", "b", "c", "d/e", "plumless", "buckeroo"]
-QUICK = Settings(tries_max=2)
+QUICK = ClientSettings(tries_max=2)
 
 
-class World:
+class ClientWorld:
     """A client, its disk, its application, the network and the service.
 
     A step after which something does not hold that must raises AssertionError.
     """
 
-    def __init__(self, service: Service | None = None, settings_: Settings = QUICK, seed: int = 0) -> None:
+    def __init__(self, service: Service | None = None, settings_: ClientSettings = QUICK, seed: int = 0) -> None:
         self.service = service or Service(page_objects=2)
         self.settings = settings_
         self.random = Random(seed)
@@ -53,7 +53,7 @@ class World:
         self.client = Client(document, [Address("gateway", 1)], self.settings, self.random, self.now)
         self.session: Session | None = None
         self.save: Save | None = None
-        self.job: Job | None = None
+        self.job: CallbackJob | None = None
         self.job_is_stale = False
         self.told_here = {}
         for name in self.subscribed:
@@ -137,7 +137,7 @@ class World:
         job = self.client.next_job(self.now)
         if job is None:
             return
-        assert isinstance(job, Job)
+        assert isinstance(job, CallbackJob)
         self.job, self.job_is_stale = job, False
         name, update = job.notification.object_id, job.update
         assert name in self.subscribed
@@ -222,9 +222,11 @@ class World:
             if newest is None or newest.offset > document.cursor or name not in self.wanted:
                 continue
             is_told = told.get(name, (-1, -1)) >= (newest.incarnation, newest.version)
-            assert is_told or document.pending.get(name) is Kind.REGISTER, f"{name} would be lost"
+            assert is_told or document.pending.get(name) is OperationKind.REGISTER, f"{name} would be lost"
 
-    def run(self, until: "Callable[[World], object]" = lambda world: world.client.caught_up, steps: int = 3000) -> None:
+    def run(
+        self, until: "Callable[[ClientWorld], object]" = lambda world: world.client.caught_up, steps: int = 3000
+    ) -> None:
         """Everything works: go on until it is so."""
         for _ in range(steps):
             self.maybe_crash()
@@ -264,6 +266,6 @@ class World:
         assert not any(isinstance(report, ServiceRefused) for report in self.reports)
 
 
-def publish(world: World, name: str) -> None:
+def publish(world: ClientWorld, name: str) -> None:
     """The next version of an object of the client's group."""
     world.service.publish(DOMAIN, GROUP, name, {"n": 1})

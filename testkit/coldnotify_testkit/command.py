@@ -26,7 +26,7 @@ def coldnotify(*arguments: str, stdin: str = "", **environ: str) -> "subprocess.
     )
 
 
-class Service(Child):
+class RunningCommand(Child):
     """A command that keeps running; its output is in a file."""
 
     def __init__(self, output: Path, *arguments: str, **environ: str) -> None:

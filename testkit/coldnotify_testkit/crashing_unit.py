@@ -8,14 +8,25 @@ from random import Random
 from typing import Generic, Protocol, TypeVar
 
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Call, Close, Connect, Driver, End, EndSending, Report, Save, Send, Tell
+from coldnotify._core.driver import (
+    CallCallbacks,
+    Close,
+    Connect,
+    Driver,
+    End,
+    EndSending,
+    Report,
+    Save,
+    SendBytes,
+    Tell,
+)
 from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 
-ME = Identity("d", "g", "c")
-SETTINGS = Settings(
+ME = ClientIdentity("d", "g", "c")
+SETTINGS = ClientSettings(
     tries_max=3,
     retry_min_s=0.2,
     retry_max_s=1.0,
@@ -68,7 +79,7 @@ class CrashingUnit(ABC, Generic[S]):
         self.driver = Driver(document, [Address("h", 1)], SETTINGS, self.random, self.now)
         self.session: S | None = None
         self.saving: Save | None = None
-        self.call: Call | None = None
+        self.call: CallCallbacks | None = None
         return document
 
     def crash(self) -> None:
@@ -82,7 +93,7 @@ class CrashingUnit(ABC, Generic[S]):
         self.start()
 
     @abstractmethod
-    def hear(self, call: Call, failed: Collection[int] = ()) -> None:
+    def hear(self, call: CallCallbacks, failed: Collection[int] = ()) -> None:
         """Lets the application process a call. The callbacks of the subscribers in `failed` raise."""
 
     # Its disk
@@ -150,7 +161,7 @@ class CrashingUnit(ABC, Generic[S]):
             case Connect():
                 self.session = self.open()
                 self.driver.link_up(self.now)
-            case Send(data):
+            case SendBytes(data):
                 assert self.session is not None
                 if self.is_heard(self.session):
                     self.session.receive(data)
@@ -171,10 +182,10 @@ class CrashingUnit(ABC, Generic[S]):
     # Its application
 
     @abstractmethod
-    def failures(self, call: Call) -> dict[int, BaseException]:
+    def failures(self, call: CallCallbacks) -> dict[int, BaseException]:
         """Returns the errors that the callbacks of this call raise, by subscriber."""
 
-    def on_call(self, call: Call) -> None:
+    def on_call(self, call: CallCallbacks) -> None:
         """Callbacks are about to be entered."""
 
     def application(self) -> bool:
@@ -188,7 +199,7 @@ class CrashingUnit(ABC, Generic[S]):
             self.driver.called(call.job, failed, self.now)
             return True
         match self.driver.next_call(self.now):
-            case Call() as call:
+            case CallCallbacks() as call:
                 self.call = call
                 self.on_call(call)
                 return True

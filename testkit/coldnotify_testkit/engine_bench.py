@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from coldnotify_matcher.engine import Engine, Rules, Step, Write
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import internal_pb2
@@ -16,7 +16,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.events import JobRecord, Takeover
 from coldnotify_streams.core.job import Ends
 
 TOPICS = TopicNames()
@@ -35,7 +35,7 @@ CLUSTER = Cluster(PARTITIONS, INBOXES, "objects-id", "requests-id", EPOCH)
 
 
 @dataclass
-class Told:
+class ToldGateway:
     """Everything that one gateway received: the items, and the inbox records that contained them."""
 
     records: list[internal_pb2.Inbox] = field(default_factory=list)
@@ -47,17 +47,17 @@ class Told:
         return items
 
 
-class Log:
+class BenchLog:
     """The topics of one partition: written records stay, in the order in which they became durable."""
 
     def __init__(self) -> None:
-        self.records: dict[str, list[Record]] = {
+        self.records: dict[str, list[JobRecord]] = {
             topic: [] for topic in (TOPICS.objects, TOPICS.registrations, TOPICS.sessions)
         }
         self.requests: list[internal_pb2.Request] = []
-        self.elsewhere: list[Write] = []
+        self.elsewhere: list[ProducedRecord] = []
         """Moved records."""
-        self.rejected: list[Write] = []
+        self.rejected: list[ProducedRecord] = []
 
     def append(
         self,
@@ -67,10 +67,10 @@ class Log:
         *,
         timestamp_ms: int = 1,
         headers: Iterable[tuple[str, bytes]] = (),
-    ) -> Record:
+    ) -> JobRecord:
         """One record at the end of a topic's partition."""
         said = read_headers(list(headers))
-        record = Record(
+        record = JobRecord(
             topic,
             PARTITION,
             self.end(topic),
@@ -93,7 +93,7 @@ class Log:
         last = {record.key: record.offset for record in self.records[topic]}
         self.records[topic] = [record for record in self.records[topic] if last[record.key] == record.offset]
 
-    def write(self, write: Write) -> None:
+    def write(self, write: ProducedRecord) -> None:
         """Carries out a write of the engine."""
         if write.topic == TOPICS.rejected:
             self.rejected.append(write)
@@ -105,22 +105,22 @@ class Log:
             )
 
 
-class Bench:
+class EngineBench:
     """A matcher of one partition over a log that outlives it. Time stands still unless a test advances it."""
 
     def __init__(
         self, *, registrations_max: int = REGISTRATIONS_MAX, cluster: Cluster = CLUSTER, rules: Rules | None = None
     ) -> None:
-        self.log = Log()
+        self.log = BenchLog()
         self.now_ms = 1_700_000_000_000
-        self.told: dict[int, Told] = defaultdict(Told)
+        self.told: dict[int, ToldGateway] = defaultdict(ToldGateway)
         self.notices: list[internal_pb2.Inbox] = []
         self.committed: tuple[int, int | None] = (0, None)
         self.cluster = cluster
         self.registrations_max = registrations_max
         self.rules = rules or Rules()
         self.runs = 0
-        self.partition: Partition
+        self.partition: MatcherPartition
         self._asks: dict[tuple[int, int], int] = defaultdict(int)
         self.load()
 
@@ -146,7 +146,7 @@ class Bench:
         self.runs += 1
         requests_committed, objects_committed = self.committed
         ends = {topic: self.log.end(topic) for topic in self.log.records}
-        partition = self.partition = Partition(
+        partition = self.partition = MatcherPartition(
             PARTITION,
             self.cluster,
             f"matcher:{self.runs}",

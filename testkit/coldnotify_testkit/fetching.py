@@ -11,7 +11,7 @@ TIMEOUT_S = 100.0
 """Nothing here needs so long but a machine that others keep busy."""
 
 
-class Answer(NamedTuple):
+class FetchedAnswer(NamedTuple):
     """All of it, read to its end."""
 
     status: int
@@ -28,11 +28,11 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def fetch(request: str | Request, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None) -> Answer:
+def fetch(request: str | Request, timeout_s: float = TIMEOUT_S, context: ssl.SSLContext | None = None) -> FetchedAnswer:
     """GET of an address, or a request. Raises OSError if nobody answers."""
     try:
         with urlopen(request, timeout=timeout_s, context=context) as answer:
-            return Answer(answer.status, answer.read(), answer.headers)
+            return FetchedAnswer(answer.status, answer.read(), answer.headers)
     except HTTPError as error:
         with error:  # it holds the connection
-            return Answer(error.code, error.read(), error.headers)
+            return FetchedAnswer(error.code, error.read(), error.headers)

@@ -12,13 +12,13 @@ from coldnotify_gateway.core import (
     Output,
     Overtake,
     Produce,
-    Publication,
+    PublishRecord,
     Send,
     SendAll,
     SendUrgent,
-    State,
+    SessionState,
     Urgent,
-    Waiting,
+    WaitingFrames,
 )
 from coldnotify_gateway.core.gateway import Admit, admit_all
 from coldnotify_schemas.internal_pb2 import BeatAnswer, FanOut, Inbox, Item, Newest, Opened, Page, Request
@@ -38,7 +38,7 @@ class WireDouble:
         self.stuck = False
         """True if what is written waits, because the connection accepts nothing."""
         self.finished = False
-        self._waiting = Waiting()
+        self._waiting = WaitingFrames()
 
     def send(self, frames: Sequence[Frame], /) -> None:
         """Keeps them."""
@@ -81,7 +81,7 @@ class WireDouble:
         return id(self)
 
 
-class Bench:
+class GatewayBench:
     """The core with one partition on a bench: connections, inbox records by hand, requests and time to look at."""
 
     GATEWAY = 0xC01D
@@ -93,7 +93,7 @@ class Bench:
         self.generation = 1
         self.number = 0
         self.requests: list[Request] = []
-        self.publications: list[Publication] = []
+        self.publications: list[PublishRecord] = []
         self.answers_beats = False
         """The matcher answers each Beat, as time passes: it has handled all that was asked before it."""
         self._beats: list[int] = []
@@ -117,7 +117,7 @@ class Bench:
                     self.requests.append(request)
                     if request.HasField("beat"):
                         self._beats.append(request.beat.serial)
-                case Publication():
+                case PublishRecord():
                     self.publications.append(output)
                 case Finish(peer):
                     peer.finish()
@@ -191,7 +191,7 @@ class Bench:
             Item(opened=Opened(session=number, ask=opened.open.ask, in_sync=True, digest=opened.open.digest)),
             Item(page=Page(session=number, ask=opened.open.ask, page=1, last=True, complete=complete)),
         )
-        assert self.session(number).state is State.LIVE
+        assert self.session(number).state is SessionState.LIVE
         wire.take()
         return wire
 

@@ -25,7 +25,7 @@ _TRACEBACK_LINES_MAX = 80
 _SHOWN_LINES = 25
 
 
-class Finding(NamedTuple):
+class HostileFinding(NamedTuple):
     """A finding: its words with each number replaced by N, how often it occurred, and an example."""
 
     words: str
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
     example: str
 
 
-def raised(kafka: str) -> list[Finding]:
+def raised(kafka: str) -> list[HostileFinding]:
     """Records that a handler of a matcher raised over: they are contained, and faults of ours all the same."""
     times = Counter[str]()
     examples: dict[str, str] = {}
@@ -62,10 +62,10 @@ def raised(kafka: str) -> list[Finding]:
                     left.discard(number)
     finally:
         consumer.close()
-    return [Finding(words, count, examples[words]) for words, count in times.most_common()]
+    return [HostileFinding(words, count, examples[words]) for words, count in times.most_common()]
 
 
-def tracebacks(lines: Sequence[str]) -> list[Finding]:
+def tracebacks(lines: Sequence[str]) -> list[HostileFinding]:
     """Those of all parts' logs, each once."""
     times = Counter[str]()
     examples: dict[str, str] = {}
@@ -78,7 +78,7 @@ def tracebacks(lines: Sequence[str]) -> list[Finding]:
         words = _without_numbers(lines[end])
         times[words] += 1
         examples.setdefault(words, "\n".join(lines[max(begin - 1, 0) : end + 1][-_SHOWN_LINES:]))
-    return [Finding(words, count, examples[words]) for words, count in times.most_common()]
+    return [HostileFinding(words, count, examples[words]) for words, count in times.most_common()]
 
 
 def deaths(lines: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from coldnotify_common.stop import StopFlag
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.worker import Worker
+from coldnotify_matcher.worker import MatcherWorker
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of
@@ -73,10 +73,10 @@ class MatcherProcess(ServiceProcess):
 
 
 @contextmanager
-def worker_of(kafka: str) -> Iterator[Worker]:
+def worker_of(kafka: str) -> Iterator[MatcherWorker]:
     """A worker in a thread of this process, once it serves. Its run must not have ended by itself."""
     stop = StopFlag()
-    worker = Worker(MatcherSettings(kafka=kafka), stop)
+    worker = MatcherWorker(MatcherSettings(kafka=kafka), stop)
     ended: list[BaseException] = []
 
     def run() -> None:

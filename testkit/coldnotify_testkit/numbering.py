@@ -12,15 +12,15 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import version_of
-from coldnotify._core.publications import Answer, Publications
+from coldnotify._core.publications import Publications, PublishAnswer
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.protocol import CLOCK_AHEAD_S_MAX, CLOCK_SET_S
 from coldnotify_schemas.wire_pb2 import ClientFrame
 
-from coldnotify_testkit.gateway_bench import Bench, WireDouble
+from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble
 
 BEGIN_S = 1_800_000_000
 _YEARS_S = 10 * 365 * 86_400
@@ -41,10 +41,10 @@ class Numbering:
         self._queue = OutboxQueue(*_QUEUE)
         self._disk = bytearray()
         self._publications = Publications()
-        self._gateway: Bench | None = None
+        self._gateway: GatewayBench | None = None
         self._wire: WireDouble | None = None
-        self._batch: list[Kept] = []
-        self._answers: dict[int, Answer] = {}
+        self._batch: list[KeptEntry] = []
+        self._answers: dict[int, PublishAnswer] = {}
         self._published = 0
         self._under_way = 0
         """Publications of the gateway that Kafka has answered."""
@@ -130,7 +130,7 @@ class Numbering:
 
     def _connect(self) -> None:
         if self._gateway is None:
-            self._gateway, self._under_way = Bench(), 0
+            self._gateway, self._under_way = GatewayBench(), 0
             self._wire = self._gateway.live()
             self._skew_s = self.random.uniform(-600, 600)
             self._publications.begin_session()

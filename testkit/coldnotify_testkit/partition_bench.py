@@ -2,12 +2,12 @@
 
 import json
 
-from coldnotify_matcher.engine import Write
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.engine import ProducedRecord
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.record_headers import Headers, HeadersReader
 from coldnotify_matcher.run_topics import Cluster, topics_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.events import JobRecord, Takeover
 from coldnotify_streams.core.job import Ends
 
 from coldnotify_testkit.engine_bench import CLUSTER, EPOCH, GATEWAY, PARTITION, PREFIX
@@ -33,15 +33,15 @@ def handled_on(
     )
 
 
-def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> Partition:
+def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> MatcherPartition:
     """One that is being loaded; `ends` by the last part of a topic's name, 0 by default."""
-    one = Partition(PARTITION, cluster, owner, registrations_max=100)
+    one = MatcherPartition(PARTITION, cluster, owner, registrations_max=100)
     ends = {topic: ends.get(topic.rpartition(".")[2], 0) for topic in COMPACTED}
     one.load(dict.fromkeys(COMPACTED, 0), ends, handled_on())
     return one
 
 
-def own(one: Partition) -> Partition:
+def own(one: MatcherPartition) -> MatcherPartition:
     """Claims and takes over."""
     one.on_record(record(TOPICS.sessions, "@generation", one.claim().value, 1000), 0)
     assert one.claimed
@@ -49,11 +49,11 @@ def own(one: Partition) -> Partition:
     return one
 
 
-def record(topic: str, key: str | bytes, value: object, offset: int = 0, headers: Headers = ()) -> Record:
+def record(topic: str, key: str | bytes, value: object, offset: int = 0, headers: Headers = ()) -> JobRecord:
     """Returns a record of this partition. A value that is not bytes is encoded as JSON."""
     encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
     said = headers_of(topic, headers)
-    return Record(
+    return JobRecord(
         topic, PARTITION, offset, end=False, key=key if isinstance(key, bytes) else key.encode(), value=encoded,
         said=said,
     )  # fmt: skip
@@ -92,7 +92,7 @@ def bucket(*names: str, generation: int = 1, applied: int = 0) -> dict[str, obje
     return {"format": 1, "generation": generation, "applied": applied, "objects": names}
 
 
-def written(write: Write) -> dict[str, object]:
+def written(write: ProducedRecord) -> dict[str, object]:
     """A write's value as JSON."""
     value = json.loads(write.value or b"")
     assert isinstance(value, dict)

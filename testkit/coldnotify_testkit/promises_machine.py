@@ -17,7 +17,7 @@ from coldnotify_schemas.topics import TopicNames
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, PREFIX, EngineBench
 
 TOPICS = TopicNames()
 
@@ -32,7 +32,7 @@ PAGE_BYTES = 60
 
 
 @dataclass
-class Device:
+class MachineDevice:
     """The state that a client keeps, and what it has received."""
 
     name: str
@@ -42,14 +42,14 @@ class Device:
     unregistering: set[str] = field(default_factory=set)
     cursor: int = NONE
     floors: dict[str, tuple[int, int]] = field(default_factory=dict)
-    session: "Session | None" = None
+    session: "MachineSession | None" = None
 
 
 @dataclass
-class Session:
+class MachineSession:
     """A connection as its gateway sees it."""
 
-    device: Device
+    device: MachineDevice
     gateway: int
     number: int
     said: int
@@ -76,9 +76,9 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bench = Bench(rules=Rules(conflation=self.conflation, bucket_objects_max=self.bucket_objects_max))
-        self.devices = {name: Device(name) for name in CLIENTS}
-        self.sessions: dict[tuple[int, int], Session] = {}
+        self.bench = EngineBench(rules=Rules(conflation=self.conflation, bucket_objects_max=self.bucket_objects_max))
+        self.devices = {name: MachineDevice(name) for name in CLIENTS}
+        self.sessions: dict[tuple[int, int], MachineSession] = {}
         self.published: dict[str, set[tuple[int, int]]] = {name: set() for name in OBJECTS}
         self.newest_at: dict[str, list[tuple[int, tuple[int, int]]]] = {name: [] for name in OBJECTS}
         self.read = {GATEWAY: 0, OTHER_GATEWAY: 0}
@@ -152,7 +152,7 @@ class Machine(RuleBasedStateMachine):
             session.waiting.discard(name)
         self.ask_for_operations(device)
 
-    def ask_for_operations(self, device: Device) -> None:
+    def ask_for_operations(self, device: MachineDevice) -> None:
         session = device.session
         if session is None or session.state not in ("live", "catching") or not session.welcomed:
             return
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
             self.hang_up(client, leaves=True)
         for name in device.registering:
             device.registering[name] = False
-        session = Session(
+        session = MachineSession(
             device,
             gateway,
             self.next_session,
@@ -204,7 +204,7 @@ class Machine(RuleBasedStateMachine):
         """A new SD card: the application wants the same, all else is forgotten."""
         self.hang_up(client, leaves=False)
         device = self.devices[client]
-        self.devices[client] = Device(client, device.wanted, dict.fromkeys(device.wanted, False))
+        self.devices[client] = MachineDevice(client, device.wanted, dict.fromkeys(device.wanted, False))
 
     @rule(client=st.sampled_from(CLIENTS), frames=st.integers(0, 6))
     def wake_without_cursor(self, client: str, frames: int) -> None:
@@ -221,7 +221,7 @@ class Machine(RuleBasedStateMachine):
             self.commit()
         self.frames_left = None
 
-    def close(self, session: Session) -> None:
+    def close(self, session: MachineSession) -> None:
         session.closed = True
         self.sessions.pop((session.gateway, session.number), None)
         if session.device.session is session:
@@ -237,20 +237,20 @@ class Machine(RuleBasedStateMachine):
             self.connect(name, GATEWAY, leaves=False)
         self.come_to_rest()
 
-    def digest_of(self, device: Device) -> int:
+    def digest_of(self, device: MachineDevice) -> int:
         return digest(device.wanted)
 
     # --- gateways
 
-    def describes(self, device: Device) -> bool:
+    def describes(self, device: MachineDevice) -> bool:
         """Returns true if the device asks for members' descriptions."""
         return False
 
-    def more_operations(self, session: Session) -> dict[str, object]:
+    def more_operations(self, session: MachineSession) -> dict[str, object]:
         """Returns additional fields of an Open."""
         return {}
 
-    def open(self, session: Session) -> None:
+    def open(self, session: MachineSession) -> None:
         again = session.ask > 0
         session.ask += 1
         session.state, session.page_due = "opening", 0
@@ -271,7 +271,7 @@ class Machine(RuleBasedStateMachine):
             ),
         )
 
-    def catch_up(self, session: Session, page: int = 0) -> None:
+    def catch_up(self, session: MachineSession, page: int = 0) -> None:
         if not page:
             session.ask += 1
         session.state, session.page_due = "catching", page + 1
@@ -394,17 +394,17 @@ class Machine(RuleBasedStateMachine):
                         queries=self.queries_to_sync(session) if last else (), descriptions=self.describes(device),
                     )  # fmt: skip
 
-    def on_operations_durable(self, session: Session) -> None:
+    def on_operations_durable(self, session: MachineSession) -> None:
         """Notes that the operations from `more_operations` are durable."""
 
-    def on_set_durable(self, session: Session) -> None:
+    def on_set_durable(self, session: MachineSession) -> None:
         """Notes that the set of a reg-sync is durable."""
 
-    def queries_to_sync(self, session: Session) -> list[str]:
+    def queries_to_sync(self, session: MachineSession) -> list[str]:
         """The rest of the set."""
         return []
 
-    def on_frame(self, session: Session, newest: internal_pb2.Newest) -> None:
+    def on_frame(self, session: MachineSession, newest: internal_pb2.Newest) -> None:
         """A frame of a page, which may be the last one that arrives."""
         self.notify(session, newest)
         if self.frames_left is not None and session.device.session is session:
@@ -413,10 +413,10 @@ class Machine(RuleBasedStateMachine):
                 self.frames_left = None
                 self.hang_up(session.device.name, leaves=False)
 
-    def on_answers(self, session: Session, page: internal_pb2.Page) -> None:
+    def on_answers(self, session: MachineSession, page: internal_pb2.Page) -> None:
         """Notes which answers are complete with this page."""
 
-    def on_page_of_queries(self, session: Session, page: internal_pb2.Page) -> None:
+    def on_page_of_queries(self, session: MachineSession, page: internal_pb2.Page) -> None:
         """Handles the part of a page that concerns queries, before the part that concerns the cursor."""
 
     def on_answered(self, gateway: int, answered: internal_pb2.Answered) -> None:
@@ -435,7 +435,7 @@ class Machine(RuleBasedStateMachine):
                     device.registering[newest.name] = True
                 self.notify(session, newest)
 
-    def is_due(self, session: Session, page: internal_pb2.Page) -> bool:
+    def is_due(self, session: MachineSession, page: internal_pb2.Page) -> bool:
         """Returns true if the gateway waits for this page."""
         return page.ask == session.ask and page.page == session.page_due and session.state == "catching"
 
@@ -474,7 +474,7 @@ class Machine(RuleBasedStateMachine):
                     session.waiting.discard(name)
             self.ask_for_operations(device)
 
-    def notify(self, session: Session, newest: internal_pb2.Newest) -> None:
+    def notify(self, session: MachineSession, newest: internal_pb2.Newest) -> None:
         device = session.device
         if device.session is not session:
             return  # nobody listens any more
@@ -584,11 +584,11 @@ class Machine(RuleBasedStateMachine):
                 return
         raise AssertionError("it does not come to rest")
 
-    def ask_for_queries(self, session: Session) -> bool:
+    def ask_for_queries(self, session: MachineSession) -> bool:
         """Asks for what is still missing of queries. Returns true if there is something."""
         return False
 
-    def known(self, session: Session) -> bool:
+    def known(self, session: MachineSession) -> bool:
         """Returns true if the matcher knows the session, which is the purpose of beats."""
         view = self.bench.engine.gateways.get(session.gateway)
         return view is not None and session.number in view.sessions

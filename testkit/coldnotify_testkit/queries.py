@@ -5,6 +5,7 @@ from coldnotify_matcher.engine.interests.by_query.language import KEYWORDS
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
+    Constant,
     Equal,
     Has,
     Like,
@@ -16,7 +17,6 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Or,
     Text,
     Tree,
-    Truth,
     Word,
 )
 from coldnotify_schemas.descriptions import Description
@@ -36,7 +36,7 @@ PREFIXES = st.sampled_from(["", "x", "xa", "xab", "y", "é"])
 
 CONDITIONS = st.one_of(
     st.builds(Has, KEYS),
-    st.builds(Equal, KEYS, st.builds(Text, TEXTS) | st.builds(Word, WORDS) | st.builds(Truth, st.booleans())),
+    st.builds(Equal, KEYS, st.builds(Text, TEXTS) | st.builds(Word, WORDS) | st.builds(Constant, st.booleans())),
     st.builds(Compare, KEYS, st.sampled_from(["<", "<=", ">", ">="]), NUMBERS),
     st.builds(Like, KEYS, PATTERNS),
     st.builds(NameEqual, NAMES),
@@ -83,7 +83,7 @@ def spelled(tree: Tree) -> str:
     if isinstance(tree, Like):
         return f"{key} LIKE {_quoted(tree.pattern)}"
     literal = tree.literal
-    if isinstance(literal, Truth):
+    if isinstance(literal, Constant):
         return f"{key} = {str(literal.truth).lower()}"
     return f"{key}={literal.text if isinstance(literal, Word) else _quoted(literal.text)}"
 

@@ -19,7 +19,7 @@ PAGE = 3
 
 
 @dataclass
-class Change:
+class StandingChange:
     """The membership of an object in a query since an offset."""
 
     offset: int
@@ -27,7 +27,7 @@ class Change:
 
 
 @dataclass
-class Newest:
+class QueryVersion:
     """An object's newest version."""
 
     version: int
@@ -35,16 +35,16 @@ class Newest:
     deleted: bool = False
 
 
-class Service:
+class QueryService:
     """Objects, the queries' members, and what one client is registered for."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.epoch = 1
         self.end = 0
-        self.objects: dict[str, Newest] = {}
+        self.objects: dict[str, QueryVersion] = {}
         self.sets: dict[str, set[str]] = {}
-        self.changes: dict[str, dict[str, Change]] = {}
+        self.changes: dict[str, dict[str, StandingChange]] = {}
         self.changed_at: dict[str, dict[str, int]] = {}
         """The latest change, by query and name. For tests; never forgotten."""
         self.descriptions: dict[str, tuple[bytes, int]] = {}
@@ -56,14 +56,14 @@ class Service:
         self.queries: set[str] = set()
         self.refuses: set[str] = set()
         self.knows_queries = True
-        self.session: Session | None = None
+        self.session: QuerySession | None = None
 
     # The world
 
     def publish(self, name: str, *, deleted: bool = False) -> None:
         self.end += 1
         old = self.objects.get(name)
-        self.objects[name] = Newest(old.version + 1 if old else 1, self.end, deleted)
+        self.objects[name] = QueryVersion(old.version + 1 if old else 1, self.end, deleted)
         gone = [text for text, members in self.sets.items() if deleted and name in members]
         for text in gone:
             self._put(text, name, member=False)
@@ -118,7 +118,7 @@ class Service:
 
     def _put(self, text: str, name: str, *, member: bool) -> None:
         (self.members(text).add if member else self.members(text).discard)(name)
-        self.changes.setdefault(text, {})[name] = Change(self.end, member)
+        self.changes.setdefault(text, {})[name] = StandingChange(self.end, member)
         self.changed_at.setdefault(text, {})[name] = self.end
 
     def _tell(self, name: str, entered: list[str] = [], left: list[str] = [], *, version: bool = False) -> None:  # noqa: B006
@@ -134,13 +134,13 @@ class Service:
     def digest(self) -> int:
         return (digest(self.names) + sum(map(query_hash, self.told_queries))) % (1 << 64)
 
-    def open(self) -> "Session":
-        self.session = Session(self)
+    def open(self) -> "QuerySession":
+        self.session = QuerySession(self)
         return self.session
 
 
 @dataclass
-class Answer:
+class OwedAnswer:
     """A query whose members have to be delivered."""
 
     text: str
@@ -151,7 +151,7 @@ class Answer:
 
 
 @dataclass
-class Lacked:
+class LackedObject:
     """A delivery about an object that a session lacks, as of an offset."""
 
     offset: int
@@ -161,10 +161,10 @@ class Lacked:
     describes: bool = False
 
 
-class Session:
+class QuerySession:
     """One connection."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: QueryService) -> None:
         self.service = service
         self.random = service.random
         self.out = bytearray()
@@ -179,7 +179,7 @@ class Session:
         self.in_sync = False
         self.describes = False
         self.sync: list[wire.SyncChunk] = []
-        self.answers: list[Answer] = []
+        self.answers: list[OwedAnswer] = []
         self.owed: list[str] = []
 
     def take(self, limit: int | None = None) -> bytes:
@@ -248,7 +248,7 @@ class Session:
             if query.HasField("held") and query.held == held:
                 self._say(registered=wire.Registered(unchanged=[query_hash(query.text)]))
                 continue
-            answer = Answer(query.text)
+            answer = OwedAnswer(query.text)
             if query.reached and query.reached_at >= self.service.known_from:
                 answer.begun, answer.reached, answer.reached_at = True, query.reached, query.reached_at
             self.answers = [other for other in self.answers if other.text != query.text]
@@ -256,7 +256,7 @@ class Session:
 
     def _answer_all(self) -> None:
         self.owed = sorted(self.service.names)
-        self.answers = [Answer(text) for text in sorted(self.service.told_queries)]
+        self.answers = [OwedAnswer(text) for text in sorted(self.service.told_queries)]
 
     def _on_register(self, register: wire.Register) -> None:
         refused = self._register(list(register.objects), list(register.interests))
@@ -418,7 +418,7 @@ class Session:
             deleted = newest is not None and newest.deleted
             self._say(notification=wire.Notification(name=name, version=version, deleted=deleted, answer=True))
 
-    def _tell_answer(self, answer: Answer) -> Iterator[None]:
+    def _tell_answer(self, answer: OwedAnswer) -> Iterator[None]:
         service, hash_ = self.service, query_hash(answer.text)
         resumed_at = answer.reached_at if answer.begun else None
         if not answer.begun:
@@ -461,18 +461,18 @@ class Session:
         self.answers.remove(answer)
         self._say(registered=wire.Registered(answered=[hash_]))
 
-    def _lacking(self) -> list[Lacked]:
+    def _lacking(self) -> list[LackedObject]:
         """Returns what is above the position, as the matcher sends it, in the order of offsets.
 
         Each change of the sets has its own offset. The newest version and description have theirs, unless the object
         entered a query before: then they go with that change.
         """
         service, position = self.service, self.position or 0
-        found: dict[tuple[int, str], Lacked] = {}
+        found: dict[tuple[int, str], LackedObject] = {}
         for text in sorted(service.told_queries):
             for name, change in service.changes.get(text, {}).items():
                 if change.offset > position:
-                    lacked = found.setdefault((change.offset, name), Lacked(change.offset, name))
+                    lacked = found.setdefault((change.offset, name), LackedObject(change.offset, name))
                     (lacked.entered if change.member else lacked.left).append(text)
         said: dict[str, int] = {}
         for lacked in found.values():
@@ -484,6 +484,6 @@ class Session:
             newest = newest if is_member or name in service.names else 0
             for offset in sorted({newest, self._described_at(name)}):
                 if offset > position and said.setdefault(name, offset) >= offset:
-                    lacked = found.setdefault((offset, name), Lacked(offset, name))
+                    lacked = found.setdefault((offset, name), LackedObject(offset, name))
                     lacked.describes = is_member and not lacked.left
         return sorted(found.values(), key=lambda lacked: lacked.offset)

@@ -8,23 +8,23 @@ was one.
 from collections.abc import Collection
 
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Call, ChannelJob, MembersJob, Save
-from coldnotify._core.interests import Query
+from coldnotify._core.driver import CallCallbacks, ChannelJob, MembersJob, Save
+from coldnotify._core.interests import QueryInterest
 
 from coldnotify_testkit.crashing_unit import ME, CrashingUnit
-from coldnotify_testkit.query_service import Service, Session
+from coldnotify_testkit.query_service import QueryService, QuerySession
 
-QUERIES = [Query("lamp"), Query("room"), Query("any")]
+QUERIES = [QueryInterest("lamp"), QueryInterest("room"), QueryInterest("any")]
 NAMES = [f"{letter}{digit}" for letter in "abc" for digit in range(4)]
 BY_NAME = ["a0", "b1"]
 
 
-class QueryingUnit(CrashingUnit[Session]):
+class QueryingUnit(CrashingUnit[QuerySession]):
     """A client, its application, its disk, and a service."""
 
     def __init__(self, seed: int, *, steps: int = 150) -> None:
         super().__init__(seed)
-        self.service = Service(self.random)
+        self.service = QueryService(self.random)
         self.told: dict[str, set[str]] = {query.text: set() for query in QUERIES}
         """The members that the application derives from all its callbacks, by query."""
         self.versions: dict[str, dict[str, int]] = {query.text: {} for query in QUERIES}
@@ -62,19 +62,19 @@ class QueryingUnit(CrashingUnit[Session]):
         for name in BY_NAME:
             self.driver.subscribe(name, 1)
         # An application whose last wish was not saved says it again.
-        for query in sorted(self.driver.queries - {Query(text) for text in self.wish}):
+        for query in sorted(self.driver.queries - {QueryInterest(text) for text in self.wish}):
             self.driver.unregister(query)
         for name in sorted(self.driver.wanted - self.wish):
             self.driver.unregister(name)
         for text in sorted(self.wish):
-            self.driver.register(Query(text) if text in self.told else text)
+            self.driver.register(QueryInterest(text) if text in self.told else text)
 
     def drop(self) -> None:
         if self.service.session is self.session:
             self.service.session = None
         self.session = None
 
-    def hear(self, call: Call, failed: Collection[int] = ()) -> None:
+    def hear(self, call: CallCallbacks, failed: Collection[int] = ()) -> None:
         """Lets the application process a call."""
         job = call.job
         self.log.append(f"HEARS {job}")
@@ -119,7 +119,7 @@ class QueryingUnit(CrashingUnit[Session]):
 
     def wishes(self) -> None:
         text = self.random.choice([query.text for query in QUERIES] + BY_NAME)
-        interest = Query(text) if text in self.told else text
+        interest = QueryInterest(text) if text in self.told else text
         self.log.append(f"WISH {text} {text not in self.wish}")
         if text not in self.wish:
             self.wish.add(text)
@@ -133,7 +133,7 @@ class QueryingUnit(CrashingUnit[Session]):
             while not journal.is_durable(journal.urgent):
                 self.io()
                 self.disk_done()
-            if isinstance(interest, Query):
+            if isinstance(interest, QueryInterest):
                 self.told[text], self.versions[text] = set(), {}
             else:
                 self.by_name.pop(text, None)
@@ -190,10 +190,10 @@ class QueryingUnit(CrashingUnit[Session]):
         else:
             self.deliver(self.random.choice([1, 20, 60, 300]))
 
-    def open(self) -> Session:
+    def open(self) -> QuerySession:
         return self.service.open()
 
-    def is_heard(self, session: Session) -> bool:
+    def is_heard(self, session: QuerySession) -> bool:
         return session is self.service.session
 
     def check_kept(self, save: Save) -> None:
@@ -220,12 +220,12 @@ class QueryingUnit(CrashingUnit[Session]):
                     told = self.versions[text].get(name, 0)
                     assert told >= newest.version, f"{name} of {text} would be lost: {document}"
 
-    def failures(self, call: Call) -> dict[int, BaseException]:
+    def failures(self, call: CallCallbacks) -> dict[int, BaseException]:
         if self.random.random() < self.failing:
             return {number: RuntimeError("no") for number in call.job.subscribers if self.random.random() < 0.8}
         return {}
 
-    def on_call(self, call: Call) -> None:
+    def on_call(self, call: CallCallbacks) -> None:
         self.deaf = set()
 
     # The end
@@ -238,10 +238,14 @@ class QueryingUnit(CrashingUnit[Session]):
             self.change_release()
         self.lose("the last one")
         self.catch_up()
-        assert self.driver.queries == {Query(text) for text in self.wish if text in self.told}
+        assert self.driver.queries == {QueryInterest(text) for text in self.wish if text in self.told}
         for text in self.wish & set(self.told):
             members = self.service.members(text)
-            assert self.driver.members(Query(text)) == members, (text, self.driver.members(Query(text)), members)
+            assert self.driver.members(QueryInterest(text)) == members, (
+                text,
+                self.driver.members(QueryInterest(text)),
+                members,
+            )
             if self.with_members[text]:
                 assert self.told[text] == members, text
             if self.with_values[text]:

@@ -30,7 +30,7 @@ class NoAnswer(Exception):
     """
 
 
-class Produced(NamedTuple):
+class ProduceAnswer(NamedTuple):
     """The broker's answer to one batch."""
 
     code: int
@@ -62,9 +62,11 @@ class RawProducer:
         self._leaders: dict[tuple[str, int], tuple[str, int]] = {}
         self._numbers = itertools.count(1)
 
-    def produce(self, topic: str, partition: int, batch: bytes, *, transactional_id: str | None = None) -> Produced:
+    def produce(
+        self, topic: str, partition: int, batch: bytes, *, transactional_id: str | None = None
+    ) -> ProduceAnswer:
         """Write one batch with acks=all. Raises NoAnswer; whether it was written is not known then."""
-        answer = Produced(_LEADER_NOT_AVAILABLE, -1)
+        answer = ProduceAnswer(_LEADER_NOT_AVAILABLE, -1)
         for left in reversed(range(_TRIES)):
             leader = self._leader(topic, partition)
             body = _string(transactional_id) + pack(">hi", -1, int(self._answer_s * 1000))
@@ -138,7 +140,7 @@ class RawProducer:
         return answer[4:]
 
 
-def produce(kafka: str, topic: str, partition: int, batch: bytes, *, answer_s: float = _ASKED_S) -> Produced:
+def produce(kafka: str, topic: str, partition: int, batch: bytes, *, answer_s: float = _ASKED_S) -> ProduceAnswer:
     """Writes one batch over connections of its own. Raises NoAnswer."""
     with RawProducer(kafka, answer_s=answer_s) as producer:
         return producer.produce(topic, partition, batch)
@@ -168,7 +170,7 @@ class _Reader:
         return [self.number(32) for _ in range(self.number(32))]
 
 
-def _produced(answer: bytes) -> Produced:
+def _produced(answer: bytes) -> ProduceAnswer:
     read = _Reader(answer)
     read.number(32), read.string(), read.number(32), read.number(32)  # one topic, its name, one partition, its number
     code, offset = read.number(16), read.number(64)
@@ -177,7 +179,7 @@ def _produced(answer: bytes) -> Produced:
     for _ in range(read.number(32)):
         read.number(32)
         why.append(read.string())
-    return Produced(code, offset, "; ".join(filter(None, [read.string(), *why])))
+    return ProduceAnswer(code, offset, "; ".join(filter(None, [read.string(), *why])))
 
 
 def _leaders(answer: bytes) -> dict[tuple[str, int], tuple[str, int]]:

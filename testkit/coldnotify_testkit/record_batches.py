@@ -37,7 +37,7 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-class Record(NamedTuple):
+class BatchRecord(NamedTuple):
     """One record. None for a derived field: the right value."""
 
     key: bytes | None = b"key"
@@ -59,7 +59,7 @@ class Record(NamedTuple):
 class Batch(NamedTuple):
     """A batch. None for a derived field: the right value."""
 
-    records: Sequence[Record] = (Record(),)
+    records: Sequence[BatchRecord] = (BatchRecord(),)
     codec: Codec = Codec.NONE
     base_timestamp_ms: int = 0
     max_timestamp_ms: int | None = None
@@ -105,7 +105,7 @@ def encoded(batch: Batch) -> bytes:
     return pack(">qiibI", batch.base_offset, length, batch.leader_epoch, batch.magic, crc) + covered
 
 
-def packed_records(records: Sequence[Record]) -> bytes:
+def packed_records(records: Sequence[BatchRecord]) -> bytes:
     """The records one behind the other, not compressed."""
     return b"".join(_packed(record, number) for number, record in enumerate(records))
 
@@ -129,7 +129,7 @@ def compressed(codec: Codec, plain: bytes) -> bytes:
 
 def bomb(codec: Codec, mib: int, *, key: bytes | None = b"key", headers: Sequence[Header] = ()) -> Batch:
     """One record whose value is so many MiB of zeros, which compress to nearly nothing."""
-    return Batch([Record(key, bytes(mib * _MIB), headers)], codec)
+    return Batch([BatchRecord(key, bytes(mib * _MIB), headers)], codec)
 
 
 def varint(number: int) -> bytes:
@@ -144,7 +144,7 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _packed(record: Record, number: int) -> bytes:
+def _packed(record: BatchRecord, number: int) -> bytes:
     body = pack(">b", record.attributes) + varint(record.timestamp_delta_ms)
     body += varint(_or(record.offset_delta, number))
     body += _sized(record.key, record.key_length) + _sized(record.value, record.value_length)

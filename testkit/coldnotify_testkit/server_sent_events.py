@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 
-class Event(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """One event."""
 
     name: str
@@ -15,7 +15,7 @@ class Event(NamedTuple):
     id: str | None
 
 
-def events_of(lines: Iterable[bytes]) -> Iterator[Event]:
+def events_of(lines: Iterable[bytes]) -> Iterator[ServerSentEvent]:
     """The events, but for heartbeats, which come while a machine is busy, too."""
     fields: dict[str, str] = {}
     for line in lines:
@@ -25,5 +25,5 @@ def events_of(lines: Iterable[bytes]) -> Iterator[Event]:
             continue
         event = fields.get("event", "message")
         if "data" in fields and event != "heartbeat":
-            yield Event(event, json.loads(fields["data"]), fields.get("id"))
+            yield ServerSentEvent(event, json.loads(fields["data"]), fields.get("id"))
         fields = {}

@@ -11,37 +11,37 @@ from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
-    Block,
     Event,
+    JobRecord,
+    LogBlock,
     LogsBegan,
     Now,
-    Record,
     Records,
     Rewound,
     Takeover,
     Where,
 )
-from coldnotify_streams.core.job import Phase, Produced, Refused, Topics
+from coldnotify_streams.core.job import JobProduced, JobTopics, OwningPhase, RecordRefused
 from coldnotify_streams.core.partition_turns import NextTurn, endless
-from coldnotify_streams.core.run import Limits, Run
+from coldnotify_streams.core.run import JobRun, RunLimits
 
-from coldnotify_testkit.tally_job import LOG, NEW, REQUESTS, TABLE, TOPICS, WITH_LOG, Tally, TallyJob
+from coldnotify_testkit.tally_job import LOG, NEW, REQUESTS, TABLE, TOPICS, WITH_LOG, OffsetTally, TallyJob
 
 
 @dataclass
-class Bench:
+class TallyBench:
     """A shell over lists. Records come with the step after the one that wrote them."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     standby: bool = False
     now_s: float = 1000.0
-    topics: Topics = TOPICS
+    topics: JobTopics = TOPICS
     next_turn: NextTurn = endless
 
     def __post_init__(self) -> None:
         job = TallyJob(topics=self.topics)
-        self.run = Run(job, standby=self.standby, limits=self.limits, next_turn=lambda: self.next_turn())
-        self.log: dict[Where, list[Record]] = defaultdict(list)
+        self.run = JobRun(job, standby=self.standby, limits=self.limits, next_turn=lambda: self.next_turn())
+        self.log: dict[Where, list[JobRecord]] = defaultdict(list)
         self.done: list[Action] = []
         """All of it, in order."""
         self.assigned: set[int] = set()
@@ -62,7 +62,7 @@ class Bench:
         self.fails: dict[type[Action], Exception] = {}
         """Thrown at the next action of this kind."""
         self.fails_after = 0
-        self.refused: list[Refused] = []
+        self.refused: list[RecordRefused] = []
         self.refuses: set[bytes] = set()
         """Keys of records that Kafka does not take."""
         self.followed: list[Event] = []
@@ -71,7 +71,7 @@ class Bench:
 
     def append(self, topic: str, number: int, key: bytes | None, value: bytes | None) -> int:
         log = self.log[topic, number]
-        log.append(Record(topic, number, len(log), end=False, key=key, value=value))
+        log.append(JobRecord(topic, number, len(log), end=False, key=key, value=value))
         return len(log) - 1
 
     def request(self, number: int = 0, key: str = "a", **about: Any) -> int:
@@ -84,9 +84,9 @@ class Bench:
         self.step(*(Assigned(number, takeover) for number in numbers))
         self.steps(3)
 
-    def partition(self, number: int = 0) -> Tally:
+    def partition(self, number: int = 0) -> OffsetTally:
         found = self.run.partitions[number]
-        assert isinstance(found, Tally)
+        assert isinstance(found, OffsetTally)
         return found
 
     def steps(self, count: int) -> None:
@@ -127,7 +127,7 @@ class Bench:
         for where in places:
             records = self.log[where][self.read[where] :]
             self.read[where] = len(self.log[where])
-            ends = [Record(*where, self.read[where], end=True)] if where[0] != REQUESTS else []
+            ends = [JobRecord(*where, self.read[where], end=True)] if where[0] != REQUESTS else []
             if records or ends:
                 taken.append(Records([*records, *ends]))
         return taken
@@ -148,16 +148,18 @@ class Bench:
                 records = self.log[topic, number][start : start + 3]
                 unreadable = start in self.blocks_unreadable
                 end = start + (1 if unreadable else len(records))
-                self.events.append(Block(topic, number, start, end, 0, [] if unreadable else records, unreadable, 0.1))
+                self.events.append(
+                    LogBlock(topic, number, start, end, 0, [] if unreadable else records, unreadable, 0.1)
+                )
             case actions.AskEnds(places, uncommitted):
                 ends = {where: len(self.log[where]) for where in places}
                 return ends if uncommitted else ends | {w: self.stable[w] for w in places if w in self.stable}
             case actions.TakeFollowed():
                 return self.followed.pop(0) if self.followed else None
-            case actions.Write(records):
+            case actions.WriteRecords(records):
                 for one in records:
                     if one.key in self.refuses:
-                        self.refused.append(Refused(one.topic, one.partition or 0, one.value, "too large"))
+                        self.refused.append(RecordRefused(one.topic, one.partition or 0, one.value, "too large"))
                         continue
                     self.append(one.topic, one.partition or 0, one.key, one.value)
             case actions.Flush():
@@ -198,22 +200,22 @@ def kinds(done: Sequence[Action], *wanted: type[Action]) -> list[type[Action]]:
     return [type(one) for one in done if isinstance(one, wanted)]
 
 
-def topics_of(records: Sequence[Produced]) -> set[str]:
+def topics_of(records: Sequence[JobProduced]) -> set[str]:
     """Returns the topics to which the records are written."""
     return {one.topic for one in records}
 
 
-def bench(**more: Any) -> Bench:
+def bench(**more: Any) -> TallyBench:
     """One that serves both partitions."""
-    one = Bench(**more)
+    one = TallyBench(**more)
     one.assign(0, 1)
-    assert [p.phase for p in one.run.partitions.values()] == [Phase.OWNED] * 2
+    assert [p.phase for p in one.run.partitions.values()] == [OwningPhase.OWNED] * 2
     return one
 
 
-def log_bench(records: int = 0, **more: Any) -> Bench:
+def log_bench(records: int = 0, **more: Any) -> TallyBench:
     """One whose job has a log, of partition 0 with so many records; it is not assigned yet."""
-    one = Bench(topics=WITH_LOG, **more)
+    one = TallyBench(topics=WITH_LOG, **more)
     for _ in range(records):
         one.append(LOG, 0, b"x", b"1")
     return one

@@ -4,12 +4,21 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
-from coldnotify_streams.core.job import At, Ends, JobPartition, LogBounds, Outputs, Phase, Refused, Topics
+from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
+from coldnotify_streams.core.job import (
+    At,
+    Ends,
+    JobPartition,
+    JobTopics,
+    LogBounds,
+    Outputs,
+    OwningPhase,
+    RecordRefused,
+)
 from coldnotify_streams.errors import NewerFormat, TakenOver
 
 REQUESTS, TABLE, STATE, ANSWERS, LOG = "requests", "table", "state", "answers", "log"
-TOPICS = Topics(requests=REQUESTS, table=TABLE, state=(STATE,))
+TOPICS = JobTopics(requests=REQUESTS, table=TABLE, state=(STATE,))
 WITH_LOG = TOPICS._replace(logs=(LOG,), logs_before=2)
 CLAIM = b"@claim"
 NEW = Takeover(requests_start=0, requests_committed=True, table_committed=0, table_in_epoch=True)
@@ -26,10 +35,10 @@ class Written(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class Tally(JobPartition):
+class OffsetTally(JobPartition):
     """Collects the offsets of requests, by their key. What it knows of a key is stored, then answered."""
 
-    def __init__(self, number: int, owner: str, topics: Topics = TOPICS) -> None:
+    def __init__(self, number: int, owner: str, topics: JobTopics = TOPICS) -> None:
         super().__init__(number, topics)
         self.owner = owner
         self.log_bounds: Mapping[str, LogBounds] = {}
@@ -45,7 +54,7 @@ class Tally(JobPartition):
         self.handled: list[int] = []
         self.to_prepare: dict[int, int] = {}
         """The number of preparations before a record can be handled, by its offset."""
-        self.aside: list[Record] = []
+        self.aside: list[JobRecord] = []
         self.gaps: list[UnreadableOffsets] = []
         self.ticks = 0
         self._at: At = None
@@ -64,19 +73,19 @@ class Tally(JobPartition):
     def claim(self) -> Written:
         if self._newer:
             raise NewerFormat("a record of a later release")
-        self.phase = Phase.CLAIMING
+        self.phase = OwningPhase.CLAIMING
         return Written(STATE, self.number, CLAIM, self.owner.encode())
 
     @property
     def claimed(self) -> bool:
-        return self.phase is Phase.CLAIMING and self._claims[-1:] == [self.owner]
+        return self.phase is OwningPhase.CLAIMING and self._claims[-1:] == [self.owner]
 
     @property
     def must_claim_again(self) -> bool:
         return False
 
     def own(self, now_ms: int, ends: Ends) -> None:
-        self.phase = Phase.OWNED
+        self.phase = OwningPhase.OWNED
         self.log_bounds = ends.logs
 
     def needs_log(self, request: Any) -> str | None:
@@ -97,7 +106,7 @@ class Tally(JobPartition):
     def wanted_blocks(self) -> Sequence[tuple[str, int]]:
         return [(LOG, start) for start in self.wants]
 
-    def on_block(self, block: Block, now_ms: int) -> None:
+    def on_block(self, block: LogBlock, now_ms: int) -> None:
         self._at = None
         for record in block.records:
             if record.value == b"raise":
@@ -124,10 +133,10 @@ class Tally(JobPartition):
     def table_done(self) -> int:
         return self._position
 
-    def on_record(self, record: Record, now_ms: int) -> None:
+    def on_record(self, record: JobRecord, now_ms: int) -> None:
         if record.key == CLAIM:
             self._claims.append((record.value or b"").decode())
-            if self.phase is Phase.OWNED and self._claims[-1] != self.owner:
+            if self.phase is OwningPhase.OWNED and self._claims[-1] != self.owner:
                 raise TakenOver(f"{self._claims[-1]} took it over")
         elif record.topic == TABLE:
             self._position = record.offset + 1
@@ -149,7 +158,7 @@ class Tally(JobPartition):
         self.behind.discard(topic)
         self.note_progress(topic, offset)
 
-    def skip(self, record: Record, reason: str) -> None:
+    def skip(self, record: JobRecord, reason: str) -> None:
         self.aside.append(record)
         if record.topic == TABLE:
             self._position = record.offset + 1
@@ -162,13 +171,13 @@ class Tally(JobPartition):
         if gap.topic != REQUESTS:
             self.note_progress(gap.topic, gap.next)
 
-    def request_of(self, record: Record, now_ms: int) -> Any | None:
+    def request_of(self, record: JobRecord, now_ms: int) -> Any | None:
         return json.loads(record.value or b"") if record.value else None
 
     def needs_barrier(self, request: Any) -> bool:
         return bool(request.get("wait"))
 
-    def prepare(self, record: Record) -> bool:
+    def prepare(self, record: JobRecord) -> bool:
         while self.to_prepare.get(record.offset, 0):
             if self.turn():
                 return False
@@ -220,12 +229,12 @@ class TallyJob:
     marks: Mapping[str, str] = {REQUESTS: "requests-id", TABLE: "table-id"}
     puts_off = False
 
-    def __init__(self, owner: str = "me", topics: Topics = TOPICS) -> None:
+    def __init__(self, owner: str = "me", topics: JobTopics = TOPICS) -> None:
         self.owner = owner
         self.topics = topics
 
-    def partition(self, number: int) -> Tally:
-        return Tally(number, self.owner, self.topics)
+    def partition(self, number: int) -> OffsetTally:
+        return OffsetTally(number, self.owner, self.topics)
 
-    def owner_of(self, refused: Refused) -> int | None:
+    def owner_of(self, refused: RecordRefused) -> int | None:
         return refused.partition if refused.topic == STATE else None

@@ -17,8 +17,8 @@ from typing import Any
 from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.tenants import (
     CUMULATIVE,
-    Counters,
     HistoryKey,
+    TenantCounters,
     UsageRecord,
     encode_usage,
     parse_counters,
@@ -104,7 +104,7 @@ class Feeder:
             counts = self._counts[name, str(node), boot]
             for number in range(len(counts)):
                 counts[number] += self._draw.randint(0, 9)
-            tenants[name] = Counters(**dict(zip(CUMULATIVE, counts, strict=True)))
+            tenants[name] = TenantCounters(**dict(zip(CUMULATIVE, counts, strict=True)))
         record = UsageRecord(node=f"node-{node}", boot=boot, at_ms=time.time_ns() // 1_000_000, tenants=tenants)
         self.send(partition, encode_usage(record))
         self.written += 1

@@ -8,7 +8,7 @@ import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.raw_produce import NoAnswer, RawProducer, produce
-from coldnotify_testkit.record_batches import CONTROL, Batch, Codec, Record, encoded
+from coldnotify_testkit.record_batches import CONTROL, Batch, BatchRecord, Codec, encoded
 from coldnotify_testkit.waiting import WAIT_S
 from confluent_kafka import Consumer, TopicPartition
 
@@ -26,7 +26,7 @@ def silent() -> Iterator[socket.socket]:
 @pytest.mark.parametrize("codec", Codec)
 def test_a_batch_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBroker, codec: Codec) -> None:
     now_ms = time.time_ns() // 1_000_000
-    records = [Record(b"a", b"x" * 1_000, [(b"name", b"\xff"), (b"null", None)]), Record(b"b", None, (), 5)]
+    records = [BatchRecord(b"a", b"x" * 1_000, [(b"name", b"\xff"), (b"null", None)]), BatchRecord(b"b", None, (), 5)]
     with RawProducer(fresh_kafka.bootstrap) as producer:
         first = producer.produce(TOPICS.objects, 3, encoded(Batch(records, codec, now_ms)))
         second = producer.produce(TOPICS.objects, 3, encoded(Batch(codec=codec, base_timestamp_ms=now_ms)))
@@ -48,7 +48,7 @@ def test_a_batch_written_by_hand_is_read_from_the_topic(fresh_kafka: EmbeddedBro
     ("batch", "name"),
     [
         (Batch(crc=0), "INVALID_MSG"),  # librdkafka's name for CORRUPT_MESSAGE
-        (Batch([Record(key=None)]), "INVALID_RECORD"),
+        (Batch([BatchRecord(key=None)]), "INVALID_RECORD"),
         (Batch(flags=CONTROL), "INVALID_RECORD"),
     ],
 )

@@ -11,8 +11,8 @@ from coldnotify_testkit.record_batches import (
     LOG_APPEND,
     TRANSACTIONAL,
     Batch,
+    BatchRecord,
     Codec,
-    Record,
     bomb,
     encoded,
     packed_records,
@@ -35,7 +35,7 @@ def test_a_right_batch_is_what_another_writer_makes() -> None:
     )
     builder.append(0, 1_000, b"a", b"x" * 100, [("name", b"value"), ("null", None)])
     builder.append(1, 1_007, None, None, [])
-    records = [Record(b"a", b"x" * 100, [(b"name", b"value"), (b"null", None)]), Record(None, None, (), 7)]
+    records = [BatchRecord(b"a", b"x" * 100, [(b"name", b"value"), (b"null", None)]), BatchRecord(None, None, (), 7)]
     ours = encoded(Batch(records, base_timestamp_ms=1_000))
     theirs = bytes(builder.build())
     assert ours[:EPOCH_AT] == theirs[:EPOCH_AT]
@@ -44,7 +44,7 @@ def test_a_right_batch_is_what_another_writer_makes() -> None:
 
 
 def test_a_batch_that_no_library_would_write_is_read_as_intended() -> None:
-    record = Record(b"", None, [(b"\xff", b"\xfe"), (b"", None)], timestamp_delta_ms=-5)
+    record = BatchRecord(b"", None, [(b"\xff", b"\xfe"), (b"", None)], timestamp_delta_ms=-5)
     batch = Batch([record], base_timestamp_ms=(1 << 63) - 1, max_timestamp_ms=-1, flags=TRANSACTIONAL | CONTROL)
     read = DefaultRecordBatch(encoded(batch._replace(producer_id=7, producer_epoch=3, base_sequence=9)))
     assert read.validate_crc()
@@ -71,19 +71,19 @@ def test_a_lie_of_the_batch_is_in_its_field(lie: Batch, at: int, shape: str, rea
 
 
 def test_a_lie_of_a_record_is_in_its_field() -> None:
-    right = packed_records([Record(b"k", b"v")])
+    right = packed_records([BatchRecord(b"k", b"v")])
     assert right == bytes([16, 0, 0, 0, 2, ord("k"), 2, ord("v"), 0])
-    assert packed_records([Record(b"k", b"v", length=-1)]) == bytes([1]) + right[1:]
-    assert packed_records([Record(b"k", b"v", key_length=-3)])[4] == 5
-    assert packed_records([Record(b"k", b"v", value_length=63)])[6] == 126
-    assert packed_records([Record(b"k", b"v", headers_count=1)])[8] == 2
-    assert packed_records([Record(b"k", b"v", offset_delta=5, tail=b"!")])[3::6] == bytes([10, ord("!")])
-    assert packed_records([Record(headers=[(None, None)])])[-2:] == bytes([1, 1])
+    assert packed_records([BatchRecord(b"k", b"v", length=-1)]) == bytes([1]) + right[1:]
+    assert packed_records([BatchRecord(b"k", b"v", key_length=-3)])[4] == 5
+    assert packed_records([BatchRecord(b"k", b"v", value_length=63)])[6] == 126
+    assert packed_records([BatchRecord(b"k", b"v", headers_count=1)])[8] == 2
+    assert packed_records([BatchRecord(b"k", b"v", offset_delta=5, tail=b"!")])[3::6] == bytes([10, ord("!")])
+    assert packed_records([BatchRecord(headers=[(None, None)])])[-2:] == bytes([1, 1])
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_every_codec_unpacks_to_the_same(codec: Codec) -> None:
-    batch = Batch([Record(b"a", b"x" * 5_000), Record(b"b", None)], codec)
+    batch = Batch([BatchRecord(b"a", b"x" * 5_000), BatchRecord(b"b", None)], codec)
     plain = packed_records(batch.records)
     packed = encoded(batch)[61:]
     assert UNPACKED[codec](packed) == plain

@@ -15,14 +15,14 @@ import atheris
 
 with atheris.instrument_imports(include=["coldnotify", "coldnotify_schemas"]):
     from coldnotify._core.document import decode
-    from coldnotify._core.session import Identity
+    from coldnotify._core.session import ClientIdentity
     from coldnotify.errors import ColdNotifyError
     from coldnotify_schemas.frames import FrameBuffer, FrameError, parse_client_frame, parse_gateway_frame
     from coldnotify_schemas.records import InvalidRecord, encode_public_record, parse_public_record
 
 VECTORS = Path(__file__).parents[2] / "schemas" / "vectors.json"
 FRAME_BYTES_MAX = 1024
-ME = Identity("animal.observer", "region-1", "observer-1")
+ME = ClientIdentity("animal.observer", "region-1", "observer-1")
 DEFAULT_S = 60
 
 

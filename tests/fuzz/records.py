@@ -32,7 +32,7 @@ from coldnotify_testkit.bystander import Bystander
 from coldnotify_testkit.crowd import Crowd
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN, KINDS
 from coldnotify_testkit.hostile_records.generator import WEIGHTS, Generator
-from coldnotify_testkit.hostile_records.records import DOMAIN, Hostile, Known, Session
+from coldnotify_testkit.hostile_records.records import DOMAIN, HonestSession, Hostile, KnownToAttacker
 from coldnotify_testkit.hostile_writer import HostileWriter, by_kind, of_topic
 from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
@@ -166,10 +166,10 @@ class Fuzz:
                     f"{time.strftime('%H:%M:%S')} {shortest(request)[:SHOWN_CHARS]}"
                 )
 
-    def _known(self) -> Known:
+    def _known(self) -> KnownToAttacker:
         """What there is now. Only what gateways say of themselves is asked; an attacker would read it from topics."""
         gateways: dict[int, int] = {}
-        sessions: list[Session] = []
+        sessions: list[HonestSession] = []
         generations: dict[int, int] = {}
         numbers: dict[tuple[int, int], int] = {}
         for address in self._up.report["gateways_http"]:
@@ -183,10 +183,10 @@ class Fuzz:
                     numbers[gateway, number] = view["number"] or 0
                 for one in get_json(f"http://{address}/v1/sessions?limit=100")["items"]:
                     where = one["partition"], one["session"], one["group"], one["client"]
-                    sessions += [Session(gateway, inbox, *where)]
+                    sessions += [HonestSession(gateway, inbox, *where)]
         now_ms = time.time_ns() // 1_000_000
         topic = self._requests_topic_id
-        return Known(
+        return KnownToAttacker(
             PARTITIONS,
             INBOXES,
             GROUPS,

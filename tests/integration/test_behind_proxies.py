@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify_testkit.balancers import MISSING, balancer, documented
-from coldnotify_testkit.server_sent_events import Event, events_of
+from coldnotify_testkit.server_sent_events import ServerSentEvent, events_of
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
 
@@ -57,7 +57,7 @@ def publish(up: Up, name: str, version: int) -> None:
 
 
 @contextmanager
-def stream(url: str) -> Iterator[Iterator[Event]]:
+def stream(url: str) -> Iterator[Iterator[ServerSentEvent]]:
     """The events of a stream, as they come."""
     with urlopen(url, timeout=LIMIT_S) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream"

@@ -11,7 +11,7 @@ from urllib.request import Request
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_testkit.command import Service
+from coldnotify_testkit.command import RunningCommand
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.waiting import WAIT_S
 
@@ -54,7 +54,7 @@ class Stranger:
 class Parts:
     """One of each service, by its name, with the port that strangers reach."""
 
-    def __init__(self, services: dict[str, Service], ports: dict[str, int]) -> None:
+    def __init__(self, services: dict[str, RunningCommand], ports: dict[str, int]) -> None:
         self.services, self.ports = services, ports
         url = f"http://127.0.0.1:{ports['http']}{GROUP}/objects/o"
         answer = fetch(Request(url, b'{"version": 1}', method="POST"))
@@ -92,7 +92,7 @@ def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
     }
     with ExitStack() as stack:
         services = {
-            name: stack.enter_context(Service(tmp_path / name, name, **where))
+            name: stack.enter_context(RunningCommand(tmp_path / name, name, **where))
             for name in ("matcher", "gateway", "http", "usage")
         }
         for name, port in (("matcher", "matcher"), ("gateway", "gateway_admin"), ("http", "http"), ("usage", "usage")):

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
-from coldnotify_schemas.tenants import Counters, parse_usage, usage_partition_of
+from coldnotify_schemas.tenants import TenantCounters, parse_usage, usage_partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
@@ -93,7 +93,7 @@ def written(up: Up, domain: str) -> set[tuple[str, int]]:
 def usage(up: Up, name: str) -> dict[str, int]:
     """The sums over all nodes of what usage records say last of a tenant."""
     consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "test", "enable.partition.eof": True})
-    last: dict[tuple[str, str], Counters] = {}
+    last: dict[tuple[str, str], TenantCounters] = {}
     partition = usage_partition_of(name, 8)
     consumer.assign([TopicPartition(TOPICS.usage, partition, 0)])
     while (message := consumer.poll(10)) is not None and message.error() is None:

@@ -16,7 +16,7 @@ from coldnotify_kafka.broker.cluster import coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.command import Service, coldnotify
+from coldnotify_testkit.command import RunningCommand, coldnotify
 from coldnotify_testkit.stack import Recorder, get_json, running
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
@@ -106,7 +106,7 @@ def test_the_leader_is_killed_under_load(cluster: EmbeddedCluster, tmp_path: Pat
     recorders = {(client, name): Recorder() for client, names in CLIENTS.items() for name in names}
     with ExitStack() as stack:
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port")):
-            part = stack.enter_context(Service(tmp_path / name, name, kafka=cluster.bootstrap, **ports))
+            part = stack.enter_context(RunningCommand(tmp_path / name, name, kafka=cluster.bootstrap, **ports))
             part.wait_port_ready(int(ports[port]))
         for client, names in CLIENTS.items():
             ou = Notify(

@@ -13,7 +13,7 @@ from coldnotify_schemas.records import PLACE_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.matcher_process import PARTITIONS, records_of
 from coldnotify_testkit.raw_produce import RawProducer
-from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, compressed, encoded, packed_records
+from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb, compressed, encoded, packed_records
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
 
@@ -26,17 +26,19 @@ STRANGERS, BYSTANDERS = "region-1", "region-2"
 HIT = partition_of(DOMAIN, STRANGERS, PARTITIONS)
 assert partition_of(DOMAIN, BYSTANDERS, PARTITIONS) != HIT
 KEY = f"{DOMAIN}/{STRANGERS}/strange".encode()
-JUNK = compressed(Codec.LZ4, packed_records([Record(KEY)])) + b"more than the frame"
+JUNK = compressed(Codec.LZ4, packed_records([BatchRecord(KEY)])) + b"more than the frame"
 
 
 def hostile(now_ms: int) -> dict[str, bytes]:
     """Batches that Kafka takes, by what is wrong with them."""
     batches = {
-        "a header's name is no UTF-8": Batch([Record(KEY, b"{}", [(b"\xff", b"x")])]),
-        "two such headers": Batch([Record(KEY, b"{}", [(b"\xff\xfe", b"x"), (b"\xff", None), (b"fine", b"x")])]),
-        "more than its compression says": Batch([Record(KEY)], Codec.LZ4, packed=JUNK),
-        "lengths that Kafka takes for null": Batch([Record(KEY, None, value_length=-2)] * 3),
-        "such a record behind a good one": Batch([Record(KEY), Record(KEY, None, value_length=-2), Record(KEY)]),
+        "a header's name is no UTF-8": Batch([BatchRecord(KEY, b"{}", [(b"\xff", b"x")])]),
+        "two such headers": Batch([BatchRecord(KEY, b"{}", [(b"\xff\xfe", b"x"), (b"\xff", None), (b"fine", b"x")])]),
+        "more than its compression says": Batch([BatchRecord(KEY)], Codec.LZ4, packed=JUNK),
+        "lengths that Kafka takes for null": Batch([BatchRecord(KEY, None, value_length=-2)] * 3),
+        "such a record behind a good one": Batch(
+            [BatchRecord(KEY), BatchRecord(KEY, None, value_length=-2), BatchRecord(KEY)]
+        ),
         "150 MiB of zeros in zstd": bomb(Codec.ZSTD, 150, key=KEY),
         "20 MiB of zeros in zstd": bomb(Codec.ZSTD, 20, key=KEY),
         "40 MiB of zeros in lz4": bomb(Codec.LZ4, 40, key=KEY),

@@ -30,7 +30,7 @@ class LinkState(Enum):
     CLOSED = "closed"
 
 
-class Link:
+class ClientLink:
     """One connection. Call `advance` whenever its socket is ready; after CLOSED, `problem` contains the reason."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Link:
             self._socket = None
 
 
-class CarriedLink(Link):
+class CarriedLink(ClientLink):
     """A connection whose bytes are a carrier's. It is open once the carrier is ready."""
 
     def __init__(

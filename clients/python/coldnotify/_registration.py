@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from coldnotify._core.interests import Channel as ChannelInterest
-from coldnotify._core.interests import Interest, Query
+from coldnotify._core.interests import ChannelInterest as ChannelInterest
+from coldnotify._core.interests import Interest, QueryInterest
 from coldnotify._run import Callback, MembersCallback, MessageCallback, MissedCallback
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ class Subscriber(NamedTuple):
     """True if it is called for missed messages of a channel, and not for its messages."""
 
 
-class Subscribers(Protocol):
+class CallbackKeeper(Protocol):
     """Holds the callbacks: a Shell."""
 
     def _subscribe(self, *subscribers: Subscriber) -> "Subscription": ...
 
     def _unsubscribe(self, number: int) -> None: ...
 
-    def _members(self, query: Query) -> frozenset[str]: ...
+    def _members(self, query: QueryInterest) -> frozenset[str]: ...
 
-    def _knows_members(self, query: Query) -> bool: ...
+    def _knows_members(self, query: QueryInterest) -> bool: ...
 
-    def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]: ...
+    def _descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]: ...
 
     def _current(self, object_id: str) -> "Notification | None": ...
 
@@ -44,7 +44,7 @@ class Subscribers(Protocol):
 class Subscription:
     """An active callback; `dispose` ends it."""
 
-    def __init__(self, shell: Subscribers, *numbers: int) -> None:
+    def __init__(self, shell: CallbackKeeper, *numbers: int) -> None:
         self._shell = shell
         self._numbers = numbers
 
@@ -63,7 +63,7 @@ class Subscription:
 class Registration:
     """The interest in one object."""
 
-    def __init__(self, shell: Subscribers, object_id: str) -> None:
+    def __init__(self, shell: CallbackKeeper, object_id: str) -> None:
         self._shell = shell
         self.object_id = object_id
 
@@ -97,7 +97,7 @@ class Registration:
 class QueryRegistration:
     """The interest in all objects that a query describes."""
 
-    def __init__(self, shell: Subscribers, query: Query) -> None:
+    def __init__(self, shell: CallbackKeeper, query: QueryInterest) -> None:
         self._shell = shell
         self._query = query
 
@@ -173,7 +173,7 @@ class QueryRegistration:
 class Channel:
     """The interest in every message of a channel."""
 
-    def __init__(self, shell: Subscribers, channel: ChannelInterest) -> None:
+    def __init__(self, shell: CallbackKeeper, channel: ChannelInterest) -> None:
         self._shell = shell
         self._channel = channel
 

@@ -34,7 +34,7 @@ coroutine function.
 OnError = Callable[[Exception], object]
 
 
-class Run:
+class NotifyRun:
     """The driver under its lock, and what its actions need. Its methods may be called from any thread."""
 
     def __init__(

@@ -14,19 +14,19 @@ from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import Driver, Status
-from coldnotify._core.interests import Channel as ChannelInterest
-from coldnotify._core.interests import Interest, Query, channel_by, prefix_of, query_of
+from coldnotify._core.interests import ChannelInterest as ChannelInterest
+from coldnotify._core.interests import Interest, QueryInterest, channel_by, prefix_of, query_of
 from coldnotify._core.outgoing import Outgoing, message_of, version_of
 from coldnotify._core.publications import Publications, check_frame
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify._core.since import since_of
 from coldnotify._core.wishes import Wishes
 from coldnotify._forked import Owner, in_children
 from coldnotify._outbox.outbox_base import Pending
 from coldnotify._outbox.session_publishing import Publication, SessionPublishing
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscriber, Subscription
-from coldnotify._run import OnError, Run
+from coldnotify._run import NotifyRun, OnError
 from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
@@ -40,7 +40,7 @@ _ID_BYTES = 12
 """Random, of a message's id."""
 
 
-class Shell:
+class NotifyShell:
     """The part of `Notify` that both forms share. Its methods may be called from any thread. In a child of fork() all
     raise UsedAfterFork once it was connected, or has published; disconnect() does nothing there."""
 
@@ -87,10 +87,10 @@ class Shell:
             ("save_interval_s", save_interval_s),
         ):
             check_seconds(name, value)
-        self._identity = Identity(domain, group_id, client_id)
+        self._identity = ClientIdentity(domain, group_id, client_id)
         self._state = state
         self._connection = Connection() if connection is None else connection
-        self._settings = Settings(
+        self._settings = ClientSettings(
             connect_timeout_s=self._connection.connect_timeout_s,
             keepalive_s=self._connection.chosen_keepalive_s(),
             silence_grace_s=self._connection.silence_grace_s,
@@ -114,7 +114,7 @@ class Shell:
         self._driver: Driver | None = None
         self._ended_driver: Driver | None = None
         """The driver of the last run, whose knowledge can be read until the next one."""
-        self._run: Run | None = None
+        self._run: NotifyRun | None = None
         """There while `_driver` is."""
         self._wishes = Wishes()
         self._subscribers: dict[int, Subscriber] = {}
@@ -343,12 +343,12 @@ class Shell:
             publishing.close()
 
     def _tell_later(self, error: Exception) -> None:
-        Run.report(error)
+        NotifyRun.report(error)
         with self._lock:
             self._untold.append(error)
         self._wake()
 
-    def _register_query(self, query: Query, descriptions: bool) -> QueryRegistration:
+    def _register_query(self, query: QueryInterest, descriptions: bool) -> QueryRegistration:
         self._owner.check()
         with self._lock:
             asked = self._driver or self._wishes
@@ -372,19 +372,19 @@ class Shell:
             readable = self._driver or self._ended_driver
             return None if readable is None else readable.current(object_id)
 
-    def _members(self, query: Query) -> frozenset[str]:
+    def _members(self, query: QueryInterest) -> frozenset[str]:
         self._owner.check()
         with self._lock:
             readable = self._driver or self._ended_driver
             return frozenset() if readable is None else readable.members(query)
 
-    def _knows_members(self, query: Query) -> bool:
+    def _knows_members(self, query: QueryInterest) -> bool:
         self._owner.check()
         with self._lock:
             readable = self._driver or self._ended_driver
             return readable is not None and readable.knows_members(query)
 
-    def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
+    def _descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]:
         self._owner.check()
         with self._lock:
             readable = self._driver or self._ended_driver
@@ -412,7 +412,7 @@ class Shell:
         with self._lock:
             subscriber = self._subscribers.pop(number, None)
             if subscriber is not None and self._driver is not None:
-                if isinstance(subscriber.interest, Query) and subscriber.members:
+                if isinstance(subscriber.interest, QueryInterest) and subscriber.members:
                     self._driver.unsubscribe_members(subscriber.interest, number)
                 elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
                     self._driver.unsubscribe_missed(subscriber.interest, number)
@@ -459,7 +459,7 @@ class Shell:
         """Something has changed: whoever sleeps is to look."""
         raise NotImplementedError
 
-    def _begin(self) -> Run:
+    def _begin(self) -> NotifyRun:
         """Take the state file, and make a driver of it. Raises StateError, ValueError."""
         if self._outbox is not None:
             self._open_publishing()
@@ -473,7 +473,7 @@ class Shell:
                 own = self._untold, self._publications
                 return Driver(document, addresses, self._settings, random.Random(), now, *own)
 
-            run = Run(
+            run = NotifyRun(
                 new_driver,
                 self._lock,
                 self._state,
@@ -509,7 +509,7 @@ class Shell:
         except StateDamaged as error:
             aside = self._state.set_aside()
             report = StateDamaged(f"{self._state}: {error}; it is kept as {aside}")
-            Run.report(report)
+            NotifyRun.report(report)
             self._untold.append(report)
             return Document(identity=self._identity)
         except StateMismatch as error:
@@ -518,7 +518,7 @@ class Shell:
 
 def _join(driver: Driver, number: int, subscriber: Subscriber) -> None:
     """The driver counts with this callback from now on."""
-    if isinstance(subscriber.interest, Query) and subscriber.members:
+    if isinstance(subscriber.interest, QueryInterest) and subscriber.members:
         driver.subscribe_members(subscriber.interest, number)
     elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
         driver.subscribe_missed(subscriber.interest, number)

@@ -13,15 +13,26 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Report, Save, Send, Tell
+from coldnotify._core.driver import (
+    AnyJob,
+    CallCallbacks,
+    Close,
+    Connect,
+    End,
+    EndSending,
+    Report,
+    Save,
+    SendBytes,
+    Tell,
+)
 from coldnotify._core.settings import LINGER_S
 from coldnotify._forked import in_children
 from coldnotify._link import CarriedLink, LinkState
-from coldnotify._run import Run, logger
-from coldnotify._shell import Shell
+from coldnotify._run import NotifyRun, logger
+from coldnotify._shell import NotifyShell
 
 
-class Notify(Shell):
+class Notify(NotifyShell):
     """A client of ColdNotify. See `coldnotify` for an example; all methods may be called from any thread."""
 
     _threads: "_Threads | None" = None
@@ -100,7 +111,7 @@ class Notify(Shell):
 class _Threads:
     """The two threads between a connect() and its disconnect()."""
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: NotifyRun, name: str) -> None:
         self.run = run
         self._changed = threading.Condition(run.lock)
         self._link: CarriedLink | None = None
@@ -196,10 +207,10 @@ class _Threads:
         self._listen()
         return True
 
-    def _on_link(self, action: Send | EndSending | Close) -> None:
+    def _on_link(self, action: SendBytes | EndSending | Close) -> None:
         assert self._link is not None, "the driver asks this of a connection only"
         match action:
-            case Send(data):
+            case SendBytes(data):
                 self._link.write(data)
             case EndSending():
                 self._link.end_sending()
@@ -256,7 +267,7 @@ class _Threads:
                     self.run.report(error)
                 case Tell(error):
                     self._tell(error)
-                case Call(job):
+                case CallCallbacks(job):
                     self._call(job)
                 case End():
                     return

@@ -16,13 +16,24 @@ from types import TracebackType
 from typing import Self
 
 from coldnotify._carriers import Carrier, CarrierError
-from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Report, Save, Send, Tell
+from coldnotify._core.driver import (
+    AnyJob,
+    CallCallbacks,
+    Close,
+    Connect,
+    End,
+    EndSending,
+    Report,
+    Save,
+    SendBytes,
+    Tell,
+)
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import LINGER_S
 from coldnotify._forked import in_children
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
-from coldnotify._run import Run, logger
-from coldnotify._shell import Shell
+from coldnotify._run import NotifyRun, logger
+from coldnotify._shell import NotifyShell
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.message import Message, Missed
@@ -43,7 +54,7 @@ __all__ = [
 ]
 
 
-class Notify(Shell):
+class Notify(NotifyShell):
     """A client of ColdNotify in an event loop. Methods that are not coroutines may be called from any thread."""
 
     _tasks: "_Tasks | None" = None
@@ -111,7 +122,7 @@ class Notify(Shell):
 class _Tasks:
     """The two tasks between a connect() and its disconnect()."""
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: NotifyRun, name: str) -> None:
         self.run = run
         self._loop = asyncio.get_running_loop()
         self._link: _Link | None = None
@@ -204,10 +215,10 @@ class _Tasks:
                 self._on_link(action)
         return True
 
-    def _on_link(self, action: Send | EndSending | Close) -> None:
+    def _on_link(self, action: SendBytes | EndSending | Close) -> None:
         assert self._link is not None, "the driver asks this of a connection only"
         match action:
-            case Send(data):
+            case SendBytes(data):
                 self._link.send(data)
             case EndSending():
                 self._link.end_sending()
@@ -238,7 +249,7 @@ class _Tasks:
                     self.run.report(error)
                 case Tell(error):
                     await self._tell(error)
-                case Call(job):
+                case CallCallbacks(job):
                     await self._call(job)
                     # A callback that is a plain function gives nobody else a turn.
                     await asyncio.sleep(0)

@@ -40,12 +40,12 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from coldnotify._core.outgoing import Outgoing, message_of, version_of
-from coldnotify._outbox.outbox_base import Pending, Rejected
+from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
 from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
-from coldnotify._publishing.turns import NoTurn, Refused, Turns
+from coldnotify._publishing.turns import NoTurn, PublisherTurns, TurnRefused
 from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse, UsedAfterFork
 from coldnotify.flow.controllers import DEFAULT, NAMES
@@ -65,7 +65,7 @@ __all__ = [
     "PublishRejected",
     "PublishTimeout",
     "Published",
-    "Rejected",
+    "RejectedRecord",
     "Sent",
     "UsedAfterFork",
 ]
@@ -140,7 +140,7 @@ class HttpPublisher(MayHaveOutbox):
             raise ValueError(f"in_flight_max: {in_flight_max!r} is less than 1")
         if flow not in NAMES:
             raise ValueError(f"flow: unknown value {flow!r}, expected one of {', '.join(NAMES)}")
-        self._turns = Turns(flow, in_flight_max)
+        self._turns = PublisherTurns(flow, in_flight_max)
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = ssl_context
         self._timeout_s = timeout_s
@@ -299,12 +299,12 @@ class HttpPublisher(MayHaveOutbox):
 
     def _post(self, path: str, record: dict[str, object] | bytes, **query: str | None) -> dict[str, Any]:
         deadline_s = time.monotonic() + self._timeout_s
-        last: Refused | None = None
+        last: TurnRefused | None = None
         while True:
             try:
                 with self._turns.turn(deadline_s):
                     return self._ask("POST", path, record, outcome="no", **query)
-            except Refused as refused:
+            except TurnRefused as refused:
                 last = refused
             except NoTurn:
                 why = str(last) if last is not None else f"{self._base}: as many are under way as it answers"
@@ -388,7 +388,7 @@ def _error_of(error: HTTPError, base: str, *, publish: bool) -> Exception:
     found = PublishError(f"{base}: {words}", indeterminate=outcome.startswith(_MAY_BE))
     after_s = _retry_after_s(error, answer)
     if publish and error.code in _TOO_MUCH and after_s is not None and outcome in ("", _NOT_PUBLISHED):
-        return Refused(found, after_s)
+        return TurnRefused(found, after_s)
     return found
 
 

@@ -65,21 +65,21 @@ from coldnotify_schemas.records import InvalidRecord, PublicRecord
 from coldnotify_schemas.topics import DEFAULT_PREFIX, TopicNames
 
 from coldnotify._effect import Newest, Outcome
-from coldnotify._outbox.outbox_base import Pending, Rejected
+from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
 from coldnotify._publishing.applied import (
     OFFSET_NOT_KNOWN,
     Applied,
-    Ledger,
+    LedgerClient,
     LedgerRefused,
     NeverApplied,
     NotApplied,
     Receipt,
 )
 from coldnotify._publishing.checks import (
+    CheckedMessage,
     Many,
-    MessageRecord,
     check_channel,
     check_key,
     checked_many,
@@ -110,11 +110,11 @@ __all__ = [
     "Accepted",
     "AcceptedMessage",
     "Applied",
+    "CheckedMessage",
     "Flow",
     "InvalidName",
     "InvalidRecord",
     "LedgerRefused",
-    "MessageRecord",
     "NeverApplied",
     "Newest",
     "NotApplied",
@@ -132,7 +132,7 @@ __all__ = [
     "Published",
     "Publisher",
     "Receipt",
-    "Rejected",
+    "RejectedRecord",
     "Sent",
     "UsedAfterFork",
     "make_message",
@@ -202,7 +202,7 @@ class Publisher(MayHaveOutbox):
             topics = TopicNames(topics_prefix)
         except ValueError as error:
             raise ValueError(f"topics_prefix: {error}") from None
-        self._ledger = None if http is None else Ledger(http, http_token, http_ssl)
+        self._ledger = None if http is None else LedgerClient(http, http_token, http_ssl)
         self._timeout_s = timeout_s
         new_sender = partial(
             Sender, kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher, flow, retentions, topics
@@ -472,7 +472,7 @@ class Publisher(MayHaveOutbox):
         self,
         domain: str,
         group_id: str,
-        messages: Iterable[tuple[str, MessageRecord]],
+        messages: Iterable[tuple[str, CheckedMessage]],
         *,
         traceparent: str | None = None,
     ) -> list[Sent | PublishError]:
@@ -541,7 +541,7 @@ class Publisher(MayHaveOutbox):
         return Receipt.of(outcome, self._ledger, (domain, group, object_), record.incarnation)
 
 
-def _sent(record: MessageRecord, outcome: Published | PublishError) -> Sent | PublishError:
+def _sent(record: CheckedMessage, outcome: Published | PublishError) -> Sent | PublishError:
     if isinstance(outcome, PublishError):
         return outcome
     return Sent(outcome.partition, outcome.offset, record.said.id)

@@ -20,7 +20,7 @@ from coldnotify.http_publisher import (
     PublishError,
     PublishRejected,
     PublishTimeout,
-    Rejected,
+    RejectedRecord,
     Sent,
 )
 
@@ -272,7 +272,7 @@ def test_the_outbox_is_published_once_the_service_is_reachable(tmp_path: Path, s
 
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_permanently_refused_publish_is_set_aside(tmp_path: Path, service: Service, status: int):
-    told: list[Rejected] = []
+    told: list[RejectedRecord] = []
     service.status, service.answer = status, {"error": "domain: may not"}
     service.then = (200, {"version": 7, "partition": 3, "offset": 41})
     with HttpPublisher(service.address, outbox=tmp_path, on_rejected=told.append) as publisher:

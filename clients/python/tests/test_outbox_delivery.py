@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._outbox import outbox_delivery
-from coldnotify._outbox.outbox_base import Rejected
+from coldnotify._outbox.outbox_base import RejectedRecord
 from coldnotify._outbox.outbox_delivery import NotYet, OutboxDelivery, Outcome, RejectedForEver
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 from coldnotify_testkit.killed_writers import write_though_killed
@@ -111,7 +111,7 @@ def test_retry_after_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_permanently_refused_publish_is_set_aside_and_blocks_nothing(tmp_path: Path):
     service = Service()
     service.refused = {"1"}
-    told: list[Rejected] = []
+    told: list[RejectedRecord] = []
     delivery = OutboxDelivery(OutboxDirectory(tmp_path), service, told.append)
     accepted = [delivery.accept([message(number)])[0] for number in range(3)]
     with pytest.raises(RejectedForEver, match="odd"):

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify.publisher import Accepted, Publisher, PublishRejected, Rejected, make_message, make_record
+from coldnotify.publisher import Accepted, Publisher, PublishRejected, RejectedRecord, make_message, make_record
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.records import parse_public_record
@@ -67,7 +67,7 @@ async def test_records_accepted_without_kafka_are_published_once_it_is_reachable
 
 def test_a_record_too_large_for_kafka_is_set_aside_and_blocks_nothing(tmp_path: Path, fresh_kafka: EmbeddedBroker):
     reset_topics(fresh_kafka.bootstrap)
-    told: list[Rejected] = []
+    told: list[RejectedRecord] = []
     config = {"message.max.bytes": 2000}
     kafka = fresh_kafka.bootstrap
     with Publisher(kafka, outbox=tmp_path, kafka_config=config, on_rejected=told.append) as publisher:

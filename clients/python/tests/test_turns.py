@@ -7,11 +7,11 @@ import threading
 import time
 
 import pytest
-from coldnotify._publishing.turns import NoTurn, Refused, Turns
+from coldnotify._publishing.turns import NoTurn, PublisherTurns, TurnRefused
 
 
 def test_without_a_permit_a_turn_is_waited_for_until_the_deadline() -> None:
-    turns = Turns("fixed", 1)
+    turns = PublisherTurns("fixed", 1)
     with turns.turn(time.monotonic() + 60), pytest.raises(NoTurn), turns.turn(time.monotonic() + 0.05):
         pass
     with turns.turn(time.monotonic() + 60):
@@ -19,7 +19,7 @@ def test_without_a_permit_a_turn_is_waited_for_until_the_deadline() -> None:
 
 
 def test_a_waiter_is_woken_when_a_permit_is_returned() -> None:
-    turns, done = Turns("fixed", 1), threading.Event()
+    turns, done = PublisherTurns("fixed", 1), threading.Event()
 
     def wait() -> None:
         with turns.turn(time.monotonic() + 60):
@@ -35,7 +35,7 @@ def test_a_waiter_is_woken_when_a_permit_is_returned() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()])
 def test_a_failure_keeps_no_permit_and_sets_no_pace(error: BaseException) -> None:
-    turns = Turns("fixed", 1)
+    turns = PublisherTurns("fixed", 1)
     for _ in range(3):
         with pytest.raises(type(error)), turns.turn(time.monotonic() + 60):
             raise error
@@ -43,9 +43,9 @@ def test_a_failure_keeps_no_permit_and_sets_no_pace(error: BaseException) -> Non
 
 
 def test_after_a_refusal_the_next_turn_waits_as_long_as_it_said() -> None:
-    turns = Turns("fixed", 10)
-    with pytest.raises(Refused), turns.turn(time.monotonic() + 60):
-        raise Refused(ValueError("too much"), 0.2)
+    turns = PublisherTurns("fixed", 10)
+    with pytest.raises(TurnRefused), turns.turn(time.monotonic() + 60):
+        raise TurnRefused(ValueError("too much"), 0.2)
     begun_s = time.monotonic()
     with pytest.raises(NoTurn), turns.turn(begun_s + 0.05):
         pass

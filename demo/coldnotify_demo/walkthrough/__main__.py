@@ -15,7 +15,7 @@ from coldnotify_kafka.broker.jars import jars
 
 from coldnotify_demo.walkthrough.acts import Walkthrough
 from coldnotify_demo.walkthrough.ports import Ports
-from coldnotify_demo.walkthrough.transcript_shell import Failed, Shell
+from coldnotify_demo.walkthrough.transcript_shell import StepFailed, TranscriptShell
 
 DONE, FAILED = 0, 1
 
@@ -29,7 +29,7 @@ def main() -> int:
     jars()  # fetches Kafka, with a progress bar, before anything is being waited for
     directory = Path(tempfile.mkdtemp(prefix="coldnotify-walkthrough-"))
     begin_s = time.monotonic()
-    shell = Shell(directory, args.limit_s, _write)
+    shell = TranscriptShell(directory, args.limit_s, _write)
     code = FAILED
     try:
         try:
@@ -38,7 +38,7 @@ def main() -> int:
             shell.close()
         _write(f"\nAll came out as it must; {time.monotonic() - begin_s:.0f} s.")
         code = DONE
-    except Failed as error:
+    except StepFailed as error:
         _write(f"\nFAILED: {error}\nEverything is kept in {directory} (service.log is ColdNotify's).")
         return FAILED
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coldnotify_demo.walkthrough import page
 from coldnotify_demo.walkthrough.ports import Ports
-from coldnotify_demo.walkthrough.transcript_shell import Background, Failed, Shell
+from coldnotify_demo.walkthrough.transcript_shell import Background, StepFailed, TranscriptShell
 
 _HERE = Path(__file__).parent
 _DOMAIN, _GROUP, _OBJECT = "animal.observer", "region-1", "camera-config"
@@ -22,7 +22,7 @@ _TOLD = r"told camera-config 42 \{.fps.: ?5\}"
 class Walkthrough:
     """One play of it."""
 
-    def __init__(self, shell: Shell, ports: Ports, *, page: bool) -> None:
+    def __init__(self, shell: TranscriptShell, ports: Ports, *, page: bool) -> None:
         """`page`: include the browser's page."""
         self._shell = shell
         self._ports = ports
@@ -164,7 +164,7 @@ class Walkthrough:
         registered = 4 if self._site is not None else 3
         listed = shell.until(f"coldnotify who-lacks {_ABOUT} {_OBJECT}", f"1 of {registered} lack it, 1 of them asleep")
         if "observer-2" not in listed or "observer-1" in listed:
-            raise Failed("it names somebody else than observer-2")
+            raise StepFailed("it names somebody else than observer-2")
         shell.run(f"coldnotify explain {_ABOUT} observer-2 {_OBJECT}", says="asleep")
         shell.note("the publisher waits for it, too")
         shell.expect(back_end, "not yet: .*observer-2")
@@ -191,7 +191,7 @@ class Walkthrough:
         shell.run(f"coldnotify describe {_ABOUT} camera-2 Looks=penguins", says="penguins")
         told = shell.run(wake, says=r"camera-1 +left")
         if not re.search(r"camera-2 +entered", told):
-            raise Failed("it is not told that camera-2 has entered")
+            raise StepFailed("it is not told that camera-2 has entered")
         shell.run(f"coldnotify find {_ABOUT} --query '{_QUERY}'", says="camera-2")
 
     def _channel(self) -> None:
@@ -211,7 +211,7 @@ class Walkthrough:
                 shell.stop(one)
         for one in (observer, up):
             if status := shell.stop(one):
-                raise Failed(f"{one.name} has ended with status {status}")
+                raise StepFailed(f"{one.name} has ended with status {status}")
 
     # --- commands
 

@@ -18,7 +18,7 @@ _PATIENCE_S = (3, 12, 40)
 """For a client to hear why it is refused: milliseconds, but for a machine that others keep busy."""
 
 
-class Failed(Exception):
+class StepFailed(Exception):
     """A step did not come out as it must."""
 
 
@@ -37,7 +37,7 @@ class Background:
         return self.log.read_text(errors="replace")
 
 
-class Shell:
+class TranscriptShell:
     """Runs commands in one directory, by bash, with `coldnotify` and `python` of this very Python on the PATH."""
 
     def __init__(self, directory: Path, limit_s: float, write: Callable[[str], object]) -> None:
@@ -80,7 +80,7 @@ class Shell:
                 break
         self._show(spelled, status, output)
         if status != 1 or not re.search(says, output):
-            raise Failed(f"exit code {status}, 1 is wanted, with {says!r}")
+            raise StepFailed(f"exit code {status}, 1 is wanted, with {says!r}")
 
     def until(self, command: str, says: str) -> str:
         """Repeats a command until its output matches; shows the last run only. Raises Failed."""
@@ -92,7 +92,7 @@ class Shell:
                 return output
             if time.monotonic() > deadline_s:
                 self._show(command, status, output)
-                raise Failed(f"not within {self._limit_s:g} s: {says!r}")
+                raise StepFailed(f"not within {self._limit_s:g} s: {says!r}")
             time.sleep(_AGAIN_S)
 
     def start(self, name: str, command: str) -> Background:
@@ -113,7 +113,7 @@ class Shell:
             if status is not None or time.monotonic() > deadline_s:
                 self.show_new(background)
                 why = f"not within {self._limit_s:g} s" if status is None else f"it has ended with status {status}"
-                raise Failed(f"{background.name}: {says!r}: {why}")
+                raise StepFailed(f"{background.name}: {says!r}: {why}")
             time.sleep(_POLL_S)
         self.show_new(background)
         return said
@@ -159,13 +159,13 @@ class Shell:
             )
         except subprocess.TimeoutExpired:
             self._write(f"$ {command}")
-            raise Failed(f"no end within {self._limit_s:g} s") from None
+            raise StepFailed(f"no end within {self._limit_s:g} s") from None
         if show:
             self._show(command, done.returncode, done.stdout)
             if (done.returncode != code) if code is not None else (done.returncode == 0):
-                raise Failed(f"exit code {done.returncode}, {'not 0' if code is None else code} is wanted")
+                raise StepFailed(f"exit code {done.returncode}, {'not 0' if code is None else code} is wanted")
             if not re.search(says, done.stdout):
-                raise Failed(f"it does not say {says!r}")
+                raise StepFailed(f"it does not say {says!r}")
         return done.returncode, done.stdout
 
     def _show(self, command: str, status: int, output: str) -> None:

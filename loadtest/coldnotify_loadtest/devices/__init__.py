@@ -15,7 +15,7 @@ from coldnotify_loadtest.devices.redis import RedisDevice
 from coldnotify_loadtest.population import Population
 
 
-class Device(Protocol):
+class LoadDevice(Protocol):
     """One connection's protocol."""
 
     ready: bool
@@ -50,7 +50,7 @@ KINDS: dict[str, type] = {
 }
 
 
-def make(kind: str, population: Population, number: int) -> Device:
+def make(kind: str, population: Population, number: int) -> LoadDevice:
     """Device `number` of a population."""
-    device: Device = KINDS[kind](population, number)
+    device: LoadDevice = KINDS[kind](population, number)
     return device

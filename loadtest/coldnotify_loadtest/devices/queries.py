@@ -17,7 +17,7 @@ from coldnotify_schemas.wire_pb2 import (
     Registered,
 )
 
-from coldnotify_loadtest.described import Described
+from coldnotify_loadtest.described import DescribedLoad
 from coldnotify_loadtest.devices.coldnotify import KEEPALIVE_S, OBJECTS_A_FRAME
 from coldnotify_loadtest.devices.remembered import Remembered
 from coldnotify_loadtest.population import Population
@@ -46,7 +46,7 @@ class _Live:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldMembers:
     """The final state of a device."""
 
     digest: int
@@ -173,7 +173,7 @@ class QueryDevice:
 
         A device that has no queries does so with objects by name.
         """
-        if len(self._requests) > _REQUESTS_MAX or not isinstance(self._population, Described):
+        if len(self._requests) > _REQUESTS_MAX or not isinstance(self._population, DescribedLoad):
             return b""
         numbers = range(self._new, self._new + count)
         self._new += count
@@ -203,9 +203,9 @@ class QueryDevice:
         more.register.objects.extend(new)
         return encode(less) + encode(more)
 
-    def held(self) -> Held:
+    def held(self) -> HeldMembers:
         """Returns its final state."""
-        return Held(self._sets_digest(), len(self._texts), self._refused, self._asked, self._again)
+        return HeldMembers(self._sets_digest(), len(self._texts), self._refused, self._asked, self._again)
 
     # -- frames --------------------------------------------------------------------------------------------------------
 

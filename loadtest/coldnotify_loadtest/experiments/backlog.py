@@ -14,10 +14,10 @@ from coldnotify_schemas.wire_pb2 import ClientFrame, Hello
 from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.waiting import wait_for
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 
@@ -63,7 +63,7 @@ class _Backend:
             self.publish()
 
 
-def run_slow_link(bench: Bench) -> None:
+def run_slow_link(bench: BenchRun) -> None:
     """A client sleeps while many versions are published, then wakes behind the link; publishing goes on meanwhile."""
     population = Population(fan_out=1, registrations=bench["objects"])
     with (
@@ -115,7 +115,7 @@ def run_slow_link(bench: Bench) -> None:
         )
 
 
-def run_stuck(bench: Bench) -> None:
+def run_stuck(bench: BenchRun) -> None:
     """Devices that are live and read nothing, one that reads beside them, and one object published very often."""
     population = Population(fan_out=1)
     with (
@@ -140,7 +140,7 @@ def run_stuck(bench: Bench) -> None:
         wait_for(lambda: server.metric("gateway-1", _SESSIONS, state="live") == live, "all are live", READY_S)
         note("before publishes")
         swarm.record()
-        publisher.begin(Plan(bench["per_s"], bench["seconds"]))
+        publisher.begin(PublishPlan(bench["per_s"], bench["seconds"]))
         begun_s, look_s = time.monotonic(), bench["seconds"] / _LOOKS
         for look in range(1, _LOOKS + 1):
             time.sleep(max(0.0, begun_s + look * look_s - time.monotonic()))

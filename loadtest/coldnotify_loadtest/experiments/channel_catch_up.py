@@ -15,12 +15,12 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.channel_devices import ReturningDevices, returning_devices
 from coldnotify_loadtest.drawn_log import DrawnLog
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -38,7 +38,7 @@ _PLAN_S = 1.0
 """The object is published for so long, and again, until all clients are told."""
 
 
-def _wanted(bench: Bench, percent: float) -> int:
+def _wanted(bench: BenchRun, percent: float) -> int:
     return int(max(1, round(bench["channels"] * percent / 100)))
 
 
@@ -56,7 +56,7 @@ def _bounds(messages: int) -> ChannelBounds:
     )
 
 
-def _told(bench: Bench) -> None:
+def _told(bench: BenchRun) -> None:
     messages = bench["messages"]
     bounds = _bounds(messages)
     drawn = DrawnLog(messages, bench["channels"])
@@ -90,7 +90,7 @@ def _told(bench: Bench) -> None:
                 bench.rows.append({**identity(server), "percent": percent, **row})
 
 
-def _clients(bench: Bench, wanted: int, minutes: int) -> int:
+def _clients(bench: BenchRun, wanted: int, minutes: int) -> int:
     """Returns the number of clients whose registrations and messages stay below `told_max`; at least one."""
     told = round(_lag(bench["messages"], minutes) * wanted / bench["channels"])
     return int(max(1, min(bench["clients"], bench["told_max"] // max(wanted, told))))
@@ -117,7 +117,7 @@ def _count(server: ColdNotify, what: str) -> float:
 class _Beside:
     """Clients of the same group that are told an object."""
 
-    def __init__(self, bench: Bench, swarm: Swarm, publisher: Publisher) -> None:
+    def __init__(self, bench: BenchRun, swarm: Swarm, publisher: PublisherHandle) -> None:
         self._swarm, self._publisher = swarm, publisher
         self._per_s, self._clients = bench["beside_per_s"], bench["beside"]
         self.without_s: float = bench["beside_s"]
@@ -128,7 +128,7 @@ class _Beside:
         self._swarm.record()
         sent = 0
         while not sent or not ended():
-            sent += self._publisher.publish(Plan(self._per_s, _PLAN_S, poisson=False)).sent
+            sent += self._publisher.publish(PublishPlan(self._per_s, _PLAN_S, poisson=False)).sent
         settle(self._swarm, sent * self._clients)
         return self._swarm.take()[0].summary()
 

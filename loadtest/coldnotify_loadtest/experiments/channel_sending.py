@@ -15,7 +15,7 @@ from coldnotify.aio import Notify
 from coldnotify.publisher import Publisher, make_message
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
-from coldnotify_loadtest.bench import READY_S, Bench, Row, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Row, identity
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.servers import HOST, ColdNotify
 
@@ -25,7 +25,7 @@ _ON_A_SESSION = 64
 _ACCEPTING_THREADS = 16
 
 
-def send_by_all_ways(bench: Bench, server: ColdNotify) -> None:
+def send_by_all_ways(bench: BenchRun, server: ColdNotify) -> None:
     """A row for each way and size."""
     ways = {
         "Kafka": (_by_kafka, MESSAGE_BYTES_MAX),
@@ -62,7 +62,7 @@ async def _for_a_while(once: Callable[[], Coroutine[Any, Any, int]], at_once: in
     return {"per_s": round(acknowledged / passed_s), "p50_ms": summary.get("p50_ms"), "p99_ms": summary.get("p99_ms")}
 
 
-async def _by_kafka(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row:
+async def _by_kafka(bench: BenchRun, server: ColdNotify, payload_bytes: int) -> Row:
     payload = os.urandom(payload_bytes)
     with Publisher(server.kafka) as publisher:
 
@@ -73,13 +73,13 @@ async def _by_kafka(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row
         return await _for_a_while(once, 4, bench["sending_s"])
 
 
-async def _by_http(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row:
+async def _by_http(bench: BenchRun, server: ColdNotify, payload_bytes: int) -> Row:
     return await _by_requests(
         server, f"/{CHANNEL}", {"payload": "x" * max(payload_bytes - 2, 0)}, 1, 16, bench["sending_s"]
     )
 
 
-async def _by_many(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row:
+async def _by_many(bench: BenchRun, server: ColdNotify, payload_bytes: int) -> Row:
     message = {"channel": CHANNEL, "payload": "x" * max(payload_bytes - 2, 0)}
     return await _by_requests(server, "", {"messages": [message] * 1000}, 1000, 2, bench["sending_s"])
 
@@ -101,7 +101,7 @@ async def _by_requests(server: ColdNotify, path: str, said: object, messages: in
         return {**await _for_a_while(once, at_once, seconds), "refused": "some" if refused.is_set() else "none"}
 
 
-async def _by_session(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row:
+async def _by_session(bench: BenchRun, server: ColdNotify, payload_bytes: int) -> Row:
     payload = os.urandom(payload_bytes)
     notify = Notify(DOMAIN, GROUP, "sender", State(_made(bench) / "sender.state"), Connection(HOST, server.port))
     await notify.connect()
@@ -118,7 +118,7 @@ async def _by_session(bench: Bench, server: ColdNotify, payload_bytes: int) -> R
         await notify.disconnect()
 
 
-async def _by_outbox(bench: Bench, server: ColdNotify, payload_bytes: int) -> Row:
+async def _by_outbox(bench: BenchRun, server: ColdNotify, payload_bytes: int) -> Row:
     """Acknowledged messages are durable on this machine's disk; `published_per_s`: until Kafka has all of them, too."""
     payload, sent = os.urandom(payload_bytes), []
     begun_s = time.monotonic()
@@ -133,7 +133,7 @@ async def _by_outbox(bench: Bench, server: ColdNotify, payload_bytes: int) -> Ro
         return {**row, "published_per_s": round(len(sent) / (time.monotonic() - begun_s))}
 
 
-def _made(bench: Bench) -> Path:
+def _made(bench: BenchRun) -> Path:
     directory = bench.new_directory()
     directory.mkdir(parents=True)
     return directory

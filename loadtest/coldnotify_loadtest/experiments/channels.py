@@ -28,12 +28,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity, measure
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity, measure
 from coldnotify_loadtest.channel_devices import channel_devices
 from coldnotify_loadtest.experiments.channel_sending import send_by_all_ways
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter, usage
-from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 
@@ -51,11 +51,11 @@ _FOLLOWED = "coldnotify_matcher_messages_total"
 MANY = (1, 1_000, 100_000)
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Each part has its own service."""
     if unknown := set(bench["parts"]) - set(PARTS):
         raise ValueError(f"parts: unknown value {min(unknown)!r}, expected one of {', '.join(PARTS)}")
-    parts: dict[str, Callable[[Bench, ColdNotify], None]] = {
+    parts: dict[str, Callable[[BenchRun, ColdNotify], None]] = {
         "live": _live, "behind": _behind, "burst": _burst, "many": _many, "sending": send_by_all_ways,
     }  # fmt: skip
     for part in bench["parts"]:
@@ -70,7 +70,7 @@ def run(bench: Bench) -> None:
 # --- live
 
 
-def _live(bench: Bench, server: ColdNotify) -> None:
+def _live(bench: BenchRun, server: ColdNotify) -> None:
     for step in range(1, bench["steps"] + 1):
         subscribers, channels = step * bench["step"], step * CHANNELS_A_STEP
         bench.progress.step(f"{subscribers} subscribers")
@@ -120,14 +120,14 @@ def _send_for(server: ColdNotify, channels: int, seconds: float) -> None:
 # --- behind
 
 
-def _behind(bench: Bench, server: ColdNotify) -> None:
+def _behind(bench: BenchRun, server: ColdNotify) -> None:
     names = [f"sensor-{number}" for number in range(CHANNELS_BEHIND)]
     unit = _Unit(bench, server, names)
     with unit.connected():
         pass
-    beside, plan = bench["beside"], Plan(bench["beside_per_s"], bench["beside_s"])
+    beside, plan = bench["beside"], PublishPlan(bench["beside_per_s"], bench["beside_s"])
     with bench.load(server, Population(fan_out=beside), beside) as (swarm, publisher):
-        publisher.publish(Plan(bench["beside_per_s"], bench["warm_up_s"]))
+        publisher.publish(PublishPlan(bench["beside_per_s"], bench["warm_up_s"]))
         without = measure(server, swarm, publisher, plan, beside)
         sent = _send_among_others(bench, server, names)
         bench.progress.step("the client comes back")
@@ -162,7 +162,7 @@ def _behind(bench: Bench, server: ColdNotify) -> None:
     )
 
 
-def _send_among_others(bench: Bench, server: ColdNotify, names: list[str]) -> int:
+def _send_among_others(bench: BenchRun, server: ColdNotify, names: list[str]) -> int:
     """Returns how many messages of these channels were sent; the matcher has read all."""
     bench.progress.step(f"{bench['others']} messages of others")
     every = max(bench["others"] // bench["behind"], 1)
@@ -192,10 +192,10 @@ def _produce(producer: Producer, channel: str, value: bytes) -> None:
 # --- burst
 
 
-def _burst(bench: Bench, server: ColdNotify) -> None:
-    beside, plan = bench["beside"], Plan(bench["beside_per_s"], bench["beside_s"])
+def _burst(bench: BenchRun, server: ColdNotify) -> None:
+    beside, plan = bench["beside"], PublishPlan(bench["beside_per_s"], bench["beside_s"])
     with bench.load(server, Population(fan_out=beside), beside) as (swarm, publisher):
-        publisher.publish(Plan(bench["beside_per_s"], bench["warm_up_s"]))
+        publisher.publish(PublishPlan(bench["beside_per_s"], bench["warm_up_s"]))
         without = measure(server, swarm, publisher, plan, beside)
         bench.progress.step(f"{bench['burst']} messages at once")
         took: list[tuple[float, float]] = []
@@ -235,7 +235,7 @@ def _send_at_once(server: ColdNotify, messages: int) -> tuple[float, float]:
 # --- many
 
 
-def _many(bench: Bench, server: ColdNotify) -> None:
+def _many(bench: BenchRun, server: ColdNotify) -> None:
     for channels in MANY:
         bench.progress.step(f"{bench['many']} messages to {channels} channels")
         before, meter, begun_s = _of_matcher(server, _FOLLOWED), Meter(server.roles()), time.monotonic()
@@ -261,7 +261,7 @@ def _many(bench: Bench, server: ColdNotify) -> None:
 # --- partitions
 
 
-def _partitions(bench: Bench) -> None:
+def _partitions(bench: BenchRun) -> None:
     specs = topics.load()
     for with_channels in (False, True):
         bench.progress.step(f"the broker {'with' if with_channels else 'without'} the topics of channels")
@@ -300,7 +300,7 @@ def _of_matcher(server: ColdNotify, metric: str) -> float:
 class _Unit:
     """A client that subscribes to channels, and comes and goes."""
 
-    def __init__(self, bench: Bench, server: ColdNotify, channels: list[str]) -> None:
+    def __init__(self, bench: BenchRun, server: ColdNotify, channels: list[str]) -> None:
         self.told: list[Message] = []
         self.missed: list[Missed] = []
         self._state = bench.directory / f"unit-{len(bench.rows)}.state"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from coldnotify_loadtest.bench import READY_S, Row
-from coldnotify_loadtest.described import Described
+from coldnotify_loadtest.described import DescribedLoad
 from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.publisher import Plan, Published, Publisher
+from coldnotify_loadtest.publisher import PlanOutcome, PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 
@@ -25,7 +25,7 @@ SERIES_S = 0.5
 
 
 @contextmanager
-def connected(server: ColdNotify, population: Described, devices: int, processes: int = 1) -> Iterator[Swarm]:
+def connected(server: ColdNotify, population: DescribedLoad, devices: int, processes: int = 1) -> Iterator[Swarm]:
     """Devices that are complete: those by name are of the same kind, so that their own cost is the same."""
     with Swarm(KIND, population, devices, server.addresses(), processes=processes) as swarm:
         swarm.add(devices)
@@ -33,28 +33,30 @@ def connected(server: ColdNotify, population: Described, devices: int, processes
         yield swarm
 
 
-def describing(server: ColdNotify, population: Described) -> Publisher:
+def describing(server: ColdNotify, population: DescribedLoad) -> PublisherHandle:
     """Returns a publisher whose plans send each object's next description."""
-    return Publisher(replace(server.target(population), kind="coldnotify-descriptions"))
+    return PublisherHandle(replace(server.target(population), kind="coldnotify-descriptions"))
 
 
-def describe_all(publisher: Publisher, numbers: int, blocks: int = 1, per_s: float = _LOADED_PER_S) -> Published:
+def describe_all(
+    publisher: PublisherHandle, numbers: int, blocks: int = 1, per_s: float = _LOADED_PER_S
+) -> PlanOutcome:
     """Each object's next description; by default as fast as nobody falls behind."""
     count = numbers * blocks
-    plan = Plan(per_s, count / per_s + 1, blocks, numbers, poisson=False, count=count)
+    plan = PublishPlan(per_s, count / per_s + 1, blocks, numbers, poisson=False, count=count)
     return publisher.publish(plan)
 
 
-def publish_others(server: ColdNotify, population: Described) -> None:
+def publish_others(server: ColdNotify, population: DescribedLoad) -> None:
     """Something new of an object of the group that nobody is registered for."""
-    with Publisher(server.target(replace(population, things="other"))) as publisher:
+    with PublisherHandle(server.target(replace(population, things="other"))) as publisher:
         publisher.once()
 
 
-class Turns:
+class DescribedTurns:
     """Counts the descriptions of each object, which determine the sets."""
 
-    def __init__(self, population: Described, devices: int, numbers: int) -> None:
+    def __init__(self, population: DescribedLoad, devices: int, numbers: int) -> None:
         self._population, self._devices, self._numbers = population, devices, numbers
         self._turns: Counter[int] = Counter()
 

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 
 from coldnotify.flow.controllers import DEFAULT, FIXED
 
-from coldnotify_loadtest.askers import Ask, Asked, Askers
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
+from coldnotify_loadtest.askers import Ask, AskerOutcome, Askers
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import Publisher
+from coldnotify_loadtest.publisher import PublisherHandle
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -33,7 +33,7 @@ _START_S = 12.0
 _LOOK_S = 0.5
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Each case has its own servers. Raises ValueError for an unknown way."""
     if unknown := set(bench["ways"]) - set(WAYS):
         raise ValueError(f"ways: unknown value {min(unknown)!r}, expected one of {', '.join(WAYS)}")
@@ -44,7 +44,7 @@ def run(bench: Bench) -> None:
                 bench.rows.append(_flood(bench, way, processes, flow=flow))
 
 
-def _flood(bench: Bench, way: str, processes: int, *, flow: bool) -> Row:
+def _flood(bench: BenchRun, way: str, processes: int, *, flow: bool) -> Row:
     directory = bench.new_directory()
     population = Population(1, _OBJECTS, processes, domain="flood")
     settings = {"http-flow": DEFAULT if flow else FIXED}
@@ -56,7 +56,7 @@ def _flood(bench: Bench, way: str, processes: int, *, flow: bool) -> Row:
         ]
         with (
             Swarm(server.kind, population, processes, server.addresses(), processes=1) as swarm,
-            Publisher(server.target(population)) as publisher,
+            PublisherHandle(server.target(population)) as publisher,
             Askers(asks) as askers,
         ):
             swarm.add(processes)
@@ -85,7 +85,7 @@ def _flood(bench: Bench, way: str, processes: int, *, flow: bool) -> Row:
     return row
 
 
-def _sums(told: list[Asked], seconds: float) -> Row:
+def _sums(told: list[AskerOutcome], seconds: float) -> Row:
     accepted, refused = sum(one.accepted for one in told), sum(one.refused for one in told)
     failed, sent = sum(one.failed for one in told), sum(one.sent for one in told)
     return {
@@ -98,7 +98,7 @@ def _sums(told: list[Asked], seconds: float) -> Row:
     }
 
 
-def _until_back(swarm: Swarm, publisher: Publisher, devices: int, ended_s: float) -> tuple[float, float]:
+def _until_back(swarm: Swarm, publisher: PublisherHandle, devices: int, ended_s: float) -> tuple[float, float]:
     """Returns how far the first probe was behind, and after how many seconds one was published that arrived within
     LAG_S.
     """

@@ -2,15 +2,15 @@
 
 import time
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity, measure
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity, measure
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.tables import LATENCY, Shape
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Per repeat: all clients as fast as they can, then the same number at rest."""
     clients, groups = bench["clients"], bench["groups"]
     population = Population(-(-clients // groups), bench["registrations"], groups)
@@ -21,7 +21,7 @@ def run(bench: Bench) -> None:
         ):
             bench.progress.step(f"growing, repeat {repeat + 1}")
             meter = Meter(server.roles())
-            publisher.begin(Plan(1, bench["growing_publish_s"], poisson=False))
+            publisher.begin(PublishPlan(1, bench["growing_publish_s"], poisson=False))
             begun_ns = time.monotonic_ns()
             swarm.record(begun_ns)
             swarm.add(clients, bench["clients_per_s"])
@@ -45,7 +45,7 @@ def run(bench: Bench) -> None:
                 }
             )
             bench.progress.step(f"fixed, repeat {repeat + 1}")
-            plan = Plan(1, bench["seconds"], numbers=bench["registrations"], poisson=False)
+            plan = PublishPlan(1, bench["seconds"], numbers=bench["registrations"], poisson=False)
             row = measure(server, swarm, publisher, plan, population.fan_out)
             bench.rows.append({**row, "phase": "fixed", "repeat": repeat, "clients": clients})
 

@@ -21,10 +21,10 @@ from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
-from coldnotify_loadtest.askers import BIN_S, Ask, Asked, Askers, accepted_per_s, record_bytes
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
+from coldnotify_loadtest.askers import BIN_S, Ask, AskerOutcome, Askers, accepted_per_s, record_bytes
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -54,7 +54,7 @@ _WHOLE = 0.95
 _START_S = 20.0
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Raises ValueError for an unknown part or way."""
     for name, known in (("parts", PARTS), ("ways", WAYS)):
         if unknown := set(bench[name]) - set(known):
@@ -75,7 +75,7 @@ def _agree(server: ColdNotify, tenants: Sequence[Tenant]) -> None:
         raise RuntimeError("Kafka does not take the tenants")
 
 
-def _pairs(bench: Bench, server: ColdNotify) -> None:
+def _pairs(bench: BenchRun, server: ColdNotify) -> None:
     per_s = bench["b_per_s"]
     others = [
         Tenant(f"other-{number}", (f"other-{number}.domain",), Agreement(in_per_s=1.0))
@@ -85,11 +85,11 @@ def _pairs(bench: Bench, server: ColdNotify) -> None:
     _agree(server, [*others, Tenant(_A, (_A,), Agreement(in_per_s=10 * bench["a_per_s"]))])
     with (
         Swarm(server.kind, a, 1, server.addresses(), processes=1) as swarm,
-        Publisher(server.target(a)) as publisher,
+        PublisherHandle(server.target(a)) as publisher,
     ):
         swarm.add(1)
         swarm.wait_ready(READY_S)
-        publisher.publish(Plan(bench["a_per_s"], bench["seconds"] / 4))
+        publisher.publish(PublishPlan(bench["a_per_s"], bench["seconds"] / 4))
         for way in bench["ways"]:
             _agree(server, [_tenant(server, way, per_s, [_population(where, a) for where in WHERE])])
             for where in bench["where"]:
@@ -133,7 +133,7 @@ def _population(where: str, a: Population) -> Population:
     )
 
 
-def _ask(bench: Bench, server: ColdNotify, way: str, b: Population) -> Ask:
+def _ask(bench: BenchRun, server: ColdNotify, way: str, b: Population) -> Ask:
     per_s, seconds = bench["times"] * bench["b_per_s"], bench["seconds"]
     if way == "kafka-user":
         return Ask(
@@ -152,10 +152,10 @@ def _ask(bench: Bench, server: ColdNotify, way: str, b: Population) -> Ask:
     return Ask(way, port, b, 0, seconds, per_s=per_s, at_once=bench["at_once"], nice=bench["nice"])
 
 
-def _latency(bench: Bench, swarm: Swarm, publisher: Publisher) -> Row:
+def _latency(bench: BenchRun, swarm: Swarm, publisher: PublisherHandle) -> Row:
     """A's, from publish to callback."""
     swarm.record()
-    published = publisher.publish(Plan(bench["a_per_s"], bench["seconds"]))
+    published = publisher.publish(PublishPlan(bench["a_per_s"], bench["seconds"]))
     settle(swarm, published.sent)
     delivered, _ = swarm.take()
     return {**delivered.summary(), "delivered": delivered.count, "failed": published.failed}
@@ -170,7 +170,7 @@ def _compared(off: Row, on: Row) -> Row:
     }
 
 
-def _b_row(bench: Bench, asked: Sequence[Asked], burst_s: float) -> Row:
+def _b_row(bench: BenchRun, asked: Sequence[AskerOutcome], burst_s: float) -> Row:
     seconds = bench["seconds"]
     from_s = max(seconds * _BEGINNING_S, min(burst_s, seconds / 2))
     per_s = accepted_per_s(asked, from_s, seconds)
@@ -186,7 +186,7 @@ def _b_row(bench: Bench, asked: Sequence[Asked], burst_s: float) -> Row:
     }
 
 
-def _uneven(bench: Bench, server: ColdNotify) -> None:
+def _uneven(bench: BenchRun, server: ColdNotify) -> None:
     """At first each node gets a third of the demand; then the first one gets all of it."""
     per_s, seconds = bench["uneven_per_s"], bench["seconds"]
     _agree(server, [Tenant(_MOVING, (_MOVING,), Agreement(in_per_s=per_s, burst_s=1.0))])
@@ -217,7 +217,7 @@ def _uneven(bench: Bench, server: ColdNotify) -> None:
     )
 
 
-def whole_after_s(asked: Sequence[Asked], per_s: float, seconds: float) -> float | None:
+def whole_after_s(asked: Sequence[AskerOutcome], per_s: float, seconds: float) -> float | None:
     """Returns from when on, in the following second, nearly all of the rate was accepted; None: never."""
     for number in range(round((seconds - 1) / BIN_S) + 1):
         from_s = number * BIN_S

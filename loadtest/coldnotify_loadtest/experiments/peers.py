@@ -2,17 +2,17 @@
 
 import time
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, chosen, identity, measure
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, chosen, identity, measure
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
-from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import Server
 from coldnotify_loadtest.tables import SERVER, Shape
 
 _START_S = 8.0
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Per repeat and server: connect (memory), publish (latency, CPU), all connections cut and back (storm)."""
     clients = bench["clients"]
     for repeat in range(bench["repeats"]):
@@ -30,7 +30,7 @@ def run(bench: Bench) -> None:
                     swarm.wait_ready(READY_S)
                     after = Meter(server.roles()).read()
                     grown = {role: after[role]["memory_mib"] - before[role]["memory_mib"] for role in after}
-                    plan = Plan(bench["per_s"], bench["seconds"], blocks=max(1, clients // fan_out))
+                    plan = PublishPlan(bench["per_s"], bench["seconds"], blocks=max(1, clients // fan_out))
                     row = measure(server, swarm, publisher, plan, fan_out)
                     row["kib_a_connection"] = {role: round(mib * 1024 / clients, 2) for role, mib in grown.items()}
                     bench.rows.append({"case": "fan-out", "repeat": repeat, "clients": clients, **row})
@@ -56,7 +56,7 @@ def run(bench: Bench) -> None:
                     )
 
 
-def _fan_outs(parameters: Parameters | Bench, kind: type[Server]) -> list[int]:
+def _fan_outs(parameters: Parameters | BenchRun, kind: type[Server]) -> list[int]:
     return [one for one in parameters["fan_outs"] if one == parameters["clients"] or not kind.tells_all]
 
 

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, measure
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, measure
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.tables import Shape
 
@@ -34,7 +34,7 @@ def watched(server: ColdNotify) -> Iterator[list[float]]:
         thread.join()
 
 
-def run_conflation(bench: Bench) -> None:
+def run_conflation(bench: BenchRun) -> None:
     """One object, many versions a second, many clients; how long after the last one all have the newest."""
     population = Population(fan_out=bench["clients"])
     for setting in bench["settings"]:
@@ -45,7 +45,7 @@ def run_conflation(bench: Bench) -> None:
         ):
             server.warm_up(bench["warm_up_s"])
             with watched(server) as seen_s:
-                row = measure(server, swarm, publisher, Plan(bench["per_s"], bench["seconds"]), bench["clients"])
+                row = measure(server, swarm, publisher, PublishPlan(bench["per_s"], bench["seconds"]), bench["clients"])
             intervals = {"interval_max_ms": 1000 * max(seen_s, default=0.0)}
             swarm.record()
             last = publisher.once()
@@ -56,7 +56,7 @@ def run_conflation(bench: Bench) -> None:
             bench.rows.append(row)
 
 
-def run_matcher(bench: Bench) -> None:
+def run_matcher(bench: BenchRun) -> None:
     """Fan-out 1: as many objects as clients, over all partitions."""
     population = Population(fan_out=1, groups=bench["groups"])
     for repeat in range(bench["repeats"]):
@@ -67,7 +67,7 @@ def run_matcher(bench: Bench) -> None:
             server.warm_up(bench["warm_up_s"])
             for rate in bench["rates"]:
                 bench.progress.step(f"fan-out 1, {rate} a second, repeat {repeat + 1}")
-                plan = Plan(rate, bench["seconds"], blocks=bench["clients"])
+                plan = PublishPlan(rate, bench["seconds"], blocks=bench["clients"])
                 bench.rows.append({"repeat": repeat, **measure(server, swarm, publisher, plan, 1)})
 
 

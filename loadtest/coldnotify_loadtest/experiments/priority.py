@@ -10,7 +10,7 @@ from coldnotify.publisher import Publisher as Library
 from coldnotify_testkit.slow_link import needed_bytes, slow_link
 from coldnotify_testkit.waiting import wait_for
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
@@ -72,7 +72,7 @@ class _Told:
             return self.alarms.get(number)
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """A client sleeps while the backlog is published, then wakes behind the link; alarms are published meanwhile."""
     for case in bench["cases"]:
         if case not in CASES:
@@ -81,7 +81,7 @@ def run(bench: Bench) -> None:
         _run_case(bench, case)
 
 
-def _run_case(bench: Bench, case: str) -> None:
+def _run_case(bench: BenchRun, case: str) -> None:
     population = Population(fan_out=1, registrations=bench["objects"])
     names, domain, group = population.objects(0), population.domain, population.group(0)
     payload = "x" * bench["payload_bytes"]

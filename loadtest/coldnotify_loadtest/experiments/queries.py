@@ -8,7 +8,7 @@ wire         bytes of an unchanged wake
 
 from collections.abc import Callable
 
-from coldnotify_loadtest.bench import Bench, Experiment, Parameters
+from coldnotify_loadtest.bench import BenchRun, Experiment, Parameters
 from coldnotify_loadtest.experiments.query_changes import (
     CHANGES_TABLE,
     REGISTERING_TABLE,
@@ -23,7 +23,7 @@ from coldnotify_loadtest.experiments.query_values import (
 )
 
 _START_S = 8.0
-_PARTS: dict[str, Callable[[Bench], None]] = {
+_PARTS: dict[str, Callable[[BenchRun], None]] = {
     "distinct": run_distinct,
     "registering": run_registering,
     "changes": run_changes,
@@ -31,7 +31,7 @@ _PARTS: dict[str, Callable[[Bench], None]] = {
 }
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Each part starts its own servers; where one fails, the others are run all the same. Raises ExceptionGroup."""
     if unknown := set(bench["parts"]) - set(_PARTS):
         raise ValueError(f"parts: unknown value {min(unknown)!r}, expected one of {', '.join(_PARTS)}")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from coldnotify_loadtest.bench import Bench, Row, identity, measure
-from coldnotify_loadtest.described import Described, a_group_each
+from coldnotify_loadtest.bench import BenchRun, Row, identity, measure
+from coldnotify_loadtest.described import DescribedLoad, a_group_each
 from coldnotify_loadtest.experiments.described_load import (
-    Turns,
+    DescribedTurns,
     connected,
     describe_all,
     describing,
@@ -17,7 +17,7 @@ from coldnotify_loadtest.experiments.described_load import (
     series,
     summary,
 )
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -35,14 +35,14 @@ _STILL = 10
 """Objects that do not change."""
 
 
-def run_registering(bench: Bench) -> None:
+def run_registering(bench: BenchRun) -> None:
     """Values while nobody else is there, and while very many queries, or objects by name, are there, come and go."""
     clients, each = bench["registering_clients"], bench["registering_queries_each"]
     values_per_s, seconds = bench["registering_values_per_s"], bench["registering_seconds"]
     with ColdNotify(bench.new_directory()) as server:
         domain = "registering"
-        blocks = server.target(Described()).partitions
-        everywhere = Described(domain=domain, named_groups=a_group_each(domain, blocks))
+        blocks = server.target(DescribedLoad()).partitions
+        everywhere = DescribedLoad(domain=domain, named_groups=a_group_each(domain, blocks))
         readers = replace(
             everywhere, fan_out=_READERS, registrations=1, things="value", queries_each=0, prefix="reader"
         )
@@ -51,12 +51,12 @@ def run_registering(bench: Bench) -> None:
             "queries": replace(a_block_each, queries_each=each, distinct=clients * each, by_level=True, prefix="comer"),
             "names": replace(everywhere, fan_out=1, queries_each=0, registrations=each, things="named", prefix="named"),
         }
-        plan = Plan(values_per_s, seconds, blocks=blocks)
+        plan = PublishPlan(values_per_s, seconds, blocks=blocks)
         server.warm_up(bench["warm_up_s"])
         with (
             describing(server, comers["queries"]) as describer,
             connected(server, readers, _READERS * blocks) as swarm,
-            Publisher(server.target(readers)) as publisher,
+            PublisherHandle(server.target(readers)) as publisher,
         ):
             describe_all(describer, bench["registering_objects"], blocks)
 
@@ -104,16 +104,16 @@ def _changing(swarm: Swarm, per_s: float) -> Iterator[list[int]]:
         thread.join()
 
 
-def run_changes(bench: Bench) -> None:
+def run_changes(bench: BenchRun) -> None:
     """Values of objects that do not change, to those by name and by query, while others change very often."""
     for condition in bench["changes_conditions"]:
         _changes(bench, condition)
 
 
-def _changes(bench: Bench, condition: str) -> None:
+def _changes(bench: BenchRun, condition: str) -> None:
     queries, each, objects = bench["changes_queries"], bench["changes_queries_each"], bench["changes_objects"]
     devices, domain, seconds = queries // each, "changes", bench["changes_seconds"]
-    population = Described(
+    population = DescribedLoad(
         devices,
         domain=domain,
         queries_each=each,
@@ -121,19 +121,19 @@ def _changes(bench: Bench, condition: str) -> None:
         fit=1 / queries,
         by_level=condition == "value",
     )
-    by_name = Described(_READERS, 1, domain=domain, things="value", queries_each=0, prefix="by-name")
-    by_query = Described(_READERS, domain=domain, things="still", prefix="by-query")
+    by_name = DescribedLoad(_READERS, 1, domain=domain, things="value", queries_each=0, prefix="by-name")
+    by_query = DescribedLoad(_READERS, domain=domain, things="still", prefix="by-query")
     about: Row = {"part": "changes", "condition": condition, "queries": queries, "objects": objects}
-    values = Plan(bench["changes_values_per_s"], seconds)
+    values = PublishPlan(bench["changes_values_per_s"], seconds)
     with ColdNotify(bench.new_directory()) as server:
         server.warm_up(bench["warm_up_s"])
         with (
             describing(server, population) as describer,
             describing(server, by_query) as still,
-            Publisher(server.target(by_name)) as to_names,
-            Publisher(server.target(by_query)) as to_queries,
+            PublisherHandle(server.target(by_name)) as to_names,
+            PublisherHandle(server.target(by_query)) as to_queries,
         ):
-            turns = Turns(population, devices, objects)
+            turns = DescribedTurns(population, devices, objects)
             turns.add(describe_all(describer, objects).sent)
             describe_all(still, _STILL)
             with (
@@ -152,7 +152,7 @@ def _changes(bench: Bench, condition: str) -> None:
                 swarm.record()
                 per_s = bench["changes_per_s"]
                 begun_ns = time.monotonic_ns()
-                describer.begin(Plan(per_s, 2 * seconds + 1, numbers=objects, poisson=False))
+                describer.begin(PublishPlan(per_s, 2 * seconds + 1, numbers=objects, poisson=False))
                 note(per_s)
                 written = describer.end()
                 turns.add(written.sent)

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.waiting import wait_for
 
-from coldnotify_loadtest.bench import READY_S, Bench, Row, identity, measure
-from coldnotify_loadtest.described import Described
+from coldnotify_loadtest.bench import READY_S, BenchRun, Row, identity, measure
+from coldnotify_loadtest.described import DescribedLoad
 from coldnotify_loadtest.experiments.described_load import KIND, connected, describe_all, describing, publish_others
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import CPU, Shape, at
@@ -24,31 +24,31 @@ _RATIOS = {
     "gateway": "cpu_us_per_publish.gateway",
     "mean": "mean_ms",
 }
-_Ends = tuple[Swarm, Publisher]
+_Ends = tuple[Swarm, PublisherHandle]
 
 
-def run_distinct(bench: Bench) -> None:
+def run_distinct(bench: BenchRun) -> None:
     """E1's clients on one object, who registered for it by name, or by one of so many different queries."""
     clients = bench["distinct_clients"]
     populations = {NAMES: _by_name(clients, 1, "name")}
     for count in bench["distinct_queries"]:
-        populations[f"{count} queries"] = Described(clients, domain=f"query-{count}", distinct=count)
-    plans = [Plan(rate, bench["distinct_seconds"]) for rate in bench["distinct_rates"]]
+        populations[f"{count} queries"] = DescribedLoad(clients, domain=f"query-{count}", distinct=count)
+    plans = [PublishPlan(rate, bench["distinct_seconds"]) for rate in bench["distinct_rates"]]
     with ColdNotify(bench.new_directory()) as server:
         server.warm_up(bench["warm_up_s"])
         _in_turns(bench, server, populations, clients, plans, {"part": "distinct", "clients": clients})
 
 
-def _by_name(clients: int, objects: int, domain: str) -> Described:
-    return Described(clients, registrations=objects, domain=domain, queries_each=0)
+def _by_name(clients: int, objects: int, domain: str) -> DescribedLoad:
+    return DescribedLoad(clients, registrations=objects, domain=domain, queries_each=0)
 
 
 def _in_turns(
-    bench: Bench,
+    bench: BenchRun,
     server: ColdNotify,
-    populations: dict[str, Described],
+    populations: dict[str, DescribedLoad],
     clients: int,
-    plans: list[Plan],
+    plans: list[PublishPlan],
     about: Row,
 ) -> None:
     """All are connected all the time; each plan goes to each in turn, in every other turn backwards."""
@@ -66,14 +66,14 @@ def _in_turns(
                     bench.rows.append(row)
 
 
-def _ends(stack: ExitStack, server: ColdNotify, population: Described, clients: int, plan: Plan) -> _Ends:
+def _ends(stack: ExitStack, server: ColdNotify, population: DescribedLoad, clients: int, plan: PublishPlan) -> _Ends:
     """Returns devices that are complete and have been told each object once, and the publisher."""
     with describing(server, population) as describer:
         describe_all(describer, plan.numbers)
     swarm = stack.enter_context(connected(server, population, clients))
-    publisher = stack.enter_context(Publisher(server.target(population)))
+    publisher = stack.enter_context(PublisherHandle(server.target(population)))
     swarm.record()
-    publisher.publish(Plan(1000, 10, numbers=plan.numbers, poisson=False, count=plan.numbers))
+    publisher.publish(PublishPlan(1000, 10, numbers=plan.numbers, poisson=False, count=plan.numbers))
     swarm.wait(lambda counts: counts.reached == clients, READY_S, "the first publish at all")
     return swarm, publisher
 
@@ -83,18 +83,18 @@ def _ratio(row: Row, to: Row, path: str) -> float | None:
     return round(one / other, 3) if one is not None and other else None
 
 
-def run_wire(bench: Bench) -> None:
+def run_wire(bench: BenchRun) -> None:
     """One client with a registration by name and so many queries: it wakes unchanged, before and after a takeover."""
     with ColdNotify(bench.new_directory()) as server, ExitStack() as stack:
         swarms: dict[int, tuple[Swarm, Proxy]] = {}
-        populations: dict[int, Described] = {}
+        populations: dict[int, DescribedLoad] = {}
         for count in bench["wire_queries"]:
             proxy = stack.enter_context(in_front_of(*server.addresses()[0]))
             domain = f"wire-{count:03}"
-            population = populations[count] = Described(
+            population = populations[count] = DescribedLoad(
                 1, registrations=1, domain=domain, queries_each=count, distinct=max(count, 1), fit=0.5
             )
-            with describing(server, population) as describer, Publisher(server.target(population)) as publisher:
+            with describing(server, population) as describer, PublisherHandle(server.target(population)) as publisher:
                 describe_all(describer, _WIRE_OBJECTS)
                 publisher.once()
             swarm = stack.enter_context(Swarm(KIND, population, 1, [proxy.address], processes=1))
@@ -124,7 +124,7 @@ def _take_over(server: ColdNotify) -> None:
     wait_for(lambda: server.takeovers_s().total() >= 2 * before, "the partitions are taken over", READY_S)
 
 
-def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: Proxy, when: str) -> Row:
+def _wake(bench: BenchRun, server: ColdNotify, count: int, swarm: Swarm, proxy: Proxy, when: str) -> Row:
     bench.progress.step(f"wire: {count} queries, {when}")
     proxy.reset()
     swarm.come_back()

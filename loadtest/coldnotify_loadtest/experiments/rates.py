@@ -1,8 +1,8 @@
 """E1: many clients on one object, at rising rates of publishes; ColdNotify and its peers in turns."""
 
-from coldnotify_loadtest.bench import Bench, Experiment, Parameters, chosen, measure
+from coldnotify_loadtest.bench import BenchRun, Experiment, Parameters, chosen, measure
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.publisher import PublishPlan
 from coldnotify_loadtest.tables import LATENCY, SERVER, Shape
 
 _START_S = 12.0
@@ -10,7 +10,7 @@ _FIRST_S = 3.0
 """Publishes that are not counted: whatever the first one costs."""
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Each repeat restarts every server: drift of the machine affects all of them."""
     population = Population(fan_out=bench["clients"], registrations=1)
     for repeat in range(bench["repeats"]):
@@ -20,10 +20,10 @@ def run(bench: Bench) -> None:
                 bench.load(server, population, bench["clients"]) as (swarm, publisher),
             ):
                 server.warm_up(bench["warm_up_s"])
-                publisher.publish(Plan(bench["rates"][0], _FIRST_S))
+                publisher.publish(PublishPlan(bench["rates"][0], _FIRST_S))
                 for rate in bench["rates"]:
                     bench.progress.step(f"{kind.name}, {rate} a second, repeat {repeat + 1}")
-                    row = measure(server, swarm, publisher, Plan(rate, bench["seconds"]), bench["clients"])
+                    row = measure(server, swarm, publisher, PublishPlan(rate, bench["seconds"]), bench["clients"])
                     bench.rows.append({"repeat": repeat, "clients": bench["clients"], **row})
 
 

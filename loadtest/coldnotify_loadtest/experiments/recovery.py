@@ -8,9 +8,9 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from confluent_kafka import Producer
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Publisher
+from coldnotify_loadtest.publisher import PublisherHandle
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -28,15 +28,15 @@ _HISTORY_PER_S = 60_000.0
 """About how fast history is written, and read again."""
 
 
-def _population(bench: Bench) -> Population:
+def _population(bench: BenchRun) -> Population:
     return Population(-(-bench["clients"] // bench["groups"]), bench["registrations"], bench["groups"])
 
 
-def _row(server: ColdNotify, bench: Bench, repeat: int, case: str) -> Row:
+def _row(server: ColdNotify, bench: BenchRun, repeat: int, case: str) -> Row:
     return {**identity(server), "case": case, "repeat": repeat, "clients": bench["clients"]}
 
 
-def run_gateway(bench: Bench) -> None:
+def run_gateway(bench: BenchRun) -> None:
     """Killed: the clients come back by themselves. Lost: the service has forgotten all registrations meanwhile."""
     population = _population(bench)
     with (
@@ -88,7 +88,7 @@ def _back(swarm: Swarm, server: ColdNotify, name: str, killed_s: float) -> Row:
     }
 
 
-def run_matcher(bench: Bench) -> None:
+def run_matcher(bench: BenchRun) -> None:
     """Measures how soon a publish made right after the kill reaches all, in seconds from the start of the process."""
     population = _population(bench)
     for case, history, standby in (
@@ -119,7 +119,7 @@ def run_matcher(bench: Bench) -> None:
                     bench.rows.append({**row, **_struck(bench, server, swarm, publisher, standby=standby)})
 
 
-def _struck(bench: Bench, server: ColdNotify, swarm: Swarm, publisher: Publisher, *, standby: bool) -> Row:
+def _struck(bench: BenchRun, server: ColdNotify, swarm: Swarm, publisher: PublisherHandle, *, standby: bool) -> Row:
     if standby:
         _wait_followed(server)
     taken_over = server.takeovers_s()

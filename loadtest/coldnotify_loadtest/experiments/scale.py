@@ -2,7 +2,7 @@
 
 import time
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.servers import ColdNotify
@@ -11,7 +11,7 @@ from coldnotify_loadtest.tables import Shape
 _CONNECT_S = 1800.0
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Memory is of the gateways' own pages, after all are complete, minus before the first."""
     clients = bench["clients"]
     population = Population(fan_out=clients, registrations=bench["registrations"])

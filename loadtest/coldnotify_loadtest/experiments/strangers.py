@@ -38,10 +38,10 @@ from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.channel_devices import returning_devices
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -61,7 +61,7 @@ _START_S = 15.0
 _PAYLOAD = b"x" * 100
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Raises ValueError for an unknown part."""
     if unknown := set(bench["parts"]) - set(PARTS):
         raise ValueError(f"parts: unknown value {min(unknown)!r}, expected one of {', '.join(PARTS)}")
@@ -71,7 +71,7 @@ def run(bench: Bench) -> None:
         strangers.publish_objects()
         with (
             Swarm(server.kind, _CALM, 1, server.addresses(), processes=1) as swarm,
-            Publisher(server.target(_CALM)) as publisher,
+            PublisherHandle(server.target(_CALM)) as publisher,
         ):
             swarm.add(1)
             swarm.wait_ready(READY_S)
@@ -85,16 +85,16 @@ def run(bench: Bench) -> None:
                 bench.rows.append({**identity(server), "part": part, "before": before, **during, "after": after})
 
 
-def _latency(bench: Bench, swarm: Swarm, publisher: Publisher, seconds: float) -> Row:
+def _latency(bench: BenchRun, swarm: Swarm, publisher: PublisherHandle, seconds: float) -> Row:
     """The device's, from publish to callback."""
     swarm.record()
-    published = publisher.publish(Plan(bench["per_s"], seconds))
+    published = publisher.publish(PublishPlan(bench["per_s"], seconds))
     settle(swarm, published.sent)
     delivered, _ = swarm.take()
     return {**delivered.summary(), "not_told": published.sent - delivered.count}
 
 
-def _beside(bench: Bench, server: ColdNotify, ask: Callable[[], bool], measured: Callable[[], Row]) -> Row:
+def _beside(bench: BenchRun, server: ColdNotify, ask: Callable[[], bool], measured: Callable[[], Row]) -> Row:
     """Measures while strangers ask, each as soon as it is answered; and while /readyz is asked."""
     end, asked, slowest = threading.Event(), [0] * bench["at_once"], [0.0]
 
@@ -139,7 +139,7 @@ def _get(port: int, path: str, timeout_s: float) -> int:
 class _Strangers:
     """They share one group."""
 
-    def __init__(self, bench: Bench, server: ColdNotify) -> None:
+    def __init__(self, bench: BenchRun, server: ColdNotify) -> None:
         self._bench, self._server = bench, server
         self._random = random.Random(1)
         self._producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 5})

@@ -20,9 +20,9 @@ from coldnotify_kafka.broker.cluster import NODES, coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Publisher
+from coldnotify_loadtest.publisher import PublisherHandle
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
@@ -36,7 +36,7 @@ _FAILURES_MAX = 5
 """A node that is killed in the middle of an election takes a publish with it now and then; it is published again."""
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Each repeat restarts everything."""
     if unknown := set(bench["cases"]) - set(CASES):
         raise ValueError(f"cases: unknown value {min(unknown)!r}, expected one of {', '.join(CASES)}")
@@ -57,7 +57,7 @@ def run(bench: Bench) -> None:
                 bench.rows.append({**identity(server), **about, **_struck(server, swarm, publisher, case, groups)})
 
 
-def _struck(server: ColdNotify, swarm: Swarm, publisher: Publisher, case: str, groups: int) -> Row:
+def _struck(server: ColdNotify, swarm: Swarm, publisher: PublisherHandle, case: str, groups: int) -> Row:
     strike = _weapon(server, case)
     taken_over = server.takeovers_s()
     swarm.record()

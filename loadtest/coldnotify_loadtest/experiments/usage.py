@@ -19,7 +19,7 @@ from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.usage_workers import PARTITIONS, Feeder, UsageProcess, counted_plainly, differences, told
 from coldnotify_testkit.waiting import wait_for
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.tables import Shape
 
@@ -30,7 +30,7 @@ _BETWEEN_S = 4.0
 _ROLE = "usage"
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Each case has its own broker. Raises AssertionError if counts differ."""
     if unknown := set(bench["cases"]) - set(CASES):
         raise ValueError(f"cases: unknown value {min(unknown)!r}, expected one of {', '.join(CASES)}")
@@ -76,7 +76,7 @@ class _Workers:
         return UsageProcess(self._kafka, self._directory / f"worker-{self._made}.log")
 
 
-def _kills(bench: Bench, running: EmbeddedBroker, directory: Path) -> None:
+def _kills(bench: BenchRun, running: EmbeddedBroker, directory: Path) -> None:
     draw = random.Random(bench["seed"])
     kafka, kills = running.bootstrap, bench["kills"]
     soon = set(draw.sample(range(kills), min(bench["soon"], kills)))
@@ -140,7 +140,7 @@ def _has_all(worker: UsageProcess, takeovers: int) -> bool:
     return not worker.running or (worker.takeovers > takeovers and worker.partitions == PARTITIONS)
 
 
-def _backlog(bench: Bench, running: EmbeddedBroker, directory: Path) -> None:
+def _backlog(bench: BenchRun, running: EmbeddedBroker, directory: Path) -> None:
     feeder = Feeder(running.bootstrap, 0, tenants=bench["tenants"])
     for _ in range(bench["backlog"]):
         feeder.write()

@@ -10,7 +10,7 @@ from pathlib import Path
 from coldnotify_common.security.certificates import Authority
 
 from coldnotify_loadtest import wake_loop
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, chosen, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, chosen, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter, per_delivery_us
 from coldnotify_loadtest.servers import HOST, ColdNotify, Server
@@ -25,7 +25,7 @@ _CROWD_S = 120.0
 _AWAY_S = 5.0
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """Per server, gateways and registrations: idle, then each rate of wakes of devices that were there before."""
     for repeat in range(bench["repeats"]):
         for kind in bench.servers():
@@ -38,7 +38,7 @@ def run(bench: Bench) -> None:
                         _one_server(bench, server, population, {**identity(server), **about})
 
 
-def run_crowd(bench: Bench) -> None:
+def run_crowd(bench: BenchRun) -> None:
     """All devices at once, so many times; from the first one's connect to the last one's complete."""
     devices, loops = bench["devices"], -(-bench["devices"] // _DEVICES_A_LOOP)
     population = _population(bench, bench["registrations"])
@@ -71,16 +71,16 @@ def run_crowd(bench: Bench) -> None:
             time.sleep(_AWAY_S)
 
 
-def _population(bench: Bench, registrations: int) -> Population:
+def _population(bench: BenchRun, registrations: int) -> Population:
     return Population(-(-bench["devices"] // bench["groups"]), registrations, bench["groups"])
 
 
-def _server(kind: type[Server], bench: Bench, gateways: int) -> Server:
+def _server(kind: type[Server], bench: BenchRun, gateways: int) -> Server:
     directory = bench.new_directory()
     return ColdNotify(directory, gateways=gateways, as_up=True) if kind is ColdNotify else kind(directory)
 
 
-def _one_server(bench: Bench, server: Server, population: Population, about: dict[str, object]) -> None:
+def _one_server(bench: BenchRun, server: Server, population: Population, about: dict[str, object]) -> None:
     if bench["idle_s"]:
         bench.progress.step(f"{server.name}: idle")
         time.sleep(_FIRST_S)
@@ -96,7 +96,7 @@ def _one_server(bench: Bench, server: Server, population: Population, about: dic
         _secured(bench, server, population, about)
 
 
-def _secured(bench: Bench, server: ColdNotify, population: Population, about: Mapping[str, object]) -> None:
+def _secured(bench: BenchRun, server: ColdNotify, population: Population, about: Mapping[str, object]) -> None:
     """The same by mutual TLS: each session new, and resumed by devices that come again each second."""
     authority = Authority(server.directory / "certs")
     # An answer tells devices how far they are, and it is asked for without TLS.
@@ -112,7 +112,7 @@ def _secured(bench: Bench, server: ColdNotify, population: Population, about: Ma
 
 
 def _wakes(
-    bench: Bench,
+    bench: BenchRun,
     server: Server,
     about: Mapping[str, object],
     rates: Iterable[tuple[float, Path]],
@@ -142,7 +142,7 @@ def _wakes(
         )
 
 
-def _register(bench: Bench, server: Server, population: Population) -> float:
+def _register(bench: BenchRun, server: Server, population: Population) -> float:
     """All devices register, are told a first version each, and leave. Returns after how many seconds they were complete
     at first.
     """

@@ -9,9 +9,9 @@ from coldnotify_testkit.proxy import Proxy, in_front_of
 from coldnotify_testkit.stack import running
 from coldnotify_testkit.waiting import wait_for
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
+from coldnotify_loadtest.bench import READY_S, BenchRun, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.publisher import PublisherHandle, PublishPlan
 from coldnotify_loadtest.servers import ColdNotify, Server
 from coldnotify_loadtest.swarm import Swarm, SwarmError
 from coldnotify_loadtest.tables import SERVER, Shape
@@ -24,7 +24,7 @@ _SETTLE_S = 5.0
 """nats-server pings a new connection within some seconds, and rarely later."""
 
 
-def run(bench: Bench) -> None:
+def run(bench: BenchRun) -> None:
     """One device at a time. Names have 15, 8 and 10 characters."""
     population = Population(fan_out=1, registrations=bench["registrations"])
     for kind in bench.servers():
@@ -33,10 +33,12 @@ def run(bench: Bench) -> None:
         bench.progress.step(kind.name)
         with (
             kind(bench.new_directory()) as server,
-            Publisher(server.target(population)) as publisher,
+            PublisherHandle(server.target(population)) as publisher,
             in_front_of(*server.addresses()[0]) as proxy,
         ):
-            publisher.publish(Plan(200, bench["registrations"] / 200, numbers=bench["registrations"], poisson=False))
+            publisher.publish(
+                PublishPlan(200, bench["registrations"] / 200, numbers=bench["registrations"], poisson=False)
+            )
             with Swarm(server.kind, population, 1, [proxy.address], processes=1) as swarm:
                 swarm.add(1)
                 swarm.wait_ready(READY_S)
@@ -72,7 +74,9 @@ def run(bench: Bench) -> None:
                 _with_tls(bench, server, population)
 
 
-def _client_library(bench: Bench, server: Server, proxy: Proxy, population: Population, publisher: Publisher) -> None:
+def _client_library(
+    bench: BenchRun, server: Server, proxy: Proxy, population: Population, publisher: PublisherHandle
+) -> None:
     """The same wakes by the client library, until it has disconnected: what an observation unit really sends."""
     names = population.objects(0)
     row = {**identity(server), "server": "ColdNotify, client library"}
@@ -111,7 +115,7 @@ def _client_library(bench: Bench, server: Server, proxy: Proxy, population: Popu
         )
 
 
-def _with_tls(bench: Bench, plain: Server, population: Population) -> None:
+def _with_tls(bench: BenchRun, plain: Server, population: Population) -> None:
     """The library's unchanged wake with mutual TLS: `coldnotify up --tls`, and a client with a certificate."""
     directory = plain.directory / "with-tls"
     directory.mkdir()
@@ -151,7 +155,7 @@ def _with_tls(bench: Bench, plain: Server, population: Population) -> None:
             bench.rows.append({**row, "case": case, **counted})
 
 
-def _wake(bench: Bench, server: Server, proxy: Proxy, swarm: Swarm, case: str) -> None:
+def _wake(bench: BenchRun, server: Server, proxy: Proxy, swarm: Swarm, case: str) -> None:
     swarm.drop()
     time.sleep(_QUIET_S)
     proxy.reset()
@@ -160,7 +164,7 @@ def _wake(bench: Bench, server: Server, proxy: Proxy, swarm: Swarm, case: str) -
     _note(bench, server, proxy, case)
 
 
-def _note(bench: Bench, server: Server, proxy: Proxy, case: str) -> None:
+def _note(bench: BenchRun, server: Server, proxy: Proxy, case: str) -> None:
     time.sleep(_QUIET_S)
     row = {
         **identity(server),

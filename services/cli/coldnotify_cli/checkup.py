@@ -59,7 +59,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")
 """Hosts of a port that listens on all addresses of its machine."""
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     """The outcome of one check."""
 
     state: str
@@ -68,10 +68,10 @@ class Finding(NamedTuple):
     todo: str = ""
 
 
-Check = Callable[[DoctorSettings], Iterable[Finding]]
+Check = Callable[[DoctorSettings], Iterable[CheckFinding]]
 
 
-def all_checks(settings: DoctorSettings) -> Iterator[Finding]:
+def all_checks(settings: DoctorSettings) -> Iterator[CheckFinding]:
     """Every check's findings as they come; no check waits longer than `doctor_timeout_s`, by and large."""
     kafka = list(_kafka(settings))
     yield from kafka
@@ -92,34 +92,36 @@ def _kafka_options(settings: DoctorSettings) -> dict[str, Any]:
     return {"bootstrap.servers": settings.kafka, "log_level": 0, **read_options(settings.kafka_config)}
 
 
-def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
+def _kafka(settings: DoctorSettings) -> Iterable[CheckFinding]:
     try:
         brokers = _admin(settings).list_topics(timeout=settings.doctor_timeout_s).brokers
     except KafkaException as error:
         todo = f"is Kafka running there? COLDNOTIFY_KAFKA / --kafka is {settings.kafka}; --kafka-config for TLS or SASL"
-        yield Finding(BAD, "Kafka", f"{settings.kafka}: {error.args[0].str()}", todo)
+        yield CheckFinding(BAD, "Kafka", f"{settings.kafka}: {error.args[0].str()}", todo)
         return
     names = ", ".join(host_port(str(one.host), one.port) for one in brokers.values())
-    yield Finding(OK, "Kafka", f"{len(brokers)} node{'s' * (len(brokers) != 1)}: {names}")
+    yield CheckFinding(OK, "Kafka", f"{len(brokers)} node{'s' * (len(brokers) != 1)}: {names}")
 
 
-def _topics(settings: DoctorSettings) -> Iterable[Finding]:
+def _topics(settings: DoctorSettings) -> Iterable[CheckFinding]:
     specs = parts_in_kafka.topics(settings.partitions or None, settings.replication, settings.topics)
     try:
         plan = topic_plan.plan(_admin(settings), specs, settings.doctor_timeout_s)
     except ColdNotifyKafkaError as error:
-        yield Finding(BAD, "topics", str(error), "try again, with a longer --doctor-timeout-s where Kafka is busy")
+        yield CheckFinding(BAD, "topics", str(error), "try again, with a longer --doctor-timeout-s where Kafka is busy")
         return
     todo = "coldnotify topics apply"
     missing = [change for change in plan.changes if isinstance(change, topic_plan.CreateTopic)]
     if len(missing) == len(specs) and (others := _other_prefixes(settings)):
         todo += f"; or is COLDNOTIFY_TOPICS_PREFIX / --topics-prefix wrong: this cluster has topics under {others}"
     for change in plan.changes:
-        yield Finding(BAD, "topics", str(change), todo)
+        yield CheckFinding(BAD, "topics", str(change), todo)
     for refusal in plan.refusals:
-        yield Finding(BAD, "topics", str(refusal), "`apply` does not do that; are --partitions, --replication right?")
+        yield CheckFinding(
+            BAD, "topics", str(refusal), "`apply` does not do that; are --partitions, --replication right?"
+        )
     if not plan.changes and not plan.refusals:
-        yield Finding(OK, "topics", f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them")
+        yield CheckFinding(OK, "topics", f"{len(specs)} under {settings.topics_prefix}, as topics.yaml wants them")
 
 
 def _other_prefixes(settings: DoctorSettings) -> str:
@@ -133,7 +135,7 @@ def _other_prefixes(settings: DoctorSettings) -> str:
     return ", ".join(found[:_OTHERS_SHOWN_MAX]) + (" ..." if len(found) > _OTHERS_SHOWN_MAX else "")
 
 
-def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
+def _transactions(settings: DoctorSettings) -> Iterable[CheckFinding]:
     """Open transactions of others on our topics: behind one, a partition is read by nobody until it ends."""
     admin = _admin(settings)
     ours = {
@@ -145,7 +147,9 @@ def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
         held = held_up(admin, places) if places else {}
     except (KafkaException, KafkaUnavailable) as error:
         words = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        yield Finding(WARNING, "transactions", f"not looked for: {words}", "does Kafka answer, may we describe topics?")
+        yield CheckFinding(
+            WARNING, "transactions", f"not looked for: {words}", "does Kafka answer, may we describe topics?"
+        )
         return
     for (topic, partition), offset in held.items():
         words = f"one is open on {topic}, partition {partition}, from offset {offset} on: nobody is given what follows"
@@ -155,12 +159,12 @@ def _transactions(settings: DoctorSettings) -> Iterable[Finding]:
             f"transactions --bootstrap-server {settings.kafka} describe-producers {about}; to end it: "
             f"... abort {about} --start-offset {offset}"
         )
-        yield Finding(BAD, "transactions", words, todo)
+        yield CheckFinding(BAD, "transactions", words, todo)
     if not held:
-        yield Finding(OK, "transactions", f"none is open on {len(places)} partitions")
+        yield CheckFinding(OK, "transactions", f"none is open on {len(places)} partitions")
 
 
-def _clock(settings: DoctorSettings) -> Iterable[Finding]:
+def _clock(settings: DoctorSettings) -> Iterable[CheckFinding]:
     """Compares clocks by the broker's own timestamp on a record, in a topic that is created for it and removed."""
     admin, name = _admin(settings), f"{settings.topics_prefix}doctor-{secrets.token_hex(4)}"
     timeout_s = settings.doctor_timeout_s
@@ -175,13 +179,13 @@ def _clock(settings: DoctorSettings) -> Iterable[Finding]:
                 admin.delete_topics([name], operation_timeout=timeout_s)[name].result(timeout_s + 5)
     except (KafkaException, TimeoutError) as error:
         words = error.args[0].str() if isinstance(error, KafkaException) else "Kafka does not answer in time"
-        yield Finding(WARNING, "clock", f"not compared: {words}", "it needs to make, write and delete a topic")
+        yield CheckFinding(WARNING, "clock", f"not compared: {words}", "it needs to make, write and delete a topic")
         return
     side = "ahead of" if difference_s > 0 else "behind"
     words = f"{abs(difference_s):.1f} s {side} Kafka's, give or take {uncertain_s:.1f} s"
     apart_s = max(0.0, abs(difference_s) - uncertain_s)
     state = BAD if apart_s > CLOCK_BAD_S else WARNING if apart_s > CLOCK_WARNING_S else OK
-    yield Finding(
+    yield CheckFinding(
         state, "clock", f"this machine's is {words}", "" if state == OK else "set both by NTP (chrony, timesyncd)"
     )
 
@@ -208,12 +212,12 @@ def _append(settings: DoctorSettings, topic: str, timeout_s: float) -> tuple[flo
     return (before_s + after_s) / 2 - stamps[-1] / 1000, (after_s - before_s) / 2
 
 
-def _certificates(settings: DoctorSettings) -> Iterable[Finding]:
+def _certificates(settings: DoctorSettings) -> Iterable[CheckFinding]:
     pairs = (("tls_certificate", "tls_key"), ("inside_certificate", "inside_key"), ("cert", "key"))
     names = ("tls_certificate", "tls_client_ca", "inside_certificate", "inside_ca", "ca_cert", "cert")
     given = [name for name in names if getattr(settings, name)]
     if not given:
-        yield Finding(
+        yield CheckFinding(
             OK, "certificates", "none are configured here (COLDNOTIFY_TLS_CERTIFICATE, COLDNOTIFY_CA_CERT ...)"
         )
     for name in given:
@@ -223,12 +227,12 @@ def _certificates(settings: DoctorSettings) -> Iterable[Finding]:
             yield from _key(Path(getattr(settings, certificate)), getattr(settings, key), f"--{key.replace('_', '-')}")
 
 
-def _certificate(flag: str, path: Path) -> Iterable[Finding]:
+def _certificate(flag: str, path: Path) -> Iterable[CheckFinding]:
     try:
         certificates = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "holds no certificate in PEM form"
-        yield Finding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
+        yield CheckFinding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
         return
     now = datetime.now(UTC)
     for one in certificates:
@@ -236,92 +240,94 @@ def _certificate(flag: str, path: Path) -> Iterable[Finding]:
         left_days = (one.not_valid_after_utc - now).total_seconds() / 86_400
         if left_days < 0:
             words = f"{flag}: {name} expired {-left_days:.0f} days ago"
-            yield Finding(BAD, "certificates", words, "renew it; the services take it over at SIGHUP")
+            yield CheckFinding(BAD, "certificates", words, "renew it; the services take it over at SIGHUP")
         elif one.not_valid_before_utc > now:
             words = f"{flag}: {name} is valid from {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on only"
-            yield Finding(BAD, "certificates", words, "is this machine's clock right?")
+            yield CheckFinding(BAD, "certificates", words, "is this machine's clock right?")
         else:
             state = WARNING if left_days < EXPIRY_WARNING_DAYS else OK
             todo = "renew it soon; the services take it over at SIGHUP" if state == WARNING else ""
-            yield Finding(state, "certificates", f"{flag}: {name} is valid for {left_days:.0f} more days", todo)
+            yield CheckFinding(state, "certificates", f"{flag}: {name} is valid for {left_days:.0f} more days", todo)
 
 
-def _key(certificate: Path, key: str, flag: str) -> Iterable[Finding]:
+def _key(certificate: Path, key: str, flag: str) -> Iterable[CheckFinding]:
     path = Path(key) if key else certificate
     try:
         private = load_pem_private_key(path.read_bytes(), None)
         public = x509.load_pem_x509_certificates(certificate.read_bytes())[0].public_key()
     except (OSError, ValueError, TypeError) as error:
         why = error.strerror if isinstance(error, OSError) else "holds no private key without a password in PEM form"
-        yield Finding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
+        yield CheckFinding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
         return
     der = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if private.public_key().public_bytes(*der) != public.public_bytes(*der):
-        yield Finding(
+        yield CheckFinding(
             BAD, "certificates", f"{flag}: {path} is not the key of {certificate}", "take the one made with it"
         )
     else:
         yield from _readable(flag, path, "certificates")
 
 
-def _readable(flag: str, path: Path, what: str) -> Iterable[Finding]:
+def _readable(flag: str, path: Path, what: str) -> Iterable[CheckFinding]:
     """A warning where a file that holds a secret is open to everybody. Group rights are for services to share."""
     if path.stat().st_mode & 0o007:
-        yield Finding(WARNING, what, f"{flag}: {path} can be read by everybody", f"chmod o-rwx {path}")
+        yield CheckFinding(WARNING, what, f"{flag}: {path} can be read by everybody", f"chmod o-rwx {path}")
 
 
-def _secrets(settings: DoctorSettings) -> Iterable[Finding]:
+def _secrets(settings: DoctorSettings) -> Iterable[CheckFinding]:
     """Files with passwords, tokens and Kafka's keys."""
     files = [("--kafka-config", settings.kafka_config), ("--token-file", settings.token_file)]
     options = read_options(settings.kafka_config)
     files += [(f"--kafka-config, {name}", options[name]) for name in _KAFKA_SECRETS if name in options]
     given = [(flag, Path(path)) for flag, path in files if path]
-    findings: list[Finding] = []
+    findings: list[CheckFinding] = []
     for flag, path in given:
         try:
             findings += _readable(flag, path, "secrets")
         except OSError as error:
             words = f"{flag}: {path}: {error.strerror}"
-            findings.append(Finding(BAD, "secrets", words, "check the path and its permissions"))
+            findings.append(CheckFinding(BAD, "secrets", words, "check the path and its permissions"))
     if given and not findings:
         names = ", ".join(str(path) for _, path in given)
-        findings.append(Finding(OK, "secrets", f"not everybody can read {names}"))
+        findings.append(CheckFinding(OK, "secrets", f"not everybody can read {names}"))
     yield from findings
 
 
-def _disk(settings: DoctorSettings) -> Iterable[Finding]:
+def _disk(settings: DoctorSettings) -> Iterable[CheckFinding]:
     """Checks the disk of the embedded Kafka's data directory. Installations with another Kafka have none here."""
     if not settings.data.exists():
         return
     try:
         room = room_of(settings.data)
     except OSError as error:
-        yield Finding(WARNING, "disk", f"{settings.data}: {error}")
+        yield CheckFinding(WARNING, "disk", f"{settings.data}: {error}")
         return
     state = BAD if room.is_full else WARNING if room.is_nearly_full else OK
     todo = "make room, but delete none of Kafka's files by hand: docs/runbooks/DiskNearlyFull.md"
-    yield Finding(state, "disk", str(room), "" if state == OK else todo)
+    yield CheckFinding(state, "disk", str(room), "" if state == OK else todo)
 
 
-def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
+def _open_files(_settings: DoctorSettings) -> Iterable[CheckFinding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN:
-        yield Finding(OK, "open files", f"at most {'any number' if hard == resource.RLIM_INFINITY else hard} a process")
+        yield CheckFinding(
+            OK, "open files", f"at most {'any number' if hard == resource.RLIM_INFINITY else hard} a process"
+        )
         return
     words = f"at most {hard} a process: a gateway takes that many connections less about a thousand, not 19000"
-    yield Finding(WARNING, "open files", words, "ulimit -Hn, LimitNOFILE= in a unit, or more gateways")
+    yield CheckFinding(WARNING, "open files", words, "ulimit -Hn, LimitNOFILE= in a unit, or more gateways")
 
 
-def _services(settings: DoctorSettings) -> Iterable[Finding]:
+def _services(settings: DoctorSettings) -> Iterable[CheckFinding]:
     try:
         inside = InsideTls(settings)
     except SettingError as error:
-        yield Finding(BAD, "certificates", str(error), "matchers and gateways cannot be asked without")
+        yield CheckFinding(BAD, "certificates", str(error), "matchers and gateways cannot be asked without")
         inside = None
     try:
         added = _added(settings.parts)
     except SettingError as error:
-        yield Finding(BAD, "parts", str(error), "name the parts that are there")
+        yield CheckFinding(BAD, "parts", str(error), "name the parts that are there")
         added = {}
     for row in sorted(PARTS, key=lambda one: one.name == _HTTP):
         if row.name == _HTTP:
@@ -337,7 +343,7 @@ def _services(settings: DoctorSettings) -> Iterable[Finding]:
                 yield from _MORE[row.name](base, settings, inside.client)
 
 
-def _http(row: PartRow, settings: DoctorSettings) -> Finding:
+def _http(row: PartRow, settings: DoctorSettings) -> CheckFinding:
     """The HTTP service is asked where publishers ask it, whose port may have another certificate."""
     http = settings.http.rstrip("/")
     base = http if "://" in http else f"http://{http}"
@@ -357,7 +363,7 @@ def _added(text: str) -> dict[str, str]:
     return found
 
 
-def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Finding:
+def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> CheckFinding:
     kind, flag = row.title, f"--{row.doctor.replace('_', '-')}" if row.doctor else "--parts"
     try:
         with urlopen(f"{base}/readyz", timeout=settings.doctor_timeout_s, context=context) as response:
@@ -366,8 +372,8 @@ def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSL
         with error:
             reason = error.read(300).decode(errors="replace").strip()
         if error.code == 503:
-            return Finding(BAD, kind, f"{base} is not ready: {reason}", "if that lasts, its log says more")
-        return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
+            return CheckFinding(BAD, kind, f"{base} is not ready: {reason}", "if that lasts, its log says more")
+        return CheckFinding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "reason", None) or error)
         refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
@@ -375,13 +381,13 @@ def _service(row: PartRow, base: str, settings: DoctorSettings, context: ssl.SSL
         todo = f"start it, or say where it is: {flag}"
         if row.name == "usage":
             todo += "; without it nodes divide agreements evenly, and `coldnotify tenant usage` shows nothing new"
-        return Finding(WARNING if refused else BAD, kind, f"{base}: {words}", todo)
+        return CheckFinding(WARNING if refused else BAD, kind, f"{base}: {words}", todo)
     if not ready:
-        return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
-    return Finding(OK, kind, f"{base} is ready")
+        return CheckFinding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
+    return CheckFinding(OK, kind, f"{base} is ready")
 
 
-def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
+def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[CheckFinding]:
     """Checks that a matcher's clock agrees with others, and what it therefore does not forget or remove yet."""
     try:
         with urlopen(f"{base}/v1/removals", timeout=settings.doctor_timeout_s, context=context) as response:
@@ -392,21 +398,21 @@ def _removals(base: str, settings: DoctorSettings, context: ssl.SSLContext | Non
         agree_s = float(shown["clocks_agree_s"])
     except (OSError, ValueError, LookupError, TypeError) as error:
         words = f"{base}/v1/removals does not say whether clocks agree: {error!r}"
-        yield Finding(WARNING, "removals", words, "is it of another release?")
+        yield CheckFinding(WARNING, "removals", words, "is it of another release?")
         return
     if apart:
         names = ", ".join(f"{name} {ahead_ms / 1000:+.0f} s" for name, ahead_ms in apart.items())
         todo = "nothing is forgotten or removed until they agree: docs/runbooks/RemovalsStandStill.md"
-        yield Finding(BAD, "removals", f"{base}: clocks are apart: {names}", todo)
+        yield CheckFinding(BAD, "removals", f"{base}: clocks are apart: {names}", todo)
     elif clients or objects:
         words = f"{base}: {clients} clients and {objects} objects wait to be forgotten or removed, many at once"
         todo = "they go once clocks have agreed for an hour, or by `coldnotify state removals --confirm`"
-        yield Finding(WARNING, "removals", words, todo)
+        yield CheckFinding(WARNING, "removals", words, todo)
     else:
-        yield Finding(OK, "removals", f"{base}: clocks have agreed for {agree_s:.0f} s, nothing waits")
+        yield CheckFinding(OK, "removals", f"{base}: clocks have agreed for {agree_s:.0f} s, nothing waits")
 
 
-def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
+def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[CheckFinding]:
     """Checks how far a worker of the usage job lags: its verdicts contain the time up to which it has read."""
     try:
         with urlopen(f"{base}/metrics", timeout=settings.doctor_timeout_s, context=context) as response:
@@ -414,18 +420,20 @@ def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         samples = dict(line.rsplit(" ", 1) for line in lines if line.startswith(_USAGE_LAG))
         lag_s, records = float(samples[f"{_USAGE_LAG}_seconds"]), float(samples[f"{_USAGE_LAG}_records"])
     except (OSError, ValueError, LookupError) as error:
-        yield Finding(
+        yield CheckFinding(
             WARNING, "usage job", f"{base}/metrics does not say its lag: {error!r}", "is it of another release?"
         )
         return
     words = f"{base} is {lag_s:.0f} s behind what nodes write, and has {records:.0f} records to read"
     if records > _USAGE_LAG_RECORDS and lag_s > VERDICT_S:
-        yield Finding(BAD, "usage job", words, "its verdicts have expired when they are written: start another worker")
+        yield CheckFinding(
+            BAD, "usage job", words, "its verdicts have expired when they are written: start another worker"
+        )
     else:
-        yield Finding(OK, "usage job", words)
+        yield CheckFinding(OK, "usage job", words)
 
 
-def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
+def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[CheckFinding]:
     """The ports for devices of a gateway that is ready, each asked for a connection."""
     try:
         with urlopen(f"{base}/v1/gateway", timeout=settings.doctor_timeout_s, context=context) as response:
@@ -435,7 +443,7 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         ports = {row: int(shown[row.port_key]) for row in LISTENERS}
     except (OSError, ValueError, LookupError, TypeError) as error:
         words = f"{base}/v1/gateway does not say its ports for devices: {error!r}"
-        yield Finding(WARNING, "gateway", words, "is it of another release?")
+        yield CheckFinding(WARNING, "gateway", words, "is it of another release?")
         return
     # A gateway that listens everywhere is where its HTTP port was found.
     address = inside if host in _EVERYWHERE else host
@@ -446,9 +454,11 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
         except OSError as error:
             todo = f"is COLDNOTIFY_GATEWAY_HOST / --gateway-host right, does a firewall stand before {row.flag}?"
             refused = isinstance(error, ConnectionRefusedError)
-            yield Finding(BAD if refused else WARNING, "gateway", f"{at} takes no connection from here: {error}", todo)
+            yield CheckFinding(
+                BAD if refused else WARNING, "gateway", f"{at} takes no connection from here: {error}", todo
+            )
         else:
-            yield Finding(OK, "gateway", f"{at} takes devices' connections")
+            yield CheckFinding(OK, "gateway", f"{at} takes devices' connections")
 
 
 def _addresses(text: str) -> list[str]:

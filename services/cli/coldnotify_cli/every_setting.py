@@ -8,7 +8,7 @@ from coldnotify_common.settings import Settings, unknown_variables
 from coldnotify_parts.registry import PARTS
 
 
-class Section(NamedTuple):
+class SettingsSection(NamedTuple):
     """The settings of one command; the classes are imported only when asked for."""
 
     title: str
@@ -20,20 +20,20 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("coldnotify up", ("coldnotify_cli.settings:UpSettings", "coldnotify_cli.up_ports:PORTS")),
-    Section("coldnotify broker", ("coldnotify_cli.settings:BrokerSettings",)),
-    Section("coldnotify topics", ("coldnotify_cli.settings:TopicsSettings",)),
-    Section("coldnotify topics acls", ("coldnotify_cli.settings:AclsSettings",)),
-    *(Section(f"coldnotify {row.name}", row.settings) for row in PARTS),
-    Section("coldnotify publish", ("coldnotify_cli.settings:PublishCommandSettings",)),
-    Section("coldnotify send", ("coldnotify_cli.settings:SendSettings",)),
-    Section("coldnotify watch", ("coldnotify_cli.settings:WatchSettings",)),
-    Section("coldnotify state", ("coldnotify_cli.settings:LookSettings",)),
-    Section("coldnotify who-lacks", ("coldnotify_cli.settings:HttpNodeSettings",)),
-    Section("coldnotify doctor", ("coldnotify_cli.settings:DoctorSettings",)),
-    Section("coldnotify tenant set, list, show, remove", ("coldnotify_cli.settings:TenantSettings",)),
-    Section("coldnotify tenant usage", ("coldnotify_cli.settings:HttpNodeSettings",)),
-    Section("coldnotify object reset", ("coldnotify_cli.settings:ResetSettings",)),
+    SettingsSection("coldnotify up", ("coldnotify_cli.settings:UpSettings", "coldnotify_cli.up_ports:PORTS")),
+    SettingsSection("coldnotify broker", ("coldnotify_cli.settings:BrokerSettings",)),
+    SettingsSection("coldnotify topics", ("coldnotify_cli.settings:TopicsSettings",)),
+    SettingsSection("coldnotify topics acls", ("coldnotify_cli.settings:AclsSettings",)),
+    *(SettingsSection(f"coldnotify {row.name}", row.settings) for row in PARTS),
+    SettingsSection("coldnotify publish", ("coldnotify_cli.settings:PublishCommandSettings",)),
+    SettingsSection("coldnotify send", ("coldnotify_cli.settings:SendSettings",)),
+    SettingsSection("coldnotify watch", ("coldnotify_cli.settings:WatchSettings",)),
+    SettingsSection("coldnotify state", ("coldnotify_cli.settings:LookSettings",)),
+    SettingsSection("coldnotify who-lacks", ("coldnotify_cli.settings:HttpNodeSettings",)),
+    SettingsSection("coldnotify doctor", ("coldnotify_cli.settings:DoctorSettings",)),
+    SettingsSection("coldnotify tenant set, list, show, remove", ("coldnotify_cli.settings:TenantSettings",)),
+    SettingsSection("coldnotify tenant usage", ("coldnotify_cli.settings:HttpNodeSettings",)),
+    SettingsSection("coldnotify object reset", ("coldnotify_cli.settings:ResetSettings",)),
 )
 
 OTHER_VARIABLES = {

@@ -9,7 +9,7 @@ from coldnotify_kafka.broker.cluster import NODES
 from coldnotify_kafka.errors import BrokerError, TopicsError
 from confluent_kafka import KafkaException
 
-from coldnotify_cli.supervisor import Part, Process
+from coldnotify_cli.supervisor import Part, PartProcess
 
 NODES_ALLOWED = (1, NODES)
 
@@ -61,7 +61,7 @@ def parts_of(
 def _part(
     name: str, node: EmbeddedBroker, start: Callable[[], None], wait: Callable[[], None], ready_timeout_s: float
 ) -> Part:
-    def started() -> Process:
+    def started() -> PartProcess:
         start()
         return node
 

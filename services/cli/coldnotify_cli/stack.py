@@ -16,7 +16,7 @@ import structlog
 from coldnotify_common.errors import SettingError
 from coldnotify_common.stop import StopFlag
 from coldnotify_gateway.listeners.registry import LISTENERS
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.data_dir import check_unused
@@ -44,18 +44,18 @@ _LOOK_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
-class Addresses:
+class StackAddresses:
     """The ports of all parts."""
 
     kafka: int | None
     """The first node's port; others have the next ones. None: Kafka is there already."""
-    devices: dict[Row, int]
+    devices: dict[ListenerRow, int]
     """The gateways' for devices, by listener."""
     parts: dict[str, list[int]]
     """The HTTP ports by part; a part whose extra is not installed is left out."""
 
     @classmethod
-    def choose(cls, settings: UpSettings, added: Mapping[str, int] | None = None) -> "Addresses":
+    def choose(cls, settings: UpSettings, added: Mapping[str, int] | None = None) -> "StackAddresses":
         """Chooses ports by the settings and `added`, the ports that are not settings; free ones for 0.
 
         Raises PortTakenError, which names all that are taken, BrokerError for one that cannot be used, SettingError for
@@ -137,7 +137,7 @@ class Stack:
             check_unused(settings.data, "ColdNotify or a broker")
         self._settings = settings
         self.tls = TlsParts(settings.tls)
-        self.addresses = ports = Addresses.choose(settings, added)
+        self.addresses = ports = StackAddresses.choose(settings, added)
         copies = settings.replication if settings.kafka else settings.kafka_nodes
         self._specs = parts_in_kafka.topics(settings.partitions or None, copies, settings.topics)
         self._kafka: EmbeddedBroker | EmbeddedCluster | ExistingKafka

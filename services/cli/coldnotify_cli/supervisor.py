@@ -33,7 +33,7 @@ class NotReady(ServiceError):
     """A part did not get ready in time; the message names it, and contains its own reason."""
 
 
-class Process(Protocol):
+class PartProcess(Protocol):
     """The process that a part starts."""
 
     @property
@@ -83,7 +83,7 @@ class _Look(threading.Thread):
         self.reason = self._unready()
 
 
-class Status(NamedTuple):
+class PartStatus(NamedTuple):
     """The state of a part, in words."""
 
     word: str
@@ -101,7 +101,7 @@ class Part:
     def __init__(
         self,
         name: str,
-        start: Callable[[], Process],
+        start: Callable[[], PartProcess],
         unready: Callable[[], str | None],
         *,
         ready_timeout_s: float,
@@ -120,7 +120,7 @@ class Part:
         self.name = name
         self.needed = needed
         self.awaited = awaited and needed
-        self.process: Process | None = None
+        self.process: PartProcess | None = None
         self.ready = False
         self._start = start
         self._last_words = last_words
@@ -143,16 +143,18 @@ class Part:
         elif not self.ready:
             self._look_if_ready(now_s)
 
-    def status(self, now_s: float) -> Status:
+    def status(self, now_s: float) -> PartStatus:
         """Returns its present state; may be called by another thread."""
         deaths = sum(death_s >= now_s - DEATHS_WINDOW_S for death_s in list(self._deaths_s))
         if self._stopped:
-            return Status("stopped", None, None, deaths)
+            return PartStatus("stopped", None, None, deaths)
         if self.process is None:
-            return Status("down" if deaths else "waiting", None, None, deaths)
+            return PartStatus("down" if deaths else "waiting", None, None, deaths)
         seconds = now_s - self._started_s
         return (
-            Status("ready", None, seconds, deaths) if self.ready else Status("starting", self._reason, seconds, deaths)
+            PartStatus("ready", None, seconds, deaths)
+            if self.ready
+            else PartStatus("starting", self._reason, seconds, deaths)
         )
 
     def stop(self, timeout_s: float) -> None:

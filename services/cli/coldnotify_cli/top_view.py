@@ -16,7 +16,7 @@ ROWS_MAX = 10
 _GROUP_SUMS = ("publishes", "clients", "online", "objects", "lacking", "overdue")
 
 
-class Section(NamedTuple):
+class TopSection(NamedTuple):
     """One table."""
 
     title: str
@@ -59,11 +59,11 @@ def headline(shown: Overview) -> list[str]:
     return lines
 
 
-def sections(shown: Overview) -> list[Section]:
+def sections(shown: Overview) -> list[TopSection]:
     """The busiest groups, the slowest clients, the oldest undelivered."""
     now_ms = shown["now_ms"]
     return [
-        Section(
+        TopSection(
             "Busiest groups",
             ("group", "publishes/min", "clients", "online", "objects", "lacking", "overdue", "oldest"),
             [
@@ -72,7 +72,7 @@ def sections(shown: Overview) -> list[Section]:
                 for one in shown["groups"][:ROWS_MAX]
             ],
         ),
-        Section(
+        TopSection(
             "Slowest clients",
             ("client", "state", "lacks", "since", "last seen"),
             [
@@ -81,7 +81,7 @@ def sections(shown: Overview) -> list[Section]:
                 for one in shown["slowest"][:ROWS_MAX]
             ],
         ),
-        Section(
+        TopSection(
             "Oldest undelivered",
             ("object", "version", "since", "lacking", "asleep", "registered"),
             [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import free_port
-from coldnotify_testkit.command import Service, coldnotify
+from coldnotify_testkit.command import RunningCommand, coldnotify
 
 
 @pytest.mark.kafka
@@ -18,7 +18,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
     kafka_port = str(free_port())
     settings = {"data": str(tmp_path / "data"), "kafka_port": kafka_port}
     address = f"127.0.0.1:{kafka_port}"
-    with Service(tmp_path / "first", "broker", **settings) as broker:
+    with RunningCommand(tmp_path / "first", "broker", **settings) as broker:
         broker.wait_for(lambda: f"Kafka is ready at {address}" in broker.output)
         assert coldnotify("topics", "apply", kafka=address).returncode == 0
         other = coldnotify("broker", "--kafka-port", "0", data=str(tmp_path / "data"))
@@ -29,7 +29,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
         assert "--kafka-port" in other.stderr
         assert broker.stop() == 0
         assert "Kafka has stopped" in broker.output
-    with Service(tmp_path / "second", "broker", **settings) as broker:
+    with RunningCommand(tmp_path / "second", "broker", **settings) as broker:
         broker.wait_for(lambda: f"Kafka is ready at {address}" in broker.output)
         assert coldnotify("topics", "plan", kafka=address).stdout == "nothing to change\n"
         tool = coldnotify("kafka-tool", "topics", "--bootstrap-server", address, "--list")
@@ -39,7 +39,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
 
 @pytest.mark.kafka
 def test_a_stop_while_it_starts_is_a_clean_stop(tmp_path: Path) -> None:
-    with Service(tmp_path / "output", "broker", data=str(tmp_path / "data"), kafka_port="0") as broker:
+    with RunningCommand(tmp_path / "output", "broker", data=str(tmp_path / "data"), kafka_port="0") as broker:
         broker.wait_for(lambda: (tmp_path / "data" / "broker.out").exists())
         assert broker.stop() == 0
         assert "Traceback" not in broker.output
@@ -48,7 +48,7 @@ def test_a_stop_while_it_starts_is_a_clean_stop(tmp_path: Path) -> None:
 @pytest.mark.kafka
 def test_three_nodes_run_a_dead_one_comes_back_and_the_directory_is_theirs(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    with Service(tmp_path / "output", "broker", "--nodes", "3", data=data, kafka_port="0") as broker:
+    with RunningCommand(tmp_path / "output", "broker", "--nodes", "3", data=data, kafka_port="0") as broker:
         pattern = re.compile(r"Kafka is ready at (\S+) \(data in \S+, pids (.*)\)")
         broker.wait_for(lambda: pattern.search(broker.output))
         [(address, pids)] = pattern.findall(broker.output)
@@ -76,7 +76,7 @@ def test_damage_of_a_power_cut_is_reported_at_the_start_and_repaired_on_demand(t
     data = tmp_path / "data"
     settings = {"data": str(data), "kafka_port": str(free_port())}
     assert coldnotify("broker", "--repair", data=str(data)).stderr == f"Error: data directory {data} is not there\n"
-    with Service(tmp_path / "first", "broker", **settings) as broker:
+    with RunningCommand(tmp_path / "first", "broker", **settings) as broker:
         broker.wait_for(lambda: "Kafka is ready" in broker.output)
         assert coldnotify("topics", "apply", kafka=f"127.0.0.1:{settings['kafka_port']}").returncode == 0
         assert broker.stop() == 0
@@ -92,7 +92,7 @@ def test_damage_of_a_power_cut_is_reported_at_the_start_and_repaired_on_demand(t
     assert [line.partition(": ")[0] for line in lines[:3]] == ["mended"] * 3
     assert f"what was there is kept in {data}/before-repair-" in lines[3]
     assert coldnotify("broker", "--repair", data=str(data)).stdout == f"nothing to mend in {data}\n"
-    with Service(tmp_path / "second", "broker", **settings) as broker:
+    with RunningCommand(tmp_path / "second", "broker", **settings) as broker:
         broker.wait_for(lambda: "Kafka is ready" in broker.output)
         kafka = f"127.0.0.1:{settings['kafka_port']}"
         assert coldnotify("topics", "plan", kafka=kafka).stdout == "nothing to change\n"

@@ -15,7 +15,7 @@ from coldnotify_cli.main import cli
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.planted_bugs import Double
-from coldnotify_testkit.record_batches import Batch, Record
+from coldnotify_testkit.record_batches import Batch, BatchRecord
 from coldnotify_testkit.stack import running
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from coldnotify_testkit.waiting import WAIT_S, wait_for
@@ -173,7 +173,13 @@ def test_a_channel_on_a_live_system(tmp_path: Path) -> None:
 def test_a_dump_has_all_that_can_be_read_and_ends(fresh_kafka: EmbeddedBroker) -> None:
     kafka, channels, key = fresh_kafka.bootstrap, TOPICS.channels_1d, b"d/g/c"
     headers = [(b"id", b"7")]
-    batches = [Batch([Record(key, b"1", headers)]), loud(2), Batch([Record(key, b"2", [NO_UTF_8])]), silent(), loud()]
+    batches = [
+        Batch([BatchRecord(key, b"1", headers)]),
+        loud(2),
+        Batch([BatchRecord(key, b"2", [NO_UTF_8])]),
+        silent(),
+        loud(),
+    ]
     write(kafka, channels, 1, batches)
     found = [
         one

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli import checkup, open_transactions
-from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
+from coldnotify_cli.checkup import BAD, OK, WARNING, CheckFinding, all_checks
 from coldnotify_cli.settings import DoctorSettings
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.room import Room
+from coldnotify_kafka.room import DiskRoom
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.log_ends import log_ends
 from coldnotify_testkit.command import coldnotify
@@ -40,8 +40,8 @@ NOWHERE = "127.0.0.1:1"
 HERE: dict[str, str] = {"kafka": NOWHERE, "matcher": NOWHERE, "gateway_http": "", "http": NOWHERE, "usage": ""}
 
 
-def found(**settings: Any) -> dict[str, list[Finding]]:
-    by_what: dict[str, list[Finding]] = {}
+def found(**settings: Any) -> dict[str, list[CheckFinding]]:
+    by_what: dict[str, list[CheckFinding]] = {}
     for one in all_checks(DoctorSettings(**HERE | {"doctor_timeout_s": 60} | settings)):
         by_what.setdefault(one.what, []).append(one)
     return by_what
@@ -265,7 +265,7 @@ def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -
 def test_a_disk_without_room_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_mib: int, state: str
 ) -> None:
-    room = Room(tmp_path, free_mib << 20, 10_000 << 20)
+    room = DiskRoom(tmp_path, free_mib << 20, 10_000 << 20)
     monkeypatch.setattr(checkup, "room_of", lambda _: room)
     (one,) = checkup._disk(DoctorSettings(**HERE, data=tmp_path))  # type: ignore[arg-type]
     assert (one.state, one.words) == (state, f"{free_mib} MiB of 10000 MiB are free on the disk of {tmp_path}")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_testkit.command import Service, coldnotify, http_status
+from coldnotify_testkit.command import RunningCommand, coldnotify, http_status
 
 
 class Parts:
     """The running services, and the settings that commands need to find them."""
 
-    def __init__(self, kafka: str, ports: dict[str, str], services: dict[str, Service]) -> None:
+    def __init__(self, kafka: str, ports: dict[str, str], services: dict[str, RunningCommand]) -> None:
         self.services = services
         self.ports = ports
         self.settings = {
@@ -43,7 +43,7 @@ def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
     where["http_outcome_timeout_s"] = "10"  # a busy machine must not make an outcome unknown
     with ExitStack() as stack:
         services = {
-            name: stack.enter_context(Service(tmp_path / name, name, **where, **ports))
+            name: stack.enter_context(RunningCommand(tmp_path / name, name, **where, **ports))
             for name in ("matcher", "gateway", "http")
         }
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port"), ("http", "http_port")):
@@ -101,7 +101,7 @@ def test_a_publish_reaches_a_client_and_appears_in_the_state(parts: Parts, tmp_p
 
 @pytest.mark.kafka
 def test_a_live_watch_prints_as_it_comes_and_ends_in_order(parts: Parts, tmp_path: Path) -> None:
-    with Service(tmp_path / "watch", "watch", "d", "g", "c2", "o", **parts.settings) as watch:
+    with RunningCommand(tmp_path / "watch", "watch", "d", "g", "c2", "o", **parts.settings) as watch:
         watch.wait_for(lambda: watch.output == "o  unknown\n")
         parts.run("publish", "d", "g", "o", "--version", "1")
         watch.wait_for(lambda: watch.output == "o  unknown\no  version 1\n")
@@ -124,7 +124,7 @@ def test_variables_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:
         "matcher_port": "5",
         "cache": str(tmp_path),
     }
-    with Service(tmp_path / "output", "http", **settings) as http:
+    with RunningCommand(tmp_path / "output", "http", **settings) as http:
         http.wait_for(lambda: http_status(int(port), "/healthz") == 200)
         assert "COLDNOTIFY_HTTP_PROT: no setting has this name; is COLDNOTIFY_HTTP_PORT meant?" in http.output
         assert http.output.count("no setting has this name") == 1
@@ -132,7 +132,7 @@ def test_variables_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:
 
 def test_watch_says_why_it_has_no_connection_and_ends_in_order(tmp_path: Path) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
-    with Service(tmp_path / "watch.log", "watch", "d", "g", "c", "o", "--gateway", nowhere) as watch:
+    with RunningCommand(tmp_path / "watch.log", "watch", "d", "g", "c", "o", "--gateway", nowhere) as watch:
         watch.wait_for(lambda: f"{nowhere} cannot be reached" in watch.output)
         assert watch.stop() == 0
 

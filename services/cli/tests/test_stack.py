@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from coldnotify_cli.settings import UpSettings
-from coldnotify_cli.stack import Addresses, Stack, write_atomically
+from coldnotify_cli.stack import Stack, StackAddresses, write_atomically
 from coldnotify_common.settings import SettingError
 from coldnotify_gateway.listeners.registry import LISTENERS
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 from coldnotify_kafka.broker import free_ports
 from coldnotify_kafka.broker.data_dir import lock
 from coldnotify_kafka.errors import BrokerError, DataDirectoryInUseError, PortTakenError
@@ -24,7 +24,7 @@ FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
 
 
 def test_zero_takes_any_free_port_each_another() -> None:
-    chosen = Addresses.choose(replace(FREE, gateways=3, matchers=3))
+    chosen = StackAddresses.choose(replace(FREE, gateways=3, matchers=3))
     ports = [chosen.kafka, *chosen.devices.values(), *(port for one in chosen.parts.values() for port in one)]
     assert len(set(ports)) == len(ports) == 11
     assert all(ports)
@@ -32,7 +32,7 @@ def test_zero_takes_any_free_port_each_another() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
 def test_a_chosen_port_is_reserved_until_it_is_listened_on() -> None:
-    chosen = Addresses.choose(replace(FREE, kafka_nodes=3, gateways=2))
+    chosen = StackAddresses.choose(replace(FREE, kafka_nodes=3, gateways=2))
     assert chosen.kafka is not None
     kafka = range(chosen.kafka, chosen.kafka + 3)
     ports = [*kafka, *chosen.devices.values(), *(port for one in chosen.parts.values() for port in one)]
@@ -51,18 +51,18 @@ def test_a_requested_port_is_not_chosen_for_another_part(monkeypatch: pytest.Mon
     monkeypatch.setattr(free_ports, "_FREE_PORT_MAX", port)
     # Kafka's is the first to be chosen.
     with pytest.raises(BrokerError, match=f"no free port between {port} and {port}"):
-        Addresses.choose(replace(FREE, http_port=port))
+        StackAddresses.choose(replace(FREE, http_port=port))
 
 
 @pytest.mark.parametrize("row", LISTENERS, ids=lambda row: row.name)
-def test_each_listener_has_the_port_that_was_asked_for(row: Row) -> None:
+def test_each_listener_has_the_port_that_was_asked_for(row: ListenerRow) -> None:
     port = free_port()
     wanted: dict[str, Any] = {row.port_setting: port}
-    assert Addresses.choose(replace(FREE, **wanted)).devices[row] == port
+    assert StackAddresses.choose(replace(FREE, **wanted)).devices[row] == port
 
 
 def test_listeners_are_as_far_behind_the_first_as_their_table_says() -> None:
-    chosen = Addresses.choose(FREE)
+    chosen = StackAddresses.choose(FREE)
     others = {chosen.kafka, *chosen.parts["http"], *chosen.parts["matcher"]}
     first = chosen.devices[LISTENERS[0]]
     for row in LISTENERS[1:]:
@@ -76,14 +76,14 @@ def test_a_taken_port_is_named_with_its_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortTakenError, match=rf"port {port} .*--http-port \(COLDNOTIFY_HTTP_PORT\)"):
-            Addresses.choose(replace(FREE, http_port=port))
+            StackAddresses.choose(replace(FREE, http_port=port))
 
 
 def test_all_taken_ports_are_named_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         http, matcher = (taken.getsockname()[1] for taken in (one, other))
         with pytest.raises(PortTakenError) as caught:
-            Addresses.choose(replace(FREE, http_port=http, matcher_port=matcher))
+            StackAddresses.choose(replace(FREE, http_port=http, matcher_port=matcher))
     assert [line.split(" ")[1] for line in str(caught.value).splitlines()] == [str(matcher), str(http)]
 
 
@@ -101,7 +101,7 @@ def test_a_directory_in_use_is_named_before_the_ports(tmp_path: Path) -> None:
 def test_a_port_wanted_twice_is_named_with_both_settings() -> None:
     port = free_port()
     with pytest.raises(SettingError, match=rf"--http-port .*port {port} is --kafka-port"):
-        Addresses.choose(replace(FREE, http_port=port, kafka_port=port))
+        StackAddresses.choose(replace(FREE, http_port=port, kafka_port=port))
 
 
 def test_the_ready_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:

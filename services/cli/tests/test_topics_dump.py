@@ -7,11 +7,11 @@ from coldnotify_cli.topics_dump import _text, _value, of_channels, of_clients
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN
 from coldnotify_testkit.hostile_records.generator import Generator
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 
 TOPICS = TopicNames()
 
-KNOWN = Known(4, 16, ("g0", "g1"), ("ou-1",), ("config",), 1_800_000_000_000)
+KNOWN = KnownToAttacker(4, 16, ("g0", "g1"), ("ou-1",), ("config",), 1_800_000_000_000)
 CHANNEL = TOPICS.channels[0]
 
 

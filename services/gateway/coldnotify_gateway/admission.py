@@ -13,7 +13,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import Peer, Violation
-from coldnotify_gateway.device_connection import Connection, Proof
+from coldnotify_gateway.device_connection import DeviceConnection, Proof
 
 log = structlog.get_logger()
 _paced = Paced(log)
@@ -42,7 +42,7 @@ class Admission:
 
     def admit(self, peer: Peer, hello: Hello) -> bool:
         """The core's question: whether the client may publish. Raises Violation if it may not be the client."""
-        connection = cast(Connection, peer)
+        connection = cast(DeviceConnection, peer)
         token = hello.token or connection.token
         identity = self.identify(Proof(connection.address, connection.certificate, token, connection.passed_on))
         if not identity.may_be(hello.domain, hello.group, hello.client):

@@ -24,8 +24,8 @@ from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.listeners.registry import LISTENERS, TCP
-from coldnotify_gateway.publish_limits import Agreements
-from coldnotify_gateway.service import Service
+from coldnotify_gateway.publish_limits import PublishAgreements
+from coldnotify_gateway.service import GatewayService
 from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ _BETWEEN_RUNS_S = 0.5
 """Topics that are being made anew need a moment, and a run that fails at once must not spin."""
 
 
-class Current:
+class CurrentRun:
     """The run that is on, for those who look in."""
 
     def __init__(self) -> None:
-        self.service: Service | None = None
+        self.service: GatewayService | None = None
 
     def readiness(self) -> str | None:
         """None when ready, else why not."""
@@ -66,13 +66,13 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
     """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
     tracer = tracer_of(settings, "gateway")
-    agreements = Agreements(settings)
+    agreements = PublishAgreements(settings)
     for networks in (settings.addresses_exempt, settings.proxies):
         networks()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(TCP.setting, tls=tls.on)
     inside = Inside(settings)
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)
-    current = Current()
+    current = CurrentRun()
     http: asyncio.Task[AdminServer] | None = None
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
@@ -99,7 +99,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                 )
                 http.add_done_callback(lambda ended: None if _serves(ended) else stop.set())
                 await _run_after_run(
-                    lambda: Service(settings, listeners, authenticator, tls, tracer, agreements), current, stop
+                    lambda: GatewayService(settings, listeners, authenticator, tls, tracer, agreements), current, stop
                 )
                 if http.done():
                     http.result()  # why it stopped, if that is why
@@ -120,7 +120,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
 
 
 async def _serve_http(
-    current: Current, listener: socket.socket, host: str, inside: Inside, agreements: Agreements
+    current: CurrentRun, listener: socket.socket, host: str, inside: Inside, agreements: PublishAgreements
 ) -> "AdminServer":
     """Serves the HTTP port, once there is time for it. `listener` listens on `host`."""
     for wait_s in first_rush(current.readiness, _HTTP_AFTER_S):
@@ -157,7 +157,7 @@ def _serves(http: "asyncio.Task[AdminServer]") -> bool:
     return not http.cancelled() and http.exception() is None
 
 
-async def _run_after_run(make: Callable[[], Service], current: Current, stop: asyncio.Event) -> None:
+async def _run_after_run(make: Callable[[], GatewayService], current: CurrentRun, stop: asyncio.Event) -> None:
     while not stop.is_set():
         current.service = make()
         try:

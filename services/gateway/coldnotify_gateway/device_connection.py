@@ -9,7 +9,7 @@ from coldnotify_common.security.identity import Identity
 from coldnotify_gateway.core import Frame, Urgent
 
 
-class Connection(Protocol):
+class DeviceConnection(Protocol):
     """One device's connection: the core's peer."""
 
     address: str
@@ -91,11 +91,11 @@ class ConnectionEvents:
         """Who this is, by what a request shows before its body is read. Raises Violation."""
         raise NotImplementedError
 
-    def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def on_connect(self, connection: DeviceConnection, transport: asyncio.Transport) -> None:
         """A device connected."""
         raise NotImplementedError
 
-    def on_address(self, connection: Connection) -> None:
+    def on_address(self, connection: DeviceConnection) -> None:
         """A balancer has said whose this connection is: `connection.address`; its own, if it left that open."""
         raise NotImplementedError
 
@@ -103,18 +103,18 @@ class ConnectionEvents:
         """A balancer's connection did not begin with a PROXY protocol header; it is being closed."""
         raise NotImplementedError
 
-    def on_bytes(self, connection: Connection, data: bytes) -> None:
+    def on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
         """Bytes came."""
         raise NotImplementedError
 
-    def on_blocked(self, connection: Connection) -> None:
+    def on_blocked(self, connection: DeviceConnection) -> None:
         """The connection is full."""
         raise NotImplementedError
 
-    def on_drained(self, connection: Connection) -> None:
+    def on_drained(self, connection: DeviceConnection) -> None:
         """It is drained."""
         raise NotImplementedError
 
-    def on_disconnected(self, connection: Connection) -> None:
+    def on_disconnected(self, connection: DeviceConnection) -> None:
         """It is gone."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from coldnotify_gateway.device_connection import Connection
+from coldnotify_gateway.device_connection import DeviceConnection
 
 _PIECE_BYTES = 512
 """Handled at once: what most devices ever say in one go, and less than two milliseconds of the costliest frames."""
@@ -26,19 +26,19 @@ _now_s = time.thread_time
 class Hearing:
     """Of one event loop. `handle` is called with what each connection says, in order."""
 
-    def __init__(self, handle: Callable[[Connection, bytes], None]) -> None:
+    def __init__(self, handle: Callable[[DeviceConnection, bytes], None]) -> None:
         self._handle = handle
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[Connection, deque[memoryview]] = {}
+        self._waiting: dict[DeviceConnection, deque[memoryview]] = {}
         """What was read and is not handled yet."""
         self.waiting_bytes = 0
-        self._turns: OrderedDict[Connection, None] = OrderedDict()
+        self._turns: OrderedDict[DeviceConnection, None] = OrderedDict()
         """Those of them that have turns."""
-        self._paused: dict[Connection, asyncio.TimerHandle] = {}
+        self._paused: dict[DeviceConnection, asyncio.TimerHandle] = {}
         """Those that have none until then."""
         self._going = False
 
-    def take(self, connection: Connection, data: bytes) -> None:
+    def take(self, connection: DeviceConnection, data: bytes) -> None:
         """It says this."""
         waiting, paused = self._waiting.get(connection), connection in self._paused
         if waiting is None and not paused and len(data) <= _PIECE_BYTES:
@@ -55,7 +55,7 @@ class Hearing:
             if connection not in self._paused:
                 self._give_turn(connection)
 
-    def pause(self, connection: Connection, seconds: float) -> None:
+    def pause(self, connection: DeviceConnection, seconds: float) -> None:
         """Nothing that it says is handled for so long."""
         before = self._paused.pop(connection, None)
         if before is not None:
@@ -64,13 +64,13 @@ class Hearing:
         self._turns.pop(connection, None)
         connection.pause_reading()
 
-    def finish(self, connection: Connection) -> None:
+    def finish(self, connection: DeviceConnection) -> None:
         """It is gone; what it has said last is still handled, unless that is much."""
         if connection in self._waiting and connection not in self._paused:
             self._spend(connection, _AT_ONCE_S)
         self.forget(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: DeviceConnection) -> None:
         """What it says has no meaning any more: it is read, and not kept."""
         timer = self._paused.pop(connection, None)
         if timer is not None:
@@ -82,14 +82,14 @@ class Hearing:
         if timer is not None or waiting is not None:
             connection.resume_reading()
 
-    def _resume(self, connection: Connection) -> None:
+    def _resume(self, connection: DeviceConnection) -> None:
         del self._paused[connection]
         if connection in self._waiting:
             self._give_turn(connection)
         else:
             connection.resume_reading()
 
-    def _give_turn(self, connection: Connection) -> None:
+    def _give_turn(self, connection: DeviceConnection) -> None:
         self._turns[connection] = None
         if not self._going:
             self._going = True
@@ -107,12 +107,12 @@ class Hearing:
         if self._going:
             self._loop.call_later(_now_s() - begun_s, self._slice)
 
-    def _spend(self, connection: Connection, seconds: float) -> None:
+    def _spend(self, connection: DeviceConnection, seconds: float) -> None:
         until_s = _now_s() + seconds
         while self._piece(connection) and _now_s() < until_s:
             pass
 
-    def _piece(self, connection: Connection) -> bool:
+    def _piece(self, connection: DeviceConnection) -> bool:
         """Handles one piece of what waits. Whether it may go on with the next."""
         waiting = self._waiting[connection]
         piece, rest = waiting[0][:_PIECE_BYTES], waiting[0][_PIECE_BYTES:]

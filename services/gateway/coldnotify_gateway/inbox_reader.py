@@ -12,7 +12,7 @@ from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
 from coldnotify_schemas.internal_pb2 import Inbox
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from coldnotify_gateway.inbox_records import Aside, Unreadable, parse_inbox
+from coldnotify_gateway.inbox_records import Aside, UnreadableInbox, parse_inbox
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -33,14 +33,14 @@ _JOIN_S = 2.0
 _OFFSET_LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
-class Mark(Enum):
+class InboxMark(Enum):
     """What comes in a record's place."""
 
     LOST = auto()
     """Records were removed before they were read; the reading goes on from the inbox's end."""
 
 
-Read = Inbox | Aside | Mark
+Read = Inbox | Aside | InboxMark
 """What is read, one for each record that may be this gateway's."""
 
 
@@ -135,7 +135,7 @@ class InboxReader:
                 self._hand_over(records)
             if lost and self._assign_at_end(consumer):
                 log.warning("inbox records were lost, reading from the end again", inbox=self._inbox)
-                self._hand_over([Mark.LOST])
+                self._hand_over([InboxMark.LOST])
 
     def _sort(self, messages: Sequence[Message | Gap]) -> tuple[list[Read], bool]:
         """Our records among these, and whether the place where we read does not exist any more."""
@@ -156,7 +156,7 @@ class InboxReader:
             value = message.value() or b""
             try:
                 inbox = parse_inbox(value, time.time_ns() // 1_000_000)
-            except Unreadable as unreadable:
+            except UnreadableInbox as unreadable:
                 records.append(Aside(value, self._inbox, message.offset(), str(unreadable)))
                 continue
             if inbox.gateway in (0, self._id):

@@ -23,7 +23,7 @@ REASON_CHARS_MAX = 1000
 """Of a reason for a client."""
 
 
-class Unreadable(ValueError):
+class UnreadableInbox(ValueError):
     """An inbox record that no matcher wrote; the message names the field and what is wrong with it."""
 
 
@@ -43,12 +43,12 @@ def parse_inbox(value: bytes, now_ms: int) -> Inbox:
     try:
         inbox = Inbox.FromString(value)
     except DecodeError:
-        raise Unreadable("inbox: is no message of internal.proto") from None
+        raise UnreadableInbox("inbox: is no message of internal.proto") from None
     if inbox.format != FORMAT:
-        raise Unreadable(f"format: is {inbox.format}; this release knows {FORMAT}")
+        raise UnreadableInbox(f"format: is {inbox.format}; this release knows {FORMAT}")
     if inbox.generation > generation_max(now_ms):
         # Believed, it would make all that the real matcher says look old.
-        raise Unreadable(f"generation: {inbox.generation} takeovers cannot have been")
+        raise UnreadableInbox(f"generation: {inbox.generation} takeovers cannot have been")
     for item in inbox.items:
         _check_item(item)
     return inbox
@@ -59,7 +59,7 @@ def _check_item(item: Item) -> None:
         case "fan_out":
             _check_newest(item.fan_out.newest)
             if item.fan_out.traceparent and not is_traceparent(item.fan_out.traceparent):
-                raise Unreadable("traceparent: is no W3C trace context")
+                raise UnreadableInbox("traceparent: is no W3C trace context")
         case "page":
             _check_offset("complete", item.page.complete)
             _check_offset("channels_complete", item.page.channels_complete)
@@ -81,31 +81,31 @@ def _check_item(item: Item) -> None:
         case "became":
             said = item.became.outcome
             if said.version > VERSION_MAX or said.incarnation > VERSION_MAX:
-                raise Unreadable("version or incarnation: is out of range")
+                raise UnreadableInbox("version or incarnation: is out of range")
             if len(said.reason) > REASON_CHARS_MAX:
-                raise Unreadable(f"reason: has {len(said.reason)} characters (at most {REASON_CHARS_MAX})")
+                raise UnreadableInbox(f"reason: has {len(said.reason)} characters (at most {REASON_CHARS_MAX})")
         case "closed":
             if item.closed.code > CODE_MAX:
-                raise Unreadable(f"code: is {item.closed.code} (at most {CODE_MAX})")
+                raise UnreadableInbox(f"code: is {item.closed.code} (at most {CODE_MAX})")
             if len(item.closed.reason) > REASON_CHARS_MAX:
-                raise Unreadable(f"reason: has {len(item.closed.reason)} characters (at most {REASON_CHARS_MAX})")
+                raise UnreadableInbox(f"reason: has {len(item.closed.reason)} characters (at most {REASON_CHARS_MAX})")
 
 
 def _check_newest(newest: Newest) -> None:
     try:
         check_object(newest.name)
     except InvalidName as error:
-        raise Unreadable(f"name: {error}") from None
+        raise UnreadableInbox(f"name: {error}") from None
     _check_offset("offset", newest.offset)
     if newest.behind > newest.offset + 1:
-        raise Unreadable(f"behind: is {newest.behind}, at offset {newest.offset}")
+        raise UnreadableInbox(f"behind: is {newest.behind}, at offset {newest.offset}")
     if newest.version > VERSION_MAX or newest.incarnation > VERSION_MAX:
-        raise Unreadable("version or incarnation: is out of range")
+        raise UnreadableInbox("version or incarnation: is out of range")
     if len(newest.payload) > PAYLOAD_BYTES_MAX:
-        raise Unreadable(f"payload: has {len(newest.payload)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
+        raise UnreadableInbox(f"payload: has {len(newest.payload)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
     if len(newest.description) > DESCRIPTION_BYTES_MAX:
         size = len(newest.description)
-        raise Unreadable(f"description: has {size} bytes (at most {DESCRIPTION_BYTES_MAX} are allowed)")
+        raise UnreadableInbox(f"description: has {size} bytes (at most {DESCRIPTION_BYTES_MAX} are allowed)")
 
 
 def _check_entry(entry: ChannelEntry) -> None:
@@ -113,17 +113,17 @@ def _check_entry(entry: ChannelEntry) -> None:
     if entry.HasField("missed"):
         _check_offset("before", missed.before)
         if missed.HasField("after") and missed.after >= missed.before:
-            raise Unreadable(f"after: is {missed.after}, before {missed.before}")
+            raise UnreadableInbox(f"after: is {missed.after}, before {missed.before}")
         return
     _check_offset("offset", message.offset)
     if message.back > message.offset + 1:
-        raise Unreadable(f"back: is {message.back}, at offset {message.offset}")
+        raise UnreadableInbox(f"back: is {message.back}, at offset {message.offset}")
     if len(message.payload) > MESSAGE_BYTES_MAX:
-        raise Unreadable(f"payload: has {len(message.payload)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
+        raise UnreadableInbox(f"payload: has {len(message.payload)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
     if len(message.id.encode()) > MESSAGE_ID_BYTES_MAX:
-        raise Unreadable(f"id: has {len(message.id.encode())} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
+        raise UnreadableInbox(f"id: has {len(message.id.encode())} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
 
 
 def _check_offset(field: str, offset: int) -> None:
     if offset > OFFSET_MAX:
-        raise Unreadable(f"{field}: is {offset} (at most {OFFSET_MAX})")
+        raise UnreadableInbox(f"{field}: is {offset} (at most {OFFSET_MAX})")

@@ -11,9 +11,9 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from coldnotify_gateway.core import Gateway, Limits, State
+from coldnotify_gateway.core import Gateway, Limits, SessionState
 from coldnotify_gateway.latency import Latency
-from coldnotify_gateway.service import Service
+from coldnotify_gateway.service import GatewayService
 
 _COUNTERS = {
     "connections": ("coldnotify_gateway_connections", "Connections accepted."),
@@ -102,7 +102,7 @@ _OUTCOMES = ["published", "refused", "rejected"]
 class Running(Protocol):
     """Where the present run is found."""
 
-    service: Service | None
+    service: GatewayService | None
 
 
 class GatewayCollector(Collector):
@@ -137,7 +137,7 @@ class GatewayCollector(Collector):
         yield _labelled(_PUBLISHES, "outcome", counters.publishes, _OUTCOMES)
         states = Counter(session.state for session in gateway.sessions())
         sessions = GaugeMetricFamily(*_SESSIONS, labels=["state"])
-        for state in State:
+        for state in SessionState:
             sessions.add_metric([state.name.lower()], states[state])
         yield sessions
         yield GaugeMetricFamily(*_OPEN, value=gateway.connection_count)

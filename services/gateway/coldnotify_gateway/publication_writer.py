@@ -9,7 +9,7 @@ from coldnotify_common.kafka.kafka_clients import connect, producer_config
 from coldnotify_common.paced import Paced
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from coldnotify_gateway.core import Publication
+from coldnotify_gateway.core import PublishRecord
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -22,7 +22,7 @@ _LINGER_MS = 2.0
 """What several clients publish within it is in one batch: a batch costs the broker much more than one more record."""
 _JOIN_S = 1.0
 
-Report = Callable[[Publication, int | None, str], None]
+Report = Callable[[PublishRecord, int | None, str], None]
 """(publication, its offset, or None, and why it is not known to be in Kafka)."""
 
 
@@ -40,7 +40,7 @@ class PublicationWriter:
         self._producer: Producer | None = None
         self._thread: threading.Thread | None = None
 
-    def write(self, publication: Publication) -> str | None:
+    def write(self, publication: PublishRecord) -> str | None:
         """Hands it to the producer. Returns why it is not taken; None: it is, and will be reported."""
         producer = self._producer or self._begin()
         try:
@@ -90,7 +90,7 @@ class PublicationWriter:
             else:
                 producer.poll(_POLL_S)
 
-    def _on_delivery(self, publication: Publication, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, publication: PublishRecord, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._report(publication, message.offset(), "")
         else:

@@ -5,42 +5,42 @@ It is read from the first publish on: at most gateways nobody publishes. Until i
 
 from math import ceil
 
-from coldnotify_common.tenancy.gate import Refused
+from coldnotify_common.tenancy.gate import GateRefused
 from coldnotify_common.tenancy.tenancy import Tenancy
 
-from coldnotify_gateway.core import TooMuch
+from coldnotify_gateway.core import AboveAgreement
 from coldnotify_gateway.settings import GatewaySettings
 
 
-class Agreements:
+class PublishAgreements:
     """Those of this process, for all its runs."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.tenancy = Tenancy(settings, "gateway")
         self._started = False
 
-    def ask(self, domain: str, size_bytes: int) -> TooMuch | None:
+    def ask(self, domain: str, size_bytes: int) -> AboveAgreement | None:
         """Whether one more publish is too much. Returns at once."""
         self._start()
         answer = self.tenancy.admit(domain, 1, size_bytes)
-        if not isinstance(answer, Refused):
+        if not isinstance(answer, GateRefused):
             return None
         words = f"tenant {answer.tenant} is above its agreement: {answer.limit} is {answer.allowed:g}"
-        return TooMuch(words, _ms(answer.retry_after_s))
+        return AboveAgreement(words, _ms(answer.retry_after_s))
 
-    def full(self, domain: str, object_: str) -> TooMuch | None:
+    def full(self, domain: str, object_: str) -> AboveAgreement | None:
         """Whether this object would be one too many if it is not there. Returns at once."""
         self._start()
         full = self.tenancy.full_of_objects(domain)
-        return None if full is None else TooMuch(full.for_object(object_), _ms(full.retry_after_s))
+        return None if full is None else AboveAgreement(full.for_object(object_), _ms(full.retry_after_s))
 
-    def refuse_object(self, domain: str, object_: str) -> TooMuch | None:
+    def refuse_object(self, domain: str, object_: str) -> AboveAgreement | None:
         """As `full`, of an object that is not there: what is too much is counted."""
         full = self.tenancy.full_of_objects(domain)
         if full is None:
             return None
         self.tenancy.refuse_objects(full, 1)
-        return TooMuch(full.for_object(object_), _ms(full.retry_after_s))
+        return AboveAgreement(full.for_object(object_), _ms(full.retry_after_s))
 
     def _start(self) -> None:
         if not self._started:

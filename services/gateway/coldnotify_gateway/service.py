@@ -17,21 +17,21 @@ from coldnotify_common.security.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission
-from coldnotify_gateway.core import Gateway, Peer, Produce, Publication
-from coldnotify_gateway.core.session_publishes import Agreements, WithoutLimits
+from coldnotify_gateway.core import Gateway, Peer, Produce, PublishRecord
+from coldnotify_gateway.core.session_publishes import AskedAgreements, WithoutLimits
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Read
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.listeners.listener import Listener, Serving
 from coldnotify_gateway.listeners.port import LINGER_S
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.shell import Shell
-from coldnotify_gateway.topics_watch import Topics, TopicsWatch
+from coldnotify_gateway.shell import GatewayShell
+from coldnotify_gateway.topics_watch import GatewayTopics, GatewayTopicsWatch
 
 log = structlog.get_logger()
 Arguments = TypeVarTuple("Arguments")
@@ -42,17 +42,17 @@ _FLUSH_SHARE = 0.3
 """Of the time for stopping, kept for what goes to Kafka last."""
 
 
-class Service:
+class GatewayService:
     """To be made in the event loop that `run` runs in."""
 
     def __init__(
         self,
         settings: GatewaySettings,
-        listeners: Mapping[Row, Listener],
+        listeners: Mapping[ListenerRow, Listener],
         authenticator: Authenticator,
         tls: ServerTls,
         tracer: Tracer | None = None,
-        agreements: Agreements | None = None,
+        agreements: AskedAgreements | None = None,
     ) -> None:
         self._settings = settings
         self._agreements = agreements or WithoutLimits()
@@ -65,7 +65,7 @@ class Service:
         self._ended: asyncio.Future[Any] = self._loop.create_future()
         self._inboxes: asyncio.Future[Any] = self._loop.create_future()
         self._assigned: asyncio.Future[Any] = self._loop.create_future()
-        self._topics: Topics | None = None
+        self._topics: GatewayTopics | None = None
         self._unavailable: str | None = "Kafka was not reached yet"
         self._accepting = False
         self._writer = RequestWriter(
@@ -73,7 +73,7 @@ class Service:
         )
         self._publications = PublicationWriter(settings, self._from_thread(self._on_published))
         self._retentions = settings.retentions()
-        self._shell: Shell | None = None
+        self._shell: GatewayShell | None = None
         self.reader: InboxReader | None = None
         self.clock_offset_s = time.time() - self._loop.time()
         """Unix time minus the core's clock."""
@@ -123,7 +123,9 @@ class Service:
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop`, then stops in order. Raises Reload (after stopping in order, too) and ListenError."""
         stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
-        watch = TopicsWatch(self._settings, self._from_thread(self._on_topics), self._from_thread(self._on_unavailable))
+        watch = GatewayTopicsWatch(
+            self._settings, self._from_thread(self._on_topics), self._from_thread(self._on_unavailable)
+        )
         watch.start()
         self._writer.start()
         ticking: asyncio.Task[None] | None = None
@@ -149,7 +151,7 @@ class Service:
         if self._ended.done() and not stop.is_set():
             self._ended.result()
 
-    async def _come_up(self, stopped: "asyncio.Future[Any]") -> Shell | None:
+    async def _come_up(self, stopped: "asyncio.Future[Any]") -> GatewayShell | None:
         """Waits for the topics, then for the inbox. None: the run ended before."""
         await asyncio.wait({stopped, self._inboxes}, return_when=asyncio.FIRST_COMPLETED)
         if not self._inboxes.done() or self._topics is None:
@@ -168,7 +170,7 @@ class Service:
             self._agreements,
             settings.topics,
         )
-        self._shell = Shell(
+        self._shell = GatewayShell(
             settings,
             gateway,
             self._writer,
@@ -192,7 +194,7 @@ class Service:
         log.info("inbox assigned", gateway=f"{gateway_id:016x}", inbox=inbox)
         return self._shell
 
-    async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
+    async def _serve(self, shell: GatewayShell, stopped: "asyncio.Future[Any]") -> None:
         first, *others = self._listeners.values()
         await self._serve_at(first, shell)
         self._accepting = True
@@ -209,10 +211,10 @@ class Service:
             for serving in self._serving:
                 serving.stop_listening()
 
-    async def _serve_at(self, listener: Listener, shell: Shell) -> None:
+    async def _serve_at(self, listener: Listener, shell: GatewayShell) -> None:
         self._serving.append(await listener.serve(shell, self._tls))
 
-    async def _tick(self, shell: Shell) -> None:
+    async def _tick(self, shell: GatewayShell) -> None:
         """Clients that wait to be sent away need the timers as before: so these go on until the last one is gone."""
         ebb = Ebb()
         while True:
@@ -235,7 +237,7 @@ class Service:
 
     # --- the end
 
-    async def _drain(self, shell: Shell) -> None:
+    async def _drain(self, shell: GatewayShell) -> None:
         """Sends the clients away at the set pace, or faster where the time would not suffice."""
         gateway, settings = shell.gateway, self._settings
         time_s = settings.gateway_drain_s * (1 - _FLUSH_SHARE)
@@ -274,7 +276,7 @@ class Service:
 
         return call
 
-    def _on_topics(self, topics: Topics, inboxes: int) -> None:
+    def _on_topics(self, topics: GatewayTopics, inboxes: int) -> None:
         if self._unavailable is not None:
             log.info("Kafka is there", kafka=self._settings.kafka)
         self._unavailable = None
@@ -302,7 +304,7 @@ class Service:
         assert self._shell is not None
         self._shell.on_delivery_failed(failed)
 
-    def _on_published(self, publication: Publication, offset: int | None, reason: str) -> None:
+    def _on_published(self, publication: PublishRecord, offset: int | None, reason: str) -> None:
         if self._shell is not None:
             self._shell.on_published(publication, offset, reason)
 

@@ -10,9 +10,9 @@ from coldnotify_schemas.names import check_name
 
 from coldnotify_gateway.core import Dialect, Gateway, Identified
 from coldnotify_gateway.core.stream import NONE
-from coldnotify_gateway.device_connection import Connection
+from coldnotify_gateway.device_connection import DeviceConnection
 from coldnotify_gateway.metrics import Running
-from coldnotify_gateway.service import Service
+from coldnotify_gateway.service import GatewayService
 
 _KEY_DIGITS = 10
 """Of a session's number as the key of a list: as text they must sort as they do as numbers."""
@@ -46,14 +46,14 @@ def routes(running: Running) -> list[web.AbstractRouteDef]:
     ]
 
 
-def _present(running: Running) -> tuple[Service, Gateway]:
+def _present(running: Running) -> tuple[GatewayService, Gateway]:
     service = running.service
     if service is None or service.gateway is None:
         raise web.HTTPServiceUnavailable(text="the gateway is not up yet")
     return service, service.gateway
 
 
-def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
+def _show_gateway(service: GatewayService, gateway: Gateway) -> dict[str, object]:
     return {
         "gateway": f"{gateway.id:016x}",
         "inbox": gateway.inbox,
@@ -75,7 +75,7 @@ def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
     }
 
 
-def _show_session(service: Service, session: Identified) -> dict[str, object]:
+def _show_session(service: GatewayService, session: Identified) -> dict[str, object]:
     return {
         "session": session.number,
         "domain": session.domain,
@@ -90,7 +90,7 @@ def _show_session(service: Service, session: Identified) -> dict[str, object]:
         "address": session.address,
         "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),
         "heard_ms": round((session.heard_s + service.clock_offset_s) * 1000),
-        "buffered_bytes": cast(Connection, session.peer).buffered_bytes,
+        "buffered_bytes": cast(DeviceConnection, session.peer).buffered_bytes,
     }
 
 

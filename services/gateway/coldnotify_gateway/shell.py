@@ -22,15 +22,15 @@ from coldnotify_gateway.core import (
     PauseReading,
     Peer,
     Produce,
-    Publication,
+    PublishRecord,
     Send,
     SendAll,
     SendUrgent,
     Violation,
 )
-from coldnotify_gateway.device_connection import Connection, ConnectionEvents, Proof
+from coldnotify_gateway.device_connection import ConnectionEvents, DeviceConnection, Proof
 from coldnotify_gateway.hearing import Hearing
-from coldnotify_gateway.inbox_reader import Mark, Read
+from coldnotify_gateway.inbox_reader import InboxMark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import LINGERING_MAX
@@ -53,7 +53,7 @@ it took, at most so long. What comes meanwhile leaves in one write a connection:
 connections that halves the CPU time. A publish that comes alone does not wait."""
 
 
-class Shell(ConnectionEvents):
+class GatewayShell(ConnectionEvents):
     """All of it runs in the event loop. `broken(reason)` is called when the core can not be relied on any more,
     `forgotten(peer)` when a connection is gone."""
 
@@ -79,9 +79,9 @@ class Shell(ConnectionEvents):
         self._forgotten = forgotten
         self._loop = asyncio.get_running_loop()
         self._hearing = Hearing(self._on_bytes)
-        self._open: set[Connection] = set()
-        self._blocked: set[Connection] = set()
-        self._lingering: dict[Connection, None] = {}
+        self._open: set[DeviceConnection] = set()
+        self._blocked: set[DeviceConnection] = set()
+        self._lingering: dict[DeviceConnection, None] = {}
         """Closed by the core, their sockets still open; in the order in which they were closed."""
         self.cut_off = 0
         """Connections cut off to bound the open sockets or what waits to be written."""
@@ -131,13 +131,13 @@ class Shell(ConnectionEvents):
         while self._lingering and len(self._open) > self.gateway.limits.connections_max + LINGERING_MAX:
             self._cut_off(next(iter(self._lingering)))
 
-    def _cut_off(self, connection: Connection) -> None:
+    def _cut_off(self, connection: DeviceConnection) -> None:
         self.cut_off += 1
         # Its connection_lost comes later, but its socket and its bytes are as good as gone.
         self._forget(connection)
         connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: DeviceConnection) -> None:
         self._open.discard(connection)
         self._blocked.discard(connection)
         self._hearing.forget(connection)
@@ -156,7 +156,7 @@ class Shell(ConnectionEvents):
             self.gateway.counters.closes[violation.code] += 1
             raise
 
-    def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
+    def on_connect(self, connection: DeviceConnection, transport: asyncio.Transport) -> None:
         """A device connected."""
         settings = self._settings
         transport.set_write_buffer_limits(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
@@ -168,7 +168,7 @@ class Shell(ConnectionEvents):
         self.do(self.gateway.on_connect(connection, connection.address, now_s, held=held, nobodys=nobodys))
         self._bound_sockets()
 
-    def on_address(self, connection: Connection) -> None:
+    def on_address(self, connection: DeviceConnection) -> None:
         """A balancer says whose it is."""
         self.do(self.gateway.on_address(connection, connection.address, self._loop.time()))
 
@@ -180,11 +180,11 @@ class Shell(ConnectionEvents):
         """A balancer says what is no header."""
         self.gateway.on_malformed_proxy_header()
 
-    def on_bytes(self, connection: Connection, data: bytes) -> None:
+    def on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
         """Bytes came from it."""
         self._hearing.take(connection, data)
 
-    def _on_bytes(self, connection: Connection, data: bytes) -> None:
+    def _on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
         try:
             self.do(self.gateway.on_client_bytes(connection, data, self._loop.time()))
         except Exception:
@@ -192,17 +192,17 @@ class Shell(ConnectionEvents):
             _paced.log("a client's bytes could not be handled", level="exception", address=connection.address)
             connection.abort()
 
-    def on_blocked(self, connection: Connection) -> None:
+    def on_blocked(self, connection: DeviceConnection) -> None:
         """It takes no more bytes."""
         self._blocked.add(connection)
         self.gateway.on_blocked(connection, self._loop.time())
 
-    def on_drained(self, connection: Connection) -> None:
+    def on_drained(self, connection: DeviceConnection) -> None:
         """It does again."""
         self._blocked.discard(connection)
         self.do(self.gateway.on_drained(connection, self._loop.time()))
 
-    def on_disconnected(self, connection: Connection) -> None:
+    def on_disconnected(self, connection: DeviceConnection) -> None:
         """It is gone."""
         self._hearing.finish(connection)
         self._forget(connection)
@@ -255,7 +255,7 @@ class Shell(ConnectionEvents):
             match record:
                 case Aside():
                     self._set_aside(record)
-                case Mark.LOST:
+                case InboxMark.LOST:
                     self.do(self.gateway.on_inbox_lost(now_s))
                 case Inbox():
                     intake = self.gateway.on_inbox(record, now_s)
@@ -292,7 +292,7 @@ class Shell(ConnectionEvents):
         """Kafka did not take this request."""
         self.gateway.on_delivery_failed(failed, self._loop.time())
 
-    def on_published(self, publication: Publication, offset: int | None, reason: str) -> None:
+    def on_published(self, publication: PublishRecord, offset: int | None, reason: str) -> None:
         """What came of what a client published."""
         self.do(self.gateway.on_published(publication, offset, reason, self._loop.time()))
 
@@ -313,30 +313,30 @@ class Shell(ConnectionEvents):
                 case Produce():
                     if not self._writer.write(output):
                         self.on_delivery_failed(output)
-                case Publication():
+                case PublishRecord():
                     refused = self._publications.write(output)
                     if refused is not None:
                         self.on_published(output, None, refused)
                 case HighWater():
-                    self._set_high_water(cast(Connection, output.peer), output.size_bytes)
+                    self._set_high_water(cast(DeviceConnection, output.peer), output.size_bytes)
                 case PauseReading():
-                    self._hearing.pause(cast(Connection, output.peer), output.seconds)
+                    self._hearing.pause(cast(DeviceConnection, output.peer), output.seconds)
                 case Finish():
                     self._writing.flush_of(output.peer)
                     output.peer.finish()
-                    connection = cast(Connection, output.peer)
+                    connection = cast(DeviceConnection, output.peer)
                     self._hearing.forget(connection)
                     if connection in self._open:
                         self._lingering[connection] = None
 
-    def _set_high_water(self, connection: Connection, high_water_bytes: int) -> None:
+    def _set_high_water(self, connection: DeviceConnection, high_water_bytes: int) -> None:
         low_water_bytes = self._settings.gateway_low_water_bytes
         if high_water_bytes < self._settings.gateway_high_water_bytes:
             # Behind what is left, the page waits that is asked for then. The kernel has enough for the round trip.
             low_water_bytes = min(low_water_bytes, high_water_bytes // 8)
         connection.set_high_water(high_water_bytes, low_water_bytes)
 
-    def _bound_of(self, connection: Connection) -> None:
+    def _bound_of(self, connection: DeviceConnection) -> None:
         if connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
             self.do(self.gateway.on_overfull(connection, self._loop.time()))
 

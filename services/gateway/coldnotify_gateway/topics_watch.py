@@ -18,7 +18,7 @@ _LOOK_TIMEOUT_S = 3.0
 """A look at a Kafka that is there takes milliseconds; stopping waits for one that is under way."""
 
 
-class Topics(NamedTuple):
+class GatewayTopics(NamedTuple):
     """What a gateway relies on. Inboxes may be added at any time; all else changes only with topics made anew."""
 
     requests_partitions: int
@@ -26,13 +26,13 @@ class Topics(NamedTuple):
     notifications_id: str
 
 
-class TopicsWatch:
+class GatewayTopicsWatch:
     """Calls `on_topics(topics, inboxes)` and `on_unavailable(reason)` after each look, from its own thread."""
 
     def __init__(
         self,
         settings: GatewaySettings,
-        on_topics: Callable[[Topics, int], None],
+        on_topics: Callable[[GatewayTopics, int], None],
         on_unavailable: Callable[[str], None],
     ) -> None:
         self._settings = settings
@@ -59,6 +59,6 @@ class TopicsWatch:
                 self._on_unavailable(str(error))
                 self._stop.wait(_AWAY_LOOKS_EVERY_S)
             else:
-                topics = Topics(len(requests.partitions), str(requests.topic_id), str(notifications.topic_id))
+                topics = GatewayTopics(len(requests.partitions), str(requests.topic_id), str(notifications.topic_id))
                 self._on_topics(topics, len(notifications.partitions))
                 self._stop.wait(self._settings.gateway_topics_check_s)

@@ -11,7 +11,7 @@ from coldnotify_common.tracing import Span, Tracer
 
 from coldnotify_gateway.core import Frame, Overtake, Peer, SendAll, SendUrgent
 from coldnotify_gateway.core.told import size_of
-from coldnotify_gateway.device_connection import Connection
+from coldnotify_gateway.device_connection import DeviceConnection
 from coldnotify_gateway.latency import Latency
 
 _GATHERED_BYTES_MAX = 16 * 1024
@@ -22,7 +22,7 @@ when a connection is full."""
 class Writing:
     """Writes what the core says. `look_after(connection)` is called after a write, where the connection is full."""
 
-    def __init__(self, latency: Latency, tracer: Tracer | None, look_after: Callable[[Connection], None]) -> None:
+    def __init__(self, latency: Latency, tracer: Tracer | None, look_after: Callable[[DeviceConnection], None]) -> None:
         self._latency = latency
         self._tracer = tracer
         self._look_after = look_after
@@ -80,7 +80,7 @@ class Writing:
             self._note_gathered(len(frame.data))
             return
         self.writes += len(peers)
-        data, remaining = frame.data, iter(cast(Sequence[Connection], peers))
+        data, remaining = frame.data, iter(cast(Sequence[DeviceConnection], peers))
         while True:
             try:
                 for peer in remaining:
@@ -150,7 +150,7 @@ class Writing:
             self.flush()
 
     def _write(self, peer: Peer, frames: Sequence[Frame]) -> None:
-        connection = cast(Connection, peer)
+        connection = cast(DeviceConnection, peer)
         try:
             connection.send(frames)
         except (OSError, RuntimeError):
@@ -158,6 +158,6 @@ class Writing:
         self._look_at(peer)
 
     def _look_at(self, peer: Peer) -> None:
-        connection = cast(Connection, peer)
+        connection = cast(DeviceConnection, peer)
         if connection.blocked:
             self._look_after(connection)

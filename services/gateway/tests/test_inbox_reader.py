@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from coldnotify_gateway.inbox_reader import InboxReader, Mark, Read
+from coldnotify_gateway.inbox_reader import InboxMark, InboxReader, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
@@ -134,7 +134,7 @@ def test_records_removed_before_they_were_read_are_a_loss_and_the_reading_goes_o
     reading.handling = True
     for _ in range(8):
         reading.reader.handled()
-    wait_for(lambda: Mark.LOST in reading.records, "the loss is said")
+    wait_for(lambda: InboxMark.LOST in reading.records, "the loss is said")
     reading.write(ours(99))
     wait_for(lambda: reading.records[-1] == ours(99), "what comes after the loss")
 

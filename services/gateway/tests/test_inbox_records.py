@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from coldnotify_gateway.inbox_records import OFFSET_MAX, Unreadable, parse_inbox
+from coldnotify_gateway.inbox_records import OFFSET_MAX, UnreadableInbox, parse_inbox
 from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, FanOut, Inbox, Item, Newest, Opened, Page
 from coldnotify_schemas.matcher_state import generation_max
 from hypothesis import given
@@ -58,11 +58,11 @@ def test_what_matchers_say_is_understood(fine):
     ],
 )
 def test_a_field_that_nobody_can_have_written_is_named(field, wrong):
-    with pytest.raises(Unreadable, match=f"^{field}: "):
+    with pytest.raises(UnreadableInbox, match=f"^{field}: "):
         parse_inbox(wrong.SerializeToString(), NOW_MS)
 
 
 @given(st.binary(max_size=60))
 def test_garbage_is_not_understood(value):
-    with suppress(Unreadable):
+    with suppress(UnreadableInbox):
         parse_inbox(value, NOW_MS)

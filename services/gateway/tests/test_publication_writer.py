@@ -1,7 +1,7 @@
 """What clients publish reaches Kafka as it is, in the order of the calls, and each outcome is told."""
 
 import pytest
-from coldnotify_gateway.core import Publication
+from coldnotify_gateway.core import PublishRecord
 from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -12,11 +12,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 TOPICS = TopicNames()
 
-Told = list[tuple[Publication, int | None, str]]
+Told = list[tuple[PublishRecord, int | None, str]]
 
 
-def publication(number: int) -> Publication:
-    return Publication(WireDouble(), 1, 3, TOPICS.channels_1d, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),))
+def publication(number: int) -> PublishRecord:
+    return PublishRecord(
+        WireDouble(), 1, 3, TOPICS.channels_1d, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),)
+    )
 
 
 def test_nobody_publishes_and_there_is_no_producer() -> None:

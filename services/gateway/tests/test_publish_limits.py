@@ -4,10 +4,10 @@ import json
 import time
 
 import pytest
-from coldnotify_gateway.publish_limits import Agreements
+from coldnotify_gateway.publish_limits import PublishAgreements
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import VERDICT_S, Counters, Verdict, encode_verdict
+from coldnotify_schemas.tenants import VERDICT_S, TenantCounters, Verdict, encode_verdict
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
@@ -16,7 +16,7 @@ TOPICS = TopicNames()
 
 
 def test_nobody_publishes_and_nothing_is_read() -> None:
-    agreements = Agreements(GatewaySettings(kafka="127.0.0.1:1"))
+    agreements = PublishAgreements(GatewaySettings(kafka="127.0.0.1:1"))
     agreements.stop()
     assert agreements.tenancy.not_ready is not None
 
@@ -26,7 +26,7 @@ def test_a_tenant_that_publishes_too_much_is_told_when_to_come_back(fresh_kafka:
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
     producer.produce(TOPICS.tenants, json.dumps({"domains": ["lamps"], "in_per_s": 0.001}), b"lamps")
     assert producer.flush(60) == 0
-    agreements = Agreements(GatewaySettings(kafka=fresh_kafka.bootstrap))
+    agreements = PublishAgreements(GatewaySettings(kafka=fresh_kafka.bootstrap))
     try:
         wait_for(lambda: agreements.ask("lamps", 100) is not None, "the agreement is read, and used up")
         too_much = agreements.ask("lamps", 100)
@@ -39,13 +39,13 @@ def test_a_tenant_that_publishes_too_much_is_told_when_to_come_back(fresh_kafka:
 
 
 def test_one_object_too_many_is_refused_in_the_words_of_http_and_counted() -> None:
-    agreements = Agreements(GatewaySettings(kafka="127.0.0.1:1"))
+    agreements = PublishAgreements(GatewaySettings(kafka="127.0.0.1:1"))
     try:
         tenancy = agreements.tenancy
         tenancy.on_tenant(b"lamps", json.dumps({"domains": ["lamps"], "objects_max": 2}).encode())
         assert agreements.full("lamps", "a") is None, "how many there are, nobody has said yet"
         now_ms = round(time.time() * 1000)
-        verdict = Verdict(at_ms=now_ms, until_ms=now_ms + 1000 * VERDICT_S, gauges=Counters(objects=3))
+        verdict = Verdict(at_ms=now_ms, until_ms=now_ms + 1000 * VERDICT_S, gauges=TenantCounters(objects=3))
         tenancy.on_verdict(b"lamps", encode_verdict(verdict))
         words = "tenant lamps is above its agreement: objects_max is 2; there are 3, and object a is none of them"
         assert agreements.full("lamps", "a") == (words, 10_000)

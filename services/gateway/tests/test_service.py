@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import ExitStack, closing
 
 import pytest
-from coldnotify_gateway.listeners.port import Port
+from coldnotify_gateway.listeners.port import DevicePort
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_told_and_harms_nobody_else(matcher, gateway):
 @pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this OS has no TCP_NOTSENT_LOWAT")
 def test_the_kernel_takes_little_of_a_connection_that_it_cannot_send_yet():
     with (
-        closing(Port(GatewaySettings(), 0, "PORT")) as port,
+        closing(DevicePort(GatewaySettings(), 0, "PORT")) as port,
         port.listeners()[0] as listener,
         socket.create_connection(("127.0.0.1", port.port)),
     ):

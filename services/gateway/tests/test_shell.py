@@ -9,10 +9,10 @@ import asyncio
 from unittest.mock import Mock
 
 import pytest
-from coldnotify_gateway.core import Frame, HighWater, Intake, Overtake, SendAll, SendUrgent, Urgent, joined
+from coldnotify_gateway.core import Frame, HighWater, Overtake, RecordIntake, SendAll, SendUrgent, Urgent, joined
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.shell import GatewayShell
 from coldnotify_schemas.internal_pb2 import Inbox, Item
 
 LIMIT_S = 60
@@ -50,7 +50,7 @@ class FansOut:
         self.peers = peers
 
     def on_inbox(self, inbox, _now_s):
-        return Intake([SendAll(self.peers, Frame(b"%d" % inbox.number))], ())
+        return RecordIntake([SendAll(self.peers, Frame(b"%d" % inbox.number))], ())
 
 
 def records(numbers):
@@ -60,7 +60,7 @@ def records(numbers):
 async def told(connections, *batches):
     """The writes to each connection, of batches that come at once."""
     peers = [Peer() for _ in range(connections)]
-    shell = Shell(GatewaySettings(), FansOut(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = GatewayShell(GatewaySettings(), FansOut(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
     for batch in batches[:-1]:
         shell.on_records(records(batch), lambda: None)
     last_handled = asyncio.Event()
@@ -78,10 +78,10 @@ async def written_where_the_second_says(said):
 
     class Mixed(FansOut):
         def on_inbox(self, inbox, now_s):
-            return Intake(said(self.peers), ()) if inbox.number == 2 else super().on_inbox(inbox, now_s)
+            return RecordIntake(said(self.peers), ()) if inbox.number == 2 else super().on_inbox(inbox, now_s)
 
     peers = [Peer(), Peer()]
-    shell = Shell(GatewaySettings(), Mixed(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = GatewayShell(GatewaySettings(), Mixed(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
     handled = asyncio.Event()
     shell.on_records(records([1, 2, 3]), handled.set)
     await asyncio.wait_for(handled.wait(), LIMIT_S)
@@ -119,7 +119,7 @@ async def test_the_records_of_a_batch_leave_in_one_write():
 
 async def test_after_a_rest_without_anything_to_write_all_goes_on():
     peers = [Peer() for _ in range(200)]
-    shell = Shell(GatewaySettings(), FansOut(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = GatewayShell(GatewaySettings(), FansOut(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
     shell.on_records(records([1]), lambda: None)
     await asyncio.sleep(0.1)
     handled = asyncio.Event()
@@ -138,7 +138,7 @@ async def test_a_connection_of_a_slow_link_is_full_earlier_and_drained_later(sai
             self.marks = marks
 
     connection = Connection()
-    shell = Shell(GatewaySettings(), FansOut([]), None, None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = GatewayShell(GatewaySettings(), FansOut([]), None, None, broken=pytest.fail, forgotten=pytest.fail)
     shell.do([HighWater(connection, said_bytes)])
     assert connection.marks == (said_bytes, low_water_bytes)
 
@@ -154,7 +154,7 @@ class Raises(FansOut):
 
     def on_inbox(self, inbox, now_s):
         intake = super().on_inbox(inbox, now_s)
-        return Intake(intake.outputs, [Item()] if inbox.number == 13 else ())
+        return RecordIntake(intake.outputs, [Item()] if inbox.number == 13 else ())
 
     def on_item(self, _partition, _item, _now_s):
         raise ValueError("by design")
@@ -170,7 +170,7 @@ class Raises(FansOut):
 async def test_a_record_that_makes_its_handler_raise_is_set_aside_and_its_partition_begins_anew():
     peer, writer = Peer(), Mock()
     core = Raises([peer])
-    shell = Shell(GatewaySettings(), core, writer, None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = GatewayShell(GatewaySettings(), core, writer, None, broken=pytest.fail, forgotten=pytest.fail)
     bad = Inbox(number=13, partition=2)
     handled = asyncio.Event()
     shell.on_records([*records([1]), bad, Aside(b"x", 5, 7, "why"), *records([3])], handled.set)

@@ -11,7 +11,7 @@ import pytest
 from coldnotify_common.memory import Ebb
 from coldnotify_common.security.authentication import Authenticator
 from coldnotify_common.security.tls import ServerTls
-from coldnotify_gateway.service import Service
+from coldnotify_gateway.service import GatewayService
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_testkit.waiting import until
 
@@ -30,7 +30,7 @@ async def test_floods_that_come_and_go_between_two_ticks_are_known_by_their_peak
 
     monkeypatch.setattr("coldnotify_gateway.service.Ebb", Seen)
     settings = GatewaySettings(kafka="127.0.0.1:1")
-    service = Service(settings, {}, Authenticator(settings), ServerTls(settings))
+    service = GatewayService(settings, {}, Authenticator(settings), ServerTls(settings))
     service._serving += [crowd(2, 600), crowd(0, 0)]
     shell: Any = SimpleNamespace(tick=lambda: None, gateway=crowd(3, 700))
     ticks = asyncio.create_task(service._tick(shell))

@@ -36,16 +36,16 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from coldnotify_http import console, ledger_endpoints
 from coldnotify_http.client_changes import ClientChanges
-from coldnotify_http.describing import Describing
+from coldnotify_http.describing import DescribingEndpoints
 from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.history_endpoints import HistoryEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.outcome_client import Outcomes
-from coldnotify_http.overview_endpoints import Overview
-from coldnotify_http.publishing import Publishing
+from coldnotify_http.outcome_client import OutcomeClient
+from coldnotify_http.overview_endpoints import HttpOverview
+from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.resetting import Resetting
 from coldnotify_http.sending import Sending
 from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings
@@ -83,9 +83,9 @@ class HttpService:
         self.tls = ServerTls(settings)
         self._tracer = tracer_of(settings, "http")
         self._asking = NodeClient(settings)
-        self._outcomes = Outcomes(settings)
+        self._outcomes = OutcomeClient(settings)
         self._changing = NodeClient(settings, timeout_s=settings.http_publish_timeout_s)
-        self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
+        self._overview = HttpOverview(self._asking, settings.http_overdue_s, self._authenticator.holds)
         self._passing_on = GatewayProxy(settings)
         self._tenancy = Tenancy(settings, "http")
         self.shares = Shares(
@@ -184,9 +184,11 @@ class HttpService:
         """Returns the routes of the port."""
         settings = self._settings
         new_objects = NewObjects(self._tenancy, self._asking, metrics)
-        publishing = Publishing(publisher, settings, metrics, self._outcomes, self._tracer, self._tenancy, new_objects)
+        publishing = PublishEndpoints(
+            publisher, settings, metrics, self._outcomes, self._tracer, self._tenancy, new_objects
+        )
         bodies = publishing.bodies
-        describing = Describing(self._asking, self._changing, metrics, bodies, admission=self._tenancy)
+        describing = DescribingEndpoints(self._asking, self._changing, metrics, bodies, admission=self._tenancy)
         return [
             *standard_routes(lambda: self._not_ready, self._registry),
             *publishing.routes(),

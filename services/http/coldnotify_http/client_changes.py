@@ -9,7 +9,7 @@ from coldnotify_schemas.names import InvalidName, check_name
 
 from coldnotify_http.ledger_endpoints import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses
 from coldnotify_http.metrics import ACKNOWLEDGED, INDETERMINATE, REFUSED, Metrics
-from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
+from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient
 from coldnotify_http.request_parts import Bodies, domain_and_group
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ class ClientChanges:
         return response
 
 
-def _may_be_done(answer: Answer) -> bool:
+def _may_be_done(answer: NodeAnswer) -> bool:
     """Returns true unless it is known that this matcher has done nothing."""
     if answer.status == _UNAVAILABLE:
         return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_DONE

@@ -6,16 +6,16 @@ A change is not written here, because only the matcher knows the description int
 from aiohttp import web
 from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_common.http.web_shares import who_asks
-from coldnotify_common.tenancy.gate import Refused
+from coldnotify_common.tenancy.gate import GateRefused
 from coldnotify_schemas.descriptions import parse_description, parse_patch
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord
 
 from coldnotify_http.bodies import object_of_path
-from coldnotify_http.entrance import Admission
+from coldnotify_http.entrance import HttpAdmission
 from coldnotify_http.ledger_endpoints import GROUP, NOBODY, RETRY_AFTER_S, answered, as_it_is, sees_addresses
 from coldnotify_http.metrics import ABOVE_AGREEMENT, ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
-from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
+from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient
 from coldnotify_http.refusals import refusal
 from coldnotify_http.request_parts import Bodies, domain_and_group
 
@@ -25,7 +25,7 @@ _NOT_ALLOWED, _UNAVAILABLE = 405, 503
 _OUTCOMES = {200: ACKNOWLEDGED, 400: REFUSED, 409: CONFLICT}
 
 
-class Describing:
+class DescribingEndpoints:
     """The handlers."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Describing:
         changing: NodeClient,
         metrics: Metrics,
         bodies: Bodies,
-        admission: Admission | None = None,
+        admission: HttpAdmission | None = None,
     ) -> None:
         """`changing`: waits for as long as a publish may take."""
         self._admission = admission
@@ -70,7 +70,7 @@ class Describing:
             # A description is a publish, too; its key and value are about as long as path and body.
             size_bytes = len(request.rel_url.raw_path) + len(body or b"")
             admitted = self._admission.admit(request.match_info["domain"], 1, size_bytes)
-            if isinstance(admitted, Refused):
+            if isinstance(admitted, GateRefused):
                 self._metrics.descriptions.labels(ABOVE_AGREEMENT).inc()
                 return refusal(admitted, NOT_WRITTEN)
         try:
@@ -107,7 +107,7 @@ def _check_names(request: web.Request) -> None:
     object_of_path(request.rel_url.raw_path.removesuffix(_END))
 
 
-def _may_have_written(answer: Answer) -> bool:
+def _may_have_written(answer: NodeAnswer) -> bool:
     """Returns true unless it is known that this matcher has written nothing."""
     if answer.status == _UNAVAILABLE:
         return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_WRITTEN

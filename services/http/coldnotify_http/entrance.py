@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from aiohttp import web
 from coldnotify.publisher import Published, PublishError, Sent
 from coldnotify_common.security.shared import Shared, Who
-from coldnotify_common.tenancy.gate import Admitted, Refused
+from coldnotify_common.tenancy.gate import Admitted, GateRefused
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 
 from coldnotify_http.flow_control import FlowControl, refused
@@ -29,10 +29,10 @@ or many short ones.
 """
 
 
-class Admission(Protocol):
+class HttpAdmission(Protocol):
     """The interface of coldnotify_common.tenancy.tenancy.Tenancy that is used here."""
 
-    def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | Refused:
+    def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | GateRefused:
         """Decides whether the domain's tenant may publish so many objects now, of so many bytes together."""
 
 
@@ -48,7 +48,7 @@ class Entered(NamedTuple):
 class Entrance:
     """The entrance of this node. A refusal contains the reason, and when to come back."""
 
-    def __init__(self, settings: HttpSettings, metrics: Metrics, admission: Admission | None = None) -> None:
+    def __init__(self, settings: HttpSettings, metrics: Metrics, admission: HttpAdmission | None = None) -> None:
         self._flow = FlowControl(settings, metrics)
         self._metrics = metrics
         self._admission = admission
@@ -73,7 +73,7 @@ class Entrance:
             # As they stand in Kafka, but for white space: each key has domain and group, too.
             size_bytes = body_bytes + publishes * (len(domain) + len(group) + 2)
             answer = self._admission.admit(domain, publishes, size_bytes)
-            if isinstance(answer, Refused):
+            if isinstance(answer, GateRefused):
                 self.leave(entered, ())
                 self._metrics.publishes.labels(ABOVE_AGREEMENT).inc(publishes)
                 return refusal(answer)

@@ -33,7 +33,7 @@ VERDICTS = {
 """Why, in general words."""
 
 
-class Event(TypedDict):
+class TimelineEvent(TypedDict):
     """One line of the timeline."""
 
     when_ms: int | None
@@ -47,7 +47,7 @@ class Explanation(TypedDict):
 
     verdict: str
     words: str
-    timeline: list[Event]
+    timeline: list[TimelineEvent]
     lacking: list[Row]
 
 
@@ -145,7 +145,7 @@ def _verdict_of_callbacks(callbacks: Row) -> str:
     return "failing" if callbacks["failures"] else "pending"
 
 
-def _publish(obj: Row | None, matcher: Row) -> Iterable[Event]:
+def _publish(obj: Row | None, matcher: Row) -> Iterable[TimelineEvent]:
     for one in matcher.get("rejected", ()):
         text = f"a record at offset {one['offset']} was rejected: {one['reason']} (topic coldnotify.rejected has it)"
         yield {"when_ms": one["timestamp_ms"], "step": "rejected", "text": text}
@@ -162,7 +162,7 @@ def _publish(obj: Row | None, matcher: Row) -> Iterable[Event]:
 _MEMBER = {True: "a member", False: "no member", None: "not known whether a member"}
 
 
-def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str | None) -> Iterable[Event]:
+def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str | None) -> Iterable[TimelineEvent]:
     text = f"the matcher (generation {matcher['generation']}) has read up to offset {matcher['position'] - 1}"
     if matcher["requests_waiting"]:
         text += f"; {matcher['requests_waiting']} batches of requests wait until it has read further"
@@ -183,14 +183,14 @@ def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str |
     yield {"when_ms": None, "step": "match", "text": text}
 
 
-def _refused(matcher: Row) -> Iterable[Event]:
+def _refused(matcher: Row) -> Iterable[TimelineEvent]:
     refused = matcher.get("refused")
     if refused:
         text = f"it was sent away (ABOVE_AGREEMENT): {refused['reason']}"
         yield {"when_ms": refused["when_ms"], "step": "match", "text": text}
 
 
-def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGateway | None) -> Iterable[Event]:
+def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGateway | None) -> Iterable[TimelineEvent]:
     for one in sessions:
         shown = one.session
         of = f" of {shown['address']}" if "address" in shown else ""
@@ -208,7 +208,7 @@ def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGatew
         yield {"when_ms": client["last_seen_ms"], "step": "gateway", "text": "not connected; last seen then"}
 
 
-def _acknowledgement(client: Row | None, obj: Row | None) -> Iterable[Event]:
+def _acknowledgement(client: Row | None, obj: Row | None) -> Iterable[TimelineEvent]:
     if client is None:
         return
     text = f"applied up to {_offset(client['cursor'])}, as far as the client has acknowledged"

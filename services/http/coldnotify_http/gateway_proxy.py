@@ -22,7 +22,7 @@ from aiohttp import (
 )
 from coldnotify_common.errors import SettingError
 from coldnotify_common.http import event_streams
-from coldnotify_common.http.web import NotNow, error_response
+from coldnotify_common.http.web import HttpNotNow, error_response
 from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.http.web_port import has_no_end
 from coldnotify_common.http.web_shares import who_asks
@@ -130,7 +130,7 @@ class GatewayProxy:
                 if full is Full.OF_ONE:
                     number, whose = self._under_way.of_one, " of this address"
                 words = f"{number} requests{whose} are passed on to gateways already"
-                raise NotNow(words)
+                raise HttpNotNow(words)
             yield
 
     def _in_turn(self) -> list[str]:

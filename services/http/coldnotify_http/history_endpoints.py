@@ -24,7 +24,7 @@ from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
 
 from coldnotify_http.ledger_endpoints import GROUP, RETRY_AFTER_S, answered, as_it_is, sees_addresses
 from coldnotify_http.node_client import NodeClient, path
-from coldnotify_http.object_history import Found, History, read_history
+from coldnotify_http.object_history import FoundRecord, ObjectHistory, read_history
 from coldnotify_http.request_parts import domain_and_group
 
 VERSIONS_MAX = 100
@@ -46,7 +46,7 @@ class HistoryEndpoints:
         asking: NodeClient,
         settings: ServiceSettings,
         *,
-        read: Callable[..., History] = read_history,
+        read: Callable[..., ObjectHistory] = read_history,
         turn_s: float = TURN_S,
     ) -> None:
         self._asking = asking
@@ -83,7 +83,7 @@ class HistoryEndpoints:
         return json_answer({**about, "items": items, **show_extent(history, limit)})
 
 
-def show_extent(history: History, limit: int) -> dict[str, Any]:
+def show_extent(history: ObjectHistory, limit: int) -> dict[str, Any]:
     """Describes how far was read, and what that means for older records."""
     looked = [{"from": low, "to": high} for low, high in history.looked]
     shown: dict[str, Any] = {"looked": looked, "begin": history.begin, "end": history.end}
@@ -97,7 +97,7 @@ def show_extent(history: History, limit: int) -> dict[str, Any]:
     return {**shown, "older": "not_looked", "words": words}
 
 
-def show_record(found: Found) -> dict[str, Any]:
+def show_record(found: FoundRecord) -> dict[str, Any]:
     """Returns one record: its content, and how it came there."""
     headers = dict(found.headers)
     shown: dict[str, Any] = {

@@ -13,7 +13,7 @@ from coldnotify_common.security.shared import Who
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify_http.explaining import AtGateway, Row, explain
-from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, good, path
+from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient, good, path
 from coldnotify_http.request_parts import domain_and_group
 
 RETRY_AFTER_S = 1
@@ -104,7 +104,7 @@ class _Ledger:
         """The same question to the matcher that serves the group."""
         return as_it_is(await self._passed_on(request))
 
-    async def _passed_on(self, request: web.Request) -> Answer:
+    async def _passed_on(self, request: web.Request) -> NodeAnswer:
         domain_and_group(request)
         page_request(request.query)
         return await self._asking.matcher(request.rel_url.raw_path_qs, who=who_asks(request))
@@ -140,6 +140,6 @@ def _without_address(session: Row) -> Row:
     return {name: value for name, value in session.items() if name != "address"}
 
 
-def as_it_is(answer: Answer) -> web.Response:
+def as_it_is(answer: NodeAnswer) -> web.Response:
     """Passes a matcher's answer on."""
     return json_answer(answer.body, status=answer.status)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from coldnotify.publisher import MessageRecord, make_message
+from coldnotify.publisher import CheckedMessage, make_message
 from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
 from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.channels import check_message
@@ -17,7 +17,7 @@ from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, PUBLISHES_PER_REQUEST
 
 from coldnotify_http.bodies import SINGLE_BODY_BYTES_MAX, end_of_path
 
-NamedMessage = tuple[str, MessageRecord]
+NamedMessage = tuple[str, CheckedMessage]
 
 
 class InvalidMessage(BadRequest):
@@ -57,7 +57,7 @@ def channel_of_path(raw_path: str) -> str:
     return name
 
 
-def parse_message(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> MessageRecord:
+def parse_message(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> CheckedMessage:
     """A body with one message. Raises BadRequest."""
     try:
         return _message(_decode(body, _Message), bytes_max)
@@ -96,7 +96,7 @@ def _decode(body: bytes, kind: type[M]) -> M:
         raise ValueError(f"message: is no JSON: {error}") from None
 
 
-def _message(said: _Message, bytes_max: int) -> MessageRecord:
+def _message(said: _Message, bytes_max: int) -> CheckedMessage:
     json_said, bytes_said = said.payload is not msgspec.UNSET, said.payload_base64 is not msgspec.UNSET
     if json_said == bytes_said:
         raise ValueError("payload: either payload or payload_base64 must be there")

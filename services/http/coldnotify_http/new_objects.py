@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from aiohttp import web
-from coldnotify_common.tenancy.gate import Refused
+from coldnotify_common.tenancy.gate import GateRefused
 
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import ABOVE_AGREEMENT, Metrics
@@ -21,10 +21,10 @@ from coldnotify_http.refusals import refusal_of_object
 class Fullness(Protocol):
     """The interface of coldnotify_common.tenancy.tenancy.Tenancy that is used here."""
 
-    def full_of_objects(self, domain: str) -> Refused | None:
+    def full_of_objects(self, domain: str) -> GateRefused | None:
         """Why one object more would be too many for the domain's tenant; None: it would not."""
 
-    def refuse_objects(self, refused: Refused, publishes: int) -> None:
+    def refuse_objects(self, refused: GateRefused, publishes: int) -> None:
         """So many publishes were refused for that."""
 
 

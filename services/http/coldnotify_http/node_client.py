@@ -31,7 +31,7 @@ within the time limit, in turn by who they are."""
 _CONNECTIONS_OF_ONE_MAX = 24
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """The answer of one process."""
 
     address: str
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 class NobodyAnswers(Exception):
     """No matcher could answer; the message has each one's reason. One may soon: 503, Retry-After."""
 
-    def __init__(self, message: str, answers: Sequence[Answer] = ()) -> None:
+    def __init__(self, message: str, answers: Sequence[NodeAnswer] = ()) -> None:
         super().__init__(message)
         self.answers = answers
         """Their responses, none of which is an answer."""
@@ -95,7 +95,9 @@ class NodeClient:
         if session is not None:
             await session.close()
 
-    async def matcher(self, path: str, method: str = "GET", body: bytes | None = None, *, who: Who = None) -> Answer:
+    async def matcher(
+        self, path: str, method: str = "GET", body: bytes | None = None, *, who: Who = None
+    ) -> NodeAnswer:
         """The answer of the matcher that serves it: 200, 400, 404 or 409. Raises NobodyAnswers. `who`: asks for it.
 
         With another method all are asked, too: one that does not serve the group does nothing.
@@ -105,7 +107,7 @@ class NodeClient:
         tasks = [
             asyncio.ensure_future(self._ask(one, path, method=method, body=body, who=who)) for one in self.matchers
         ]
-        refused: dict[str, Answer] = {}
+        refused: dict[str, NodeAnswer] = {}
         try:
             for task in asyncio.as_completed(tasks):
                 answer = await task
@@ -119,15 +121,15 @@ class NodeClient:
         answers = [refused[one] for one in self.matchers if one in refused]
         raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in answers), answers)
 
-    async def every_matcher(self, path: str, *, text: bool = False) -> list[Answer]:
+    async def every_matcher(self, path: str, *, text: bool = False) -> list[NodeAnswer]:
         """All answers, also of those that could not be asked. `text`: the body is text, not JSON."""
         return await self._all(self.matchers, path, text=text)
 
-    async def every_gateway(self, path: str, *, text: bool = False, who: Who = None) -> list[Answer]:
+    async def every_gateway(self, path: str, *, text: bool = False, who: Who = None) -> list[NodeAnswer]:
         """The same as every_matcher(), for gateways."""
         return await self._all(self.gateways, path, text=text, who=who)
 
-    async def _all(self, addresses: Sequence[str], path: str, *, text: bool, who: Who = None) -> list[Answer]:
+    async def _all(self, addresses: Sequence[str], path: str, *, text: bool, who: Who = None) -> list[NodeAnswer]:
         return list(await asyncio.gather(*(self._ask(address, path, text=text, who=who) for address in addresses)))
 
     async def _ask(
@@ -139,7 +141,7 @@ class NodeClient:
         method: str = "GET",
         body: bytes | None = None,
         who: Who = None,
-    ) -> Answer:
+    ) -> NodeAnswer:
         begun_s = time.monotonic()
         turns = self._turns.get(address)
         if turns is None:
@@ -153,7 +155,7 @@ class NodeClient:
 
     async def _answer(
         self, address: str, path: str, *, text: bool, method: str, body: bytes | None, left_s: float
-    ) -> Answer:
+    ) -> NodeAnswer:
         if self._session is None:
             self._session = ClientSession(connector=TCPConnector(limit=0))
         url = URL(f"{self._tls.scheme}://{address}{path}", encoded=True)
@@ -163,7 +165,7 @@ class NodeClient:
                 raw = await response.content.read(_ANSWER_BYTES_MAX)
                 while len(raw) < _ANSWER_BYTES_MAX and not response.content.at_eof():
                     raw += await response.content.read(_ANSWER_BYTES_MAX - len(raw))
-                return Answer(address, response.status, raw.decode() if text else json.loads(raw))
+                return NodeAnswer(address, response.status, raw.decode() if text else json.loads(raw))
         except TimeoutError:
             return _failed(address, f"no answer within {self._timeout_s:g} s")
         except ClientConnectorError as error:
@@ -174,10 +176,10 @@ class NodeClient:
             return _failed(address, "its answer is not JSON")
 
 
-def _failed(address: str, words: str) -> Answer:
-    return Answer(address, 0, {"error": words})
+def _failed(address: str, words: str) -> NodeAnswer:
+    return NodeAnswer(address, 0, {"error": words})
 
 
-def good(answers: Iterable[Answer]) -> list[tuple[str, Mapping[str, Any]]]:
+def good(answers: Iterable[NodeAnswer]) -> list[tuple[str, Mapping[str, Any]]]:
     """(address, body) of those with status 200."""
     return [(one.address, one.body) for one in answers if one.status == 200 and isinstance(one.body, dict)]

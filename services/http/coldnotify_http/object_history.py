@@ -28,7 +28,7 @@ _QUEUED_KBYTES = 4 * 1024
 RECORDS, BYTES, TIME = "records", "bytes", "time"
 
 
-class Bounds(NamedTuple):
+class ReadingBounds(NamedTuple):
     """Limits on the cost of one reading."""
 
     records: int = 50_000
@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
     """Total time, including connecting."""
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """One record of the object."""
 
     offset: int
@@ -48,14 +48,14 @@ class Found(NamedTuple):
 
 
 @dataclass
-class History:
+class ObjectHistory:
     """The result of a reading."""
 
     partition: int
     begin: int
     """The partition's present first offset."""
     end: int
-    records: list[Found] = field(default_factory=list)
+    records: list[FoundRecord] = field(default_factory=list)
     """The newest first."""
     looked: list[tuple[int, int]] = field(default_factory=list)
     """[from, to) ranges that were read completely, the latest first."""
@@ -74,13 +74,13 @@ def read_history(
     *,
     newest_offset: int | None,
     records_max: int,
-    bounds: Bounds | None = None,
-) -> History:
+    bounds: ReadingBounds | None = None,
+) -> ObjectHistory:
     """The latest records of the object, at most `records_max`. `names`: domain, group, object.
 
     `newest_offset`: of its newest version, if that is known. Raises KafkaUnavailable, TopicMissing.
     """
-    reading = _Reading(settings, names, bounds or Bounds(), records_max)
+    reading = _Reading(settings, names, bounds or ReadingBounds(), records_max)
     try:
         return reading.read(newest_offset)
     except KafkaException as error:
@@ -99,7 +99,7 @@ class _Spent(Exception):
 
 class _Reading:
     def __init__(
-        self, settings: ServiceSettings, names: tuple[str, str, str], bounds: Bounds, records_max: int
+        self, settings: ServiceSettings, names: tuple[str, str, str], bounds: ReadingBounds, records_max: int
     ) -> None:
         self._topic = settings.topics.objects
         self._names, self._key = names, "/".join(names).encode()
@@ -120,7 +120,7 @@ class _Reading:
     def close(self) -> None:
         self._consumer.close()
 
-    def read(self, newest_offset: int | None) -> History:
+    def read(self, newest_offset: int | None) -> ObjectHistory:
         metadata = self._consumer.list_topics(self._topic, timeout=self._left_s()).topics[self._topic]
         if metadata.error is not None or not metadata.partitions:
             raise KafkaException(metadata.error or KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
@@ -128,7 +128,7 @@ class _Reading:
         partition = partition_of(domain, group, len(metadata.partitions))
         place = TopicPartition(self._topic, partition)
         begin, end = self._consumer.get_watermark_offsets(place, timeout=self._left_s())
-        history = History(partition, begin, end)
+        history = ObjectHistory(partition, begin, end)
         half = self._records_left // 2
         self._back(history, begin, end, keep=half if newest_offset is not None else 0, newest_offset=newest_offset)
         reached = history.looked[-1][0] if history.looked else end
@@ -137,7 +137,9 @@ class _Reading:
             self._back(history, begin, newest_offset + 1)
         return history
 
-    def _back(self, history: History, begin: int, end: int, *, keep: int = 0, newest_offset: int | None = None) -> None:
+    def _back(
+        self, history: ObjectHistory, begin: int, end: int, *, keep: int = 0, newest_offset: int | None = None
+    ) -> None:
         """Reads from `end` towards `begin`. `keep`: so many records are reserved for later, until `newest_offset` was
         read.
         """
@@ -164,7 +166,7 @@ class _Reading:
             high, step = low, min(2 * step, _STRETCH_MAX)
         del history.records[self._records_max :]
 
-    def _stretch(self, partition: int, low: int, high: int) -> Iterator[Found]:
+    def _stretch(self, partition: int, low: int, high: int) -> Iterator[FoundRecord]:
         """The object's records from `low` to below `high`. Raises _Spent."""
         self._consumer.assign([TopicPartition(self._topic, partition, low)])
         while True:
@@ -204,11 +206,11 @@ class _Reading:
         raise KafkaUnavailable(f"topic {self._topic} was not read in time")
 
 
-def _found(message: Message) -> Found:
+def _found(message: Message) -> FoundRecord:
     value = message.value()
     # What was written with headers that nobody can read was rejected, and shows as if it had none.
     headers = headers_of(message) or ()
-    return Found(
+    return FoundRecord(
         message.offset() or 0,
         max(0, message.timestamp()[1]),
         value.encode() if isinstance(value, str) else value,

@@ -16,7 +16,7 @@ from coldnotify_schemas.records import PublicRecord
 
 from coldnotify_http.bodies import Named
 from coldnotify_http.ledger_endpoints import answered
-from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, path
+from coldnotify_http.node_client import NobodyAnswers, NodeAnswer, NodeClient, path
 from coldnotify_http.settings import HttpSettings
 
 _WAIT_PART = 0.9
@@ -35,7 +35,7 @@ _About = tuple[str, str, int]
 """Domain, group, partition."""
 
 
-class Outcomes:
+class OutcomeClient:
     """Uses separate connections, so that requests for the ledger do not wait behind publishers."""
 
     def __init__(self, settings: HttpSettings) -> None:
@@ -144,7 +144,7 @@ class Outcomes:
             return Outcome.unknown("the matcher has not read it")
         return Outcome.of_repeat(Newest.of(answer.body), published.version, record.incarnation)
 
-    async def _ask(self, asked: str, domain: str) -> Answer | str:
+    async def _ask(self, asked: str, domain: str) -> NodeAnswer | str:
         """Returns the matcher's answer, or why there is none."""
         try:
             answer = await self._asking.matcher(asked, who=domain)

@@ -19,7 +19,7 @@ from coldnotify_common.security.identity import Identity
 from coldnotify_common.security.shared import Full, Shared
 
 from coldnotify_http.metric_samples import Figures, growth, largest, quantile, read
-from coldnotify_http.node_client import Answer, NodeClient, good, path
+from coldnotify_http.node_client import NodeAnswer, NodeClient, good, path
 
 REFRESH_S = 2.0
 """How old an answer may be: all viewers within this time get the same one."""
@@ -42,7 +42,7 @@ _SEEN = ("seen_1h", "seen_1d", "seen_7d")
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count", *_SEEN)
 
 
-class Overview:
+class HttpOverview:
     """GET /v1/overview, and GET /v1/console/events: the same again and again, as server-sent events."""
 
     def __init__(
@@ -171,7 +171,7 @@ class Overview:
             "history": list(self._history),
         }
 
-    def _figures(self, answers: list[Answer]) -> dict[str, Any]:
+    def _figures(self, answers: list[NodeAnswer]) -> dict[str, Any]:
         now_s = time.monotonic()
         now: dict[str, Figures] = {}
         for one in answers:
@@ -199,7 +199,7 @@ async def _write(response: web.StreamResponse, event: bytes) -> None:
         await response.write(event + b"\n\n")
 
 
-def _counted(matchers: list[Answer]) -> dict[str, Any]:
+def _counted(matchers: list[NodeAnswer]) -> dict[str, Any]:
     """Returns how many partitions were counted, and the numbers of the others; None if their number is unknown."""
     bodies = [body for _, body in good(matchers)]
     if any("partitions" not in body for body in bodies):
@@ -210,7 +210,7 @@ def _counted(matchers: list[Answer]) -> dict[str, Any]:
     return {"counted": len(counted), "missing": sorted(set(range(count)) - counted) if count else None}
 
 
-def _process(answer: Answer, fields: dict[str, Any]) -> dict[str, Any]:
+def _process(answer: NodeAnswer, fields: dict[str, Any]) -> dict[str, Any]:
     if answer.status != 200:
         return {"address": answer.address, "error": answer.error}
     return {"address": answer.address, "error": None, **{name: answer.body.get(name) for name in fields}}

@@ -16,7 +16,7 @@ from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault
 
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
-from coldnotify_http.entrance import Admission, Entered, Entrance
+from coldnotify_http.entrance import Entered, Entrance, HttpAdmission
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
@@ -34,13 +34,13 @@ class RecordPublisher(Protocol):
 
 
 class OutcomeAsker(Protocol):
-    """The interface of coldnotify_http.outcome_client.Outcomes that is used here."""
+    """The interface of coldnotify_http.outcome_client.OutcomeClient that is used here."""
 
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
         """Returns each publish's effect, in order; `unknown` if that cannot be determined in time."""
 
 
-class Publishing:
+class PublishEndpoints:
     """The handlers. A request is answered when Kafka has stored its records, or has failed to in time.
 
     A stored record may still change nothing, if a newer version existed. So the partition's matcher is asked, too, for
@@ -54,7 +54,7 @@ class Publishing:
         metrics: Metrics,
         outcomes: OutcomeAsker,
         tracer: Tracer | None = None,
-        admission: Admission | None = None,
+        admission: HttpAdmission | None = None,
         new_objects: NewObjects | None = None,
     ) -> None:
         self._publisher = publisher

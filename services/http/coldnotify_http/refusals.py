@@ -4,24 +4,24 @@ from math import ceil
 
 from aiohttp import web
 from coldnotify_common.http.web import error_response
-from coldnotify_common.tenancy.gate import Refused
+from coldnotify_common.tenancy.gate import GateRefused
 
 TOO_MANY_REQUESTS = 429
 _DIGITS = 3
 
 
-def refusal(refused: Refused, outcome: str = "not published") -> web.Response:
+def refusal(refused: GateRefused, outcome: str = "not published") -> web.Response:
     """{error, outcome, tenant, limit, allowed, measured, retry_after_s}; Retry-After in whole seconds, at least one."""
     words = f"{refused.limit} is {refused.allowed:g}; {refused.measured:.1f} were asked for"
     return _answer(refused, f"tenant {refused.tenant} is above its agreement: {words}", outcome)
 
 
-def refusal_of_object(refused: Refused, missing: str) -> web.Response:
+def refusal_of_object(refused: GateRefused, missing: str) -> web.Response:
     """Returns the same for publishes of which one, of the object `missing`, would make one object too many."""
     return _answer(refused, refused.for_object(missing), "not published")
 
 
-def _answer(refused: Refused, words: str, outcome: str) -> web.Response:
+def _answer(refused: GateRefused, words: str, outcome: str) -> web.Response:
     # Rounded up: who comes back a moment too early is refused again.
     retry_after_s = ceil(refused.retry_after_s * 10**_DIGITS) / 10**_DIGITS
     response = error_response(

@@ -14,13 +14,13 @@ from coldnotify_schemas.records import InvalidRecord, name_the_field, parse_publ
 from coldnotify_http.ledger_endpoints import GROUP, answered, as_it_is
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient, path
-from coldnotify_http.publishing import Publishing
+from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.request_parts import domain_and_group
 
 log = structlog.get_logger()
 
 
-class Seen(msgspec.Struct, forbid_unknown_fields=True):
+class SeenVersion(msgspec.Struct, forbid_unknown_fields=True):
     """The newest version, as who asks has seen it."""
 
     version: int
@@ -31,7 +31,7 @@ class Reset(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a request."""
 
     object: str
-    newest: Seen
+    newest: SeenVersion
     version: int = 0
     payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -39,7 +39,7 @@ class Reset(msgspec.Struct, forbid_unknown_fields=True):
 class Resetting:
     """The handler. Each reset leaves a line in the log."""
 
-    def __init__(self, publishing: Publishing, asking: NodeClient, metrics: Metrics) -> None:
+    def __init__(self, publishing: PublishEndpoints, asking: NodeClient, metrics: Metrics) -> None:
         self._publishing = publishing
         self._asking = asking
         self._metrics = metrics

@@ -22,10 +22,10 @@ from coldnotify_common.tenancy.tenant_store import read_history, remove_tenant, 
 from coldnotify_schemas.tenants import (
     DEFAULT_TENANT,
     TENANT_BYTES_MAX,
-    Counters,
     InvalidTenant,
     Rates,
     Tenant,
+    TenantCounters,
     Verdict,
     check_tenant_name,
     fields_of,
@@ -237,5 +237,5 @@ def _rates(rates: Rates) -> dict[str, float]:
     return {name: round(getattr(rates, name), 3) for name in rates.__struct_fields__}
 
 
-def _counted(counters: Counters) -> dict[str, int]:
+def _counted(counters: TenantCounters) -> dict[str, int]:
     return {name: getattr(counters, name) for name in counters.__struct_fields__}

@@ -11,7 +11,7 @@ from aiohttp import ClientSession, web
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.security.identity import Identity
 from coldnotify_http import ledger_endpoints
-from coldnotify_http.describing import Describing
+from coldnotify_http.describing import DescribingEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.request_parts import Bodies
@@ -52,7 +52,7 @@ async def node(matchers: list[str], *, timeout_s: float = 30, identity: Identity
     settings = HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s)
     asking, registry = NodeClient(settings), CollectorRegistry()
     routes = [
-        *Describing(asking, asking, Metrics(registry), Bodies(HttpSettings(http_body_timeout_s=0.5))).routes(),
+        *DescribingEndpoints(asking, asking, Metrics(registry), Bodies(HttpSettings(http_body_timeout_s=0.5))).routes(),
         *ledger_endpoints.routes(asking),
     ]
     try:

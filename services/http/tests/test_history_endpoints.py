@@ -12,7 +12,7 @@ from aiohttp import ClientSession, web
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_http.history_endpoints import READINGS_MAX, HistoryEndpoints
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.object_history import Found, History
+from coldnotify_http.object_history import FoundRecord, ObjectHistory
 from coldnotify_http.settings import HttpSettings
 from coldnotify_testkit.served_routes import served, served_alone
 from coldnotify_testkit.waiting import until
@@ -23,7 +23,7 @@ PATH = "/v1/domains/d/groups/g/objects/a%2Fb/history"
 class Reading:
     """Stands for read_history."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: ObjectHistory) -> None:
         self.history = history
         self.asked: list[tuple[tuple[str, ...], int | None, int]] = []
         self.go_on = threading.Event()
@@ -32,7 +32,7 @@ class Reading:
 
     def __call__(
         self, _settings: object, names: tuple[str, ...], *, newest_offset: int | None, records_max: int
-    ) -> History:
+    ) -> ObjectHistory:
         self.asked.append((names, newest_offset, records_max))
         assert self.go_on.wait(60)
         if self.error is not None:
@@ -61,16 +61,16 @@ async def ask(url: str, path: str = PATH) -> tuple[int, Any]:
 
 LONG = b'{"version":7,"source":"oslo","incarnation":1,"payload":"' + b"x" * 300 + b'"}'
 RECORDS = [
-    Found(9, 1_000, None, (("coldnotify-removes", b"0/7"),)),
-    Found(8, 900, None, ()),
-    Found(7, 800, b'{"verson":1}', ()),
-    Found(6, 700, LONG, (("coldnotify-since", b"0000004d/2"),)),
-    Found(5, 600, b'{"deleted":true}', (("coldnotify-moved", b"1@2"),)),
+    FoundRecord(9, 1_000, None, (("coldnotify-removes", b"0/7"),)),
+    FoundRecord(8, 900, None, ()),
+    FoundRecord(7, 800, b'{"verson":1}', ()),
+    FoundRecord(6, 700, LONG, (("coldnotify-since", b"0000004d/2"),)),
+    FoundRecord(5, 600, b'{"deleted":true}', (("coldnotify-moved", b"1@2"),)),
 ]
 
 
 async def test_each_record_is_shown_as_what_it_is() -> None:
-    reading = Reading(History(3, 2, 10, RECORDS, [(2, 10)]))
+    reading = Reading(ObjectHistory(3, 2, 10, RECORDS, [(2, 10)]))
     async with node(reading) as url:
         status, shown = await ask(url, PATH + "?limit=6")
     assert status == 200
@@ -90,12 +90,12 @@ async def test_each_record_is_shown_as_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("history", "query", "older"),
     [
-        (History(0, 0, 10, RECORDS, [(5, 10)]), "?limit=5", "more"),
-        (History(0, 0, 10, RECORDS, [(5, 10)], "records"), "", "not_looked"),
-        (History(0, 0, 0), "", "compacted"),
+        (ObjectHistory(0, 0, 10, RECORDS, [(5, 10)]), "?limit=5", "more"),
+        (ObjectHistory(0, 0, 10, RECORDS, [(5, 10)], "records"), "", "not_looked"),
+        (ObjectHistory(0, 0, 0), "", "compacted"),
     ],
 )
-async def test_it_says_whether_there_may_be_more(history: History, query: str, older: str) -> None:
+async def test_it_says_whether_there_may_be_more(history: ObjectHistory, query: str, older: str) -> None:
     async with node(Reading(history)) as url:
         assert (await ask(url, PATH + query))[1]["older"] == older
 
@@ -111,20 +111,20 @@ async def test_it_says_whether_there_may_be_more(history: History, query: str, o
     ],
 )
 async def test_the_wrong_field_is_named(path: str, field: str) -> None:
-    async with node(Reading(History(0, 0, 0))) as url:
+    async with node(Reading(ObjectHistory(0, 0, 0))) as url:
         status, shown = await ask(url, path)
     assert (status, shown["field"]) == (400, field)
 
 
 async def test_an_unknown_object_is_not_searched_for() -> None:
-    reading = Reading(History(0, 0, 0))
+    reading = Reading(ObjectHistory(0, 0, 0))
     async with node(reading, 404) as url:
         assert (await ask(url))[0] == 404
     assert reading.asked == []
 
 
 async def test_so_many_are_read_at_once_and_kafkas_absence_is_said() -> None:
-    reading = Reading(History(0, 0, 0))
+    reading = Reading(ObjectHistory(0, 0, 0))
     reading.go_on.clear()
     async with node(reading, turn_s=0.1) as url:
         domains = [f"d{number}" for number in range(READINGS_MAX)]
@@ -139,7 +139,7 @@ async def test_so_many_are_read_at_once_and_kafkas_absence_is_said() -> None:
 
 
 async def test_a_domain_reads_one_history_at_a_time_and_does_not_block_other_domains() -> None:
-    reading = Reading(History(0, 0, 0))
+    reading = Reading(ObjectHistory(0, 0, 0))
     reading.go_on.clear()
     async with node(reading) as url:
         own = [asyncio.create_task(ask(url)) for _ in range(4)]

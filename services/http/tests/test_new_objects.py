@@ -9,29 +9,29 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from coldnotify.publisher import Outcome, Published
 from coldnotify_common.http.web import json_errors
-from coldnotify_common.tenancy.gate import Refused
+from coldnotify_common.tenancy.gate import GateRefused
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.publishing import Publishing
+from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
 
 OBJECTS = "/v1/domains/d/groups/g/objects"
-FULL = Refused("acme", "objects_max", 2, 2, 10.0)
+FULL = GateRefused("acme", "objects_max", 2, 2, 10.0)
 
 
 class Tenants:
     def __init__(self) -> None:
-        self.full: Refused | None = None
+        self.full: GateRefused | None = None
         self.refused = 0
 
-    def full_of_objects(self, domain: str) -> Refused | None:
+    def full_of_objects(self, domain: str) -> GateRefused | None:
         assert domain == "d"
         return self.full
 
-    def refuse_objects(self, refused: Refused, publishes: int) -> None:
+    def refuse_objects(self, refused: GateRefused, publishes: int) -> None:
         assert refused == self.full
         self.refused += publishes
 
@@ -86,7 +86,7 @@ async def service() -> AsyncIterator[Service]:
             settings, metrics = HttpSettings(matcher=f"127.0.0.1:{matcher.port}"), Metrics(registry)
             asking = NodeClient(settings)
             new = NewObjects(made.tenants, asking, metrics)
-            app.add_routes(Publishing(made.kafka, settings, metrics, made.kafka, new_objects=new).routes())
+            app.add_routes(PublishEndpoints(made.kafka, settings, metrics, made.kafka, new_objects=new).routes())
             async with TestServer(app) as server:
                 made._url = f"http://{server.host}:{server.port}"
                 yield made

@@ -2,11 +2,11 @@
 
 import pytest
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
-from coldnotify_http.object_history import RECORDS, Bounds, read_history
+from coldnotify_http.object_history import RECORDS, ReadingBounds, read_history
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.record_batches import Batch, Record
+from coldnotify_testkit.record_batches import Batch, BatchRecord
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from confluent_kafka import Producer
 
@@ -62,7 +62,7 @@ def test_if_the_newest_version_is_far_back_the_remaining_budget_is_read_there(bo
     produce(bootstrap, *[("other", b"{}")] * 3_000)
 
     history = read_history(
-        settings, (DOMAIN, GROUP, "b"), newest_offset=second, records_max=10, bounds=Bounds(records=1_000)
+        settings, (DOMAIN, GROUP, "b"), newest_offset=second, records_max=10, bounds=ReadingBounds(records=1_000)
     )
 
     assert [one.offset for one in history.records][:2] == [second, first]
@@ -71,7 +71,7 @@ def test_if_the_newest_version_is_far_back_the_remaining_budget_is_read_there(bo
     assert history.looked[1][1] == second + 1
     assert not history.complete
     lost = read_history(
-        settings, (DOMAIN, GROUP, "b"), newest_offset=None, records_max=10, bounds=Bounds(records=1_000)
+        settings, (DOMAIN, GROUP, "b"), newest_offset=None, records_max=10, bounds=ReadingBounds(records=1_000)
     )
     assert (lost.records, lost.stopped_by) == ([], RECORDS)
     assert sum(high - low for low, high in lost.looked) <= 1_000
@@ -81,14 +81,14 @@ def test_an_unreadable_batch_does_not_hide_other_records(bootstrap: str) -> None
     settings = HttpSettings(kafka=bootstrap)
     key = f"{DOMAIN}/{GROUP}/a".encode()
     (before,) = produce(bootstrap, ("a", b"1"))
-    unreadable = Batch([Record(key, b"2", [NO_UTF_8])])
+    unreadable = Batch([BatchRecord(key, b"2", [NO_UTF_8])])
     (named,) = write(bootstrap, TOPICS.objects, 0, [unreadable])
     write(bootstrap, TOPICS.objects, 0, [loud(3, key), silent(1, key)])
     (after,) = produce(bootstrap, ("a", b"3"))
     write(bootstrap, TOPICS.objects, 0, [loud(1, key)])
 
     history = read_history(
-        settings, (DOMAIN, GROUP, "a"), newest_offset=None, records_max=10, bounds=Bounds(seconds=60)
+        settings, (DOMAIN, GROUP, "a"), newest_offset=None, records_max=10, bounds=ReadingBounds(seconds=60)
     )
 
     assert [(one.offset, one.value) for one in history.records] == [(after, b"3"), (named, b"2"), (before, b"1")]
@@ -100,7 +100,7 @@ def test_bytes_have_a_bound_too(bootstrap: str) -> None:
     settings = HttpSettings(kafka=bootstrap)
     produce(bootstrap, *[("large", b"x" * 10_000)] * 100)
     history = read_history(
-        settings, (DOMAIN, GROUP, "none"), newest_offset=None, records_max=10, bounds=Bounds(bytes=100_000)
+        settings, (DOMAIN, GROUP, "none"), newest_offset=None, records_max=10, bounds=ReadingBounds(bytes=100_000)
     )
     assert (history.stopped_by, history.looked, history.complete) == ("bytes", [], False)
 
@@ -108,4 +108,6 @@ def test_bytes_have_a_bound_too(bootstrap: str) -> None:
 def test_without_kafka_it_says_so_in_time() -> None:
     settings = HttpSettings(kafka=f"127.0.0.1:{free_port()}")
     with pytest.raises(KafkaUnavailable):
-        read_history(settings, (DOMAIN, GROUP, "a"), newest_offset=None, records_max=1, bounds=Bounds(seconds=0.5))
+        read_history(
+            settings, (DOMAIN, GROUP, "a"), newest_offset=None, records_max=1, bounds=ReadingBounds(seconds=0.5)
+        )

@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 from coldnotify.publisher import Newest, Outcome, Published
 from coldnotify_common.http.admin import bound_port, listen
 from coldnotify_common.http.web import json_errors
-from coldnotify_http.outcome_client import Outcomes
+from coldnotify_http.outcome_client import OutcomeClient
 from coldnotify_http.settings import HttpSettings
 from coldnotify_schemas.records import PublicRecord
 from coldnotify_testkit.served_routes import served
@@ -46,8 +46,8 @@ def routes(outcomes: Callable[[web.Request], Awaitable[web.Response]], matcher: 
 
 
 @asynccontextmanager
-async def asking(*matchers: str, timeout_s: float = 10) -> AsyncIterator[Outcomes]:
-    one = Outcomes(HttpSettings(matcher=",".join(matchers), http_outcome_timeout_s=timeout_s))
+async def asking(*matchers: str, timeout_s: float = 10) -> AsyncIterator[OutcomeClient]:
+    one = OutcomeClient(HttpSettings(matcher=",".join(matchers), http_outcome_timeout_s=timeout_s))
     try:
         yield one
     finally:

@@ -15,7 +15,7 @@ from coldnotify_common.http.web import Handler, json_errors
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.security.identity import ANYBODY, Identity
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.overview_endpoints import Overview
+from coldnotify_http.overview_endpoints import HttpOverview
 from coldnotify_http.settings import HttpSettings
 from yarl import URL
 
@@ -39,7 +39,7 @@ async def node(
     identity: Identity | Callable[[], Identity] | None = None,
     of_first: dict[str, Any] = OF_MATCHER,
     of_second: dict[str, Any] = OF_MATCHER,
-) -> AsyncIterator[tuple[str, list[str], Overview]]:
+) -> AsyncIterator[tuple[str, list[str], HttpOverview]]:
     """(its URL, what the matchers were asked, its overview): two matchers, one that is gone, one gateway."""
     asked: list[str] = []
 
@@ -62,7 +62,7 @@ async def node(
         await server.start()
     first, second, gateway = (f"127.0.0.1:{server.port}" for server in servers)
     asking = NodeClient(HttpSettings(matcher=f"{first},{second},127.0.0.1:1", gateway_http=gateway))
-    overview = Overview(asking, overdue_s=77)
+    overview = HttpOverview(asking, overdue_s=77)
     app = web.Application(middlewares=[json_errors, known])
     app.add_routes(overview.routes())
     runner = await listen(app, "127.0.0.1", 0)
@@ -122,7 +122,7 @@ async def test_the_overview_lists_the_counted_partitions(
 
 async def test_a_point_has_no_numbers_if_nobody_answers() -> None:
     asking = NodeClient(HttpSettings(matcher="127.0.0.1:1", gateway_http="127.0.0.1:1"))
-    shown = await Overview(asking, overdue_s=77)._now()
+    shown = await HttpOverview(asking, overdue_s=77)._now()
     await asking.close()
     assert shown["partitions"] == {"counted": 0, "missing": None}
     assert shown["history"][0][1:] == [None] * 7

@@ -15,7 +15,7 @@ from coldnotify.publisher import Newest, Outcome, Published, PublishError, Publi
 from coldnotify_common.http.web import json_errors
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import Metrics
-from coldnotify_http.publishing import Publishing
+from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
 
@@ -76,7 +76,7 @@ class Service:
 async def service() -> AsyncIterator[Service]:
     publisher, outcomes, registry = FakePublisher(), FakeOutcomes(), CollectorRegistry()
     app = web.Application(middlewares=[json_errors], client_max_size=SETTINGS.http_body_bytes_max)
-    app.add_routes(Publishing(publisher, SETTINGS, Metrics(registry), outcomes).routes())
+    app.add_routes(PublishEndpoints(publisher, SETTINGS, Metrics(registry), outcomes).routes())
     async with TestServer(app) as server, ClientSession() as client:
         yield Service(publisher, outcomes, registry, f"http://{server.host}:{server.port}", client)
 

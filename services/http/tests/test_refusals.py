@@ -9,18 +9,18 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from coldnotify.publisher import Outcome, Published
 from coldnotify_common.http.web import json_errors
-from coldnotify_common.tenancy.gate import Admitted, Refused
+from coldnotify_common.tenancy.gate import Admitted, GateRefused
 from coldnotify_http.bodies import Named
-from coldnotify_http.describing import Describing
+from coldnotify_http.describing import DescribingEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.publishing import Publishing
+from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.refusals import refusal
 from coldnotify_http.request_parts import Bodies
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
 
-REFUSED = Refused("acme", "in_per_s", 10.0, 41.23456, 1.20001)
+REFUSED = GateRefused("acme", "in_per_s", 10.0, 41.23456, 1.20001)
 OBJECTS = "/v1/domains/d/groups/g/objects"
 
 
@@ -29,7 +29,7 @@ class Tenants:
         self.asked: list[tuple[str, int, int]] = []
         self.refuses = False
 
-    def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | Refused:
+    def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | GateRefused:
         self.asked.append((domain, publishes, size_bytes))
         return REFUSED if self.refuses else Admitted("acme")
 
@@ -63,8 +63,8 @@ async def service() -> AsyncIterator[Service]:
     tenants, kafka, registry, settings = Tenants(), NoKafka(), CollectorRegistry(), HttpSettings(matcher="127.0.0.1:1")
     metrics, asking = Metrics(registry), NodeClient(settings)
     app = web.Application(middlewares=[json_errors])
-    app.add_routes(Publishing(kafka, settings, metrics, kafka, admission=tenants).routes())
-    app.add_routes(Describing(asking, asking, metrics, Bodies(settings), tenants).routes())
+    app.add_routes(PublishEndpoints(kafka, settings, metrics, kafka, admission=tenants).routes())
+    app.add_routes(DescribingEndpoints(asking, asking, metrics, Bodies(settings), tenants).routes())
     async with TestServer(app) as server, ClientSession() as client:
         yield Service(f"http://{server.host}:{server.port}", client, tenants, kafka, registry)
     await asking.close()

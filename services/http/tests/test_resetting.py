@@ -11,7 +11,7 @@ from coldnotify.publisher import Outcome, Published, PublishError
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.publishing import Publishing
+from coldnotify_http.publishing import PublishEndpoints
 from coldnotify_http.resetting import Resetting
 from coldnotify_http.settings import HttpSettings
 from coldnotify_testkit.served_routes import served, served_alone
@@ -48,7 +48,7 @@ async def node(publisher: Publisher, known: dict[str, object], status: int = 200
         settings = HttpSettings(matcher=await stack.enter_async_context(served(web.get("/{any:.*}", show))))
         asking, metrics = NodeClient(settings), Metrics(CollectorRegistry())
         stack.push_async_callback(asking.close)
-        publishing = Publishing(publisher, settings, metrics, Outcomes())
+        publishing = PublishEndpoints(publisher, settings, metrics, Outcomes())
         pages = Resetting(publishing, asking, metrics)
         yield await stack.enter_async_context(served_alone(pages.routes()))
 

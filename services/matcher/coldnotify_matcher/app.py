@@ -9,12 +9,12 @@ from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tracing import tracer_of
 from coldnotify_streams.job_clock import JobClock
-from coldnotify_streams.job_process import Current, Port, serve
+from coldnotify_streams.job_process import CurrentWorker, JobPort, serve
 from prometheus_client import REGISTRY
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.worker import Worker
+from coldnotify_matcher.worker import MatcherWorker
 
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
@@ -39,11 +39,11 @@ def run(settings: MatcherSettings) -> int:
         code = serve(
             "matcher",
             settings.kafka,
-            Port(host=settings.matcher_host, port=settings.matcher_port, setting=_PORT_SETTING),
+            JobPort(host=settings.matcher_host, port=settings.matcher_port, setting=_PORT_SETTING),
             Inside(settings),
             what="a matcher, which matches publishes with registrations; this port is for looking in",
             api="matcher",
-            make_worker=lambda stop: Worker(settings, stop, tracer, tenancy, clock),
+            make_worker=lambda stop: MatcherWorker(settings, stop, tracer, tenancy, clock),
             routes=lambda current: _routes(current, settings),
             on_reload=metrics.RELOADS.inc,
         )
@@ -55,7 +55,7 @@ def run(settings: MatcherSettings) -> int:
     return code
 
 
-def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[AbstractRouteDef]":
+def _routes(current: CurrentWorker[MatcherWorker], settings: MatcherSettings) -> "list[AbstractRouteDef]":
     from coldnotify_matcher.asked_writes import AskedWrites
     from coldnotify_matcher.looking import (
         channel_endpoints,

@@ -6,7 +6,7 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, Retention
 from coldnotify_schemas.matcher_state import ChannelsRecord, SessionRecord
 from coldnotify_streams.core import events
-from coldnotify_streams.core.events import Record
+from coldnotify_streams.core.events import JobRecord
 from coldnotify_streams.core.job import LogBounds
 
 from coldnotify_matcher.engine import Block, Engine, MessageRecord
@@ -79,11 +79,11 @@ class ChannelLogs:
 
     # ---- records -------------------------------------------------------------------------------------------------
 
-    def on_record(self, record: Record, now_ms: int) -> None:
+    def on_record(self, record: JobRecord, now_ms: int) -> None:
         """One record of a log."""
         self._engine.channels.on_message(_message(self._logs[record.topic].retention, record), now_ms)
 
-    def skip(self, record: Record) -> None:
+    def skip(self, record: JobRecord) -> None:
         """One record that is set aside."""
         self._engine.channels.skip(self._logs[record.topic].retention, record.offset)
 
@@ -107,7 +107,7 @@ class ChannelLogs:
         """What lies behind and is to be read: (topic, offset)."""
         return [(self._topics[retention], start) for retention, start in self._engine.channels.wanted_blocks()]
 
-    def on_block(self, block: events.Block, now_ms: int) -> None:
+    def on_block(self, block: events.LogBlock, now_ms: int) -> None:
         """What was read of that."""
         retention = self._logs[block.topic].retention
         records = [_message(retention, record) for record in block.records]
@@ -161,6 +161,6 @@ def _channels(request: internal_pb2.Request) -> Sequence[internal_pb2.Channel]:
     return ()
 
 
-def _message(retention: Retention, record: Record) -> MessageRecord:
+def _message(retention: Retention, record: JobRecord) -> MessageRecord:
     said = NO_HEADERS if record.said is None else record.said
     return MessageRecord(retention, record.key, record.value, said, record.offset, record.timestamp_ms)

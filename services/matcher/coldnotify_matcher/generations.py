@@ -5,12 +5,12 @@ An owner whose claim is outdone gives up. A claim that something was written ove
 
 import msgspec
 from coldnotify_schemas.matcher_state import FORMAT, GENERATION_KEY, GenerationRecord
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.errors import TakenOver
 
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.engine import ProducedRecord
 from coldnotify_matcher.run_topics import Cluster
-from coldnotify_matcher.state_records import Unreadable, parse_generation
+from coldnotify_matcher.state_records import UnreadableState, parse_generation
 
 
 class Generations:
@@ -42,7 +42,7 @@ class Generations:
         """Another run's claim came first."""
         return self.highest > self.claimed
 
-    def claim(self, requests_topic_changed: bool) -> Write:
+    def claim(self, requests_topic_changed: bool) -> ProducedRecord:
         """The record that claims the next one."""
         self.claimed = self.highest + 1
         return self._record(self.claimed, requests_topic_changed)
@@ -61,18 +61,18 @@ class Generations:
         lower generation says."""
         self.highest = max(self.highest, generation)
 
-    def on_record(self, value: bytes | None, now_ms: int, phase: Phase) -> None:
+    def on_record(self, value: bytes | None, now_ms: int, phase: OwningPhase) -> None:
         """A record under the claims' key. Raises TakenOver, and Unreadable."""
         if value is None:
             self._lost = True
             return
         try:
             record = parse_generation(value, now_ms)
-        except Unreadable:
+        except UnreadableState:
             self._lost = True
             raise
         ours = record.owner == self._owner
-        if phase is Phase.OWNED:
+        if phase is OwningPhase.OWNED:
             if record.generation > self.claimed and ours:
                 raise TakenOver(f"partition {self._partition}: claims were lost, gateways go by a higher generation")
             if record.generation >= self.claimed and not ours:
@@ -87,10 +87,10 @@ class Generations:
             return
         if record.generation >= self.highest:
             # Another's claim of the same number, seen first, wins: ours counts as not made.
-            self.highest = max(record.generation, self.claimed + 1 if phase is Phase.CLAIMING else 0)
+            self.highest = max(record.generation, self.claimed + 1 if phase is OwningPhase.CLAIMING else 0)
             self.last = record
 
-    def take_repairs(self, heard: int | None, requests_topic_changed: bool) -> list[Write]:
+    def take_repairs(self, heard: int | None, requests_topic_changed: bool) -> list[ProducedRecord]:
         """The claim again, if something was written over it. `heard`: gateways go by this higher generation."""
         repairs = [self._record(self.claimed, requests_topic_changed)] if self._lost else []
         if heard is not None and not self._claimed_higher:
@@ -100,8 +100,8 @@ class Generations:
         self._lost = False
         return repairs
 
-    def _record(self, generation: int, requests_topic_changed: bool) -> Write:
+    def _record(self, generation: int, requests_topic_changed: bool) -> ProducedRecord:
         topic_id, epoch = self._cluster.requests_topic_id, self._cluster.epoch
         since = self.requests_since(requests_topic_changed)
         record = GenerationRecord(FORMAT, generation, self._owner, topic_id, epoch, since)
-        return Write(self._topic, self._partition, GENERATION_KEY.encode(), msgspec.json.encode(record))
+        return ProducedRecord(self._topic, self._partition, GENERATION_KEY.encode(), msgspec.json.encode(record))

@@ -4,25 +4,25 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from coldnotify_schemas import internal_pb2
-from coldnotify_streams.core.events import Record
-from coldnotify_streams.core.job import Refused, Topics
+from coldnotify_streams.core.events import JobRecord
+from coldnotify_streams.core.job import JobTopics, RecordRefused
 
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.run_topics import Cluster
 
 
 class Traced(Protocol):
     """Begins the span of a publish."""
 
-    def __call__(self, record: Record, traceparent: str) -> str:
+    def __call__(self, record: JobRecord, traceparent: str) -> str:
         """Returns the span's own traceparent."""
 
 
 class MatcherJob:
     """Makes the partitions of one run. `owner` tells it from all others."""
 
-    partition_type = Partition
+    partition_type = MatcherPartition
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class MatcherJob:
         self._unfinished: set[int] = set()
 
     @property
-    def topics(self) -> Topics:
+    def topics(self) -> JobTopics:
         """Requests, objects, the state of clients, and channels if there are any."""
         return self._cluster.topics
 
@@ -60,7 +60,7 @@ class MatcherJob:
         """Whether publishes are held back, or something that was begun is to be gone on with."""
         return self._rules.conflation.holds or self._rules.allowances.any or bool(self._unfinished)
 
-    def partition(self, number: int) -> Partition:
+    def partition(self, number: int) -> MatcherPartition:
         """A partition of which nothing is known yet."""
         return self.partition_type(
             number,
@@ -72,7 +72,7 @@ class MatcherJob:
             unfinished=self._unfinished,
         )
 
-    def owner_of(self, refused: Refused) -> int | None:
+    def owner_of(self, refused: RecordRefused) -> int | None:
         """The partition whose step a record was of that Kafka does not take."""
         if refused.topic == self._rules.topics.rejected:
             return None

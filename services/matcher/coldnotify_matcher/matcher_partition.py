@@ -13,21 +13,21 @@ from coldnotify_schemas.matcher_state import (
     RegistrationsRecord,
     SessionRecord,
 )
-from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
-from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase
+from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
+from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, OwningPhase
 from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs
-from coldnotify_matcher.engine import Engine, Rules, Step, Write
+from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
 from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.engine.use import Use
 from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.merged_records import Merged
-from coldnotify_matcher.record_headers import NOTHING_SAID, Ended, ObjectRecord
+from coldnotify_matcher.record_headers import NOTHING_SAID, EndedByHeaders, HeadedObjectRecord
 from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_matcher.state_records import (
-    Unreadable,
+    UnreadableState,
     check_bucket_key,
     check_channels_key,
     check_client_key,
@@ -49,7 +49,7 @@ _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "
 """Requests whose answer promises the newest version, or that nothing was published, or what became of a record."""
 
 
-class Partition(JobPartition):
+class MatcherPartition(JobPartition):
     """The state of one partition. `owner` tells this matcher's run from all others."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Partition(JobPartition):
         *,
         registrations_max: int,
         rules: Rules | None = None,
-        traced: Callable[[Record, str], str] | None = None,
+        traced: Callable[[JobRecord, str], str] | None = None,
         unfinished: set[int] | None = None,
     ) -> None:
         """`traced`: begins the span of a record that has this traceparent, and returns the span's own.
@@ -91,7 +91,7 @@ class Partition(JobPartition):
         """(topic, key) of what stands last under its key and is no state, or an outdone one, which would be all that
         compaction leaves. It is overwritten once the partition is owned."""
         self._strange_keys: dict[tuple[str, bytes], None] = {}
-        self._aside: dict[tuple[str, bytes | None], tuple[Write, str]] = {}
+        self._aside: dict[tuple[str, bytes | None], tuple[ProducedRecord, str]] = {}
         """By (topic, key): what goes to the rejected topic with the next step that it owns, and why. A record that
         follows under its key takes it back while it is loaded: what is outdone was rejected by a predecessor."""
         self._newer: dict[tuple[str, bytes], NewerFormat] = {}
@@ -153,33 +153,33 @@ class Partition(JobPartition):
         self.behind.discard(topic)
         self.note_progress(topic, offset)
 
-    def on_record(self, record: Record, now_ms: int) -> None:
+    def on_record(self, record: JobRecord, now_ms: int) -> None:
         """One record of a compacted topic, or of a log. Raises TakenOver, or what a handler raises over it."""
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
             moved, traceparent, since, removes, urgent = said or NOTHING_SAID
-            if traceparent and self._traced is not None and self.phase is Phase.OWNED:
+            if traceparent and self._traced is not None and self.phase is OwningPhase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
             fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent)
             if rejected_for:
-                self.engine.reject_object(tuple.__new__(ObjectRecord, fields), rejected_for)
+                self.engine.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
             else:
-                self.engine.on_object(tuple.__new__(ObjectRecord, fields), now_ms)
+                self.engine.on_object(tuple.__new__(HeadedObjectRecord, fields), now_ms)
         elif topic in self._logs:
             self._logs.on_record(record, now_ms)
         elif key is not None:
             self._on_state_record(record, key, now_ms)
         self.note_progress(topic, offset + 1)
 
-    def prepare(self, record: Record) -> bool:
+    def prepare(self, record: JobRecord) -> bool:
         """Whether all queries are held against what a record of the objects topic changes."""
         if record.topic != self._objects or not self.engine.state.members.sets.any_dear:
             return True
         return self.engine.prepare_object(record.key, record.value, record.timestamp_ms, self.turn)
 
-    def skip(self, record: Record, reason: str) -> None:
+    def skip(self, record: JobRecord, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""
         if record.topic == self._objects:
             self.engine.skip_object(record.key, record.offset)
@@ -203,15 +203,15 @@ class Partition(JobPartition):
             words = (
                 gap.reason if gap.next == gap.start + 1 else f"{gap.next - gap.start} offsets from here: {gap.reason}"
             )
-            self.set_aside(Record(topic, self.number, gap.start, end=False), words, NOT_UNDERSTOOD)
+            self.set_aside(JobRecord(topic, self.number, gap.start, end=False), words, NOT_UNDERSTOOD)
         if topic != self.topics.requests:
             self.note_progress(topic, gap.next)
 
-    def set_aside(self, record: Record, reason: str, why: str) -> None:
+    def set_aside(self, record: JobRecord, reason: str, why: str) -> None:
         """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
         by_key = record.topic in self._check_key and record.key is not None
         about = (record.topic, record.key if by_key else b"%d" % record.offset)
-        if self.phase is not Phase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
+        if self.phase is not OwningPhase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
             _paced.log("not even rejected: too much is", level="warning", topic=record.topic, reason=reason)
             self.engine.state.count(_set_aside(record.topic, why))
             return
@@ -222,7 +222,7 @@ class Partition(JobPartition):
             reason=reason, why=why,
         )  # fmt: skip
 
-    def request_of(self, record: Record, now_ms: int) -> internal_pb2.Request | None:
+    def request_of(self, record: JobRecord, now_ms: int) -> internal_pb2.Request | None:
         """What a record of the requests topic says; None: it is none, and set aside."""
         cluster = self._cluster
         try:
@@ -233,7 +233,7 @@ class Partition(JobPartition):
                 inboxes=cluster.inboxes,
                 now_ms=now_ms,
             )
-        except Unreadable as error:
+        except UnreadableState as error:
             self.set_aside(record, str(error), NOT_UNDERSTOOD)
             return None
         if request.WhichOneof("body") == "beat" and record.timestamp_ms > 0:
@@ -268,7 +268,7 @@ class Partition(JobPartition):
         """What sessions that are behind in channels wait for."""
         return self._logs.wanted() if self.topics.logs else ()
 
-    def on_block(self, block: Block, now_ms: int) -> None:
+    def on_block(self, block: LogBlock, now_ms: int) -> None:
         """What was read of that."""
         self._logs.on_block(block, now_ms)
 
@@ -316,28 +316,28 @@ class Partition(JobPartition):
     @property
     def claimed(self) -> bool:
         """The claim has come back from the log, and with it everything that stands before it."""
-        return self.phase is Phase.CLAIMING and self._generations.is_read_back
+        return self.phase is OwningPhase.CLAIMING and self._generations.is_read_back
 
-    def claim(self) -> Write:
+    def claim(self) -> ProducedRecord:
         """The record that claims the next generation. Raises NewerFormat."""
         for error in self._newer.values():
             raise error
-        self.phase = Phase.CLAIMING
+        self.phase = OwningPhase.CLAIMING
         return self._generations.claim(self.requests_topic_changed)
 
-    def take_repairs(self) -> list[Write]:
+    def take_repairs(self) -> list[ProducedRecord]:
         """What is owed to the topics beside the engine's step.
 
         That is what was set aside, tombstones of what stands under no client's key, and the claim once more if
         something was written over it.
         """
-        if self.phase is not Phase.OWNED:
+        if self.phase is not OwningPhase.OWNED:
             return []
         repairs = [write for write, _ in self._aside.values()]
         for (topic, _), (_, why) in self._aside.items():
             self.engine.state.count(_set_aside(topic, why))
         self._aside.clear()
-        repairs += [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
+        repairs += [ProducedRecord(topic, self.number, key, None) for topic, key in self._strange_keys]
         self._strange_keys.clear()
         heard = self.engine.state.generation_heard if self.engine.state.outdone else None
         return repairs + self._generations.take_repairs(heard, self.requests_topic_changed)
@@ -345,7 +345,7 @@ class Partition(JobPartition):
     @property
     def must_claim_again(self) -> bool:
         """Another matcher's claim came first."""
-        return self.phase is Phase.CLAIMING and self._generations.is_outdone
+        return self.phase is OwningPhase.CLAIMING and self._generations.is_outdone
 
     def own(self, now_ms: int, ends: Ends) -> None:
         """Everything is loaded and claimed: build the state and take over."""
@@ -379,7 +379,7 @@ class Partition(JobPartition):
             objects_committed=committed,
             requests_start=None if takeover is None else takeover.requests_start,
         )
-        self.phase = Phase.OWNED
+        self.phase = OwningPhase.OWNED
         for topic, key in self._to_rewrite:
             self.engine.rewrite(topic, key, was_null=False)
         self._to_rewrite.clear()
@@ -413,10 +413,10 @@ class Partition(JobPartition):
     def _is_beyond(self, record: SessionRecord, ends: Ends) -> bool:
         return record.epoch == self._cluster.epoch and record.cursor >= ends.table
 
-    def _on_state_record(self, record: Record, key: bytes, now_ms: int) -> None:
+    def _on_state_record(self, record: JobRecord, key: bytes, now_ms: int) -> None:
         topic = record.topic
         # What comes later is not outdone by a load any more, and the claim has looked at what came before.
-        loading = self.phase in (Phase.FOLLOWING, Phase.LOADING)
+        loading = self.phase in (OwningPhase.FOLLOWING, OwningPhase.LOADING)
         if loading:
             self._aside.pop((topic, key), None)
             self._newer.pop((topic, key), None)
@@ -427,17 +427,17 @@ class Partition(JobPartition):
                 raise
             self._newer[topic, key] = error
 
-    def _on_key_of_state(self, record: Record, now_ms: int) -> None:
+    def _on_key_of_state(self, record: JobRecord, now_ms: int) -> None:
         topic, key, value = record.topic, record.key or b"", record.value
         if topic == self._names.sessions and is_generation_key(key):
             try:
                 self._generations.on_record(value, now_ms, self.phase)
-            except Unreadable as error:
+            except UnreadableState as error:
                 self.set_aside(record, str(error), NOT_UNDERSTOOD)
             return
         try:
             text = self._check_key[topic](key)
-        except Unreadable as error:
+        except UnreadableState as error:
             self._strange_keys.pop((topic, key), None)
             if value is not None:
                 self.set_aside(record, str(error), NOT_UNDERSTOOD)
@@ -445,7 +445,7 @@ class Partition(JobPartition):
             return
         try:
             self._on_state(topic, text, value, record.said, now_ms)
-        except Unreadable as error:
+        except UnreadableState as error:
             self.set_aside(record, str(error), NOT_UNDERSTOOD)
             self._overwrite(topic, key)
 
@@ -453,22 +453,22 @@ class Partition(JobPartition):
         """What stands last under this key of a state topic is no state: ours, or a null, is written behind it."""
         try:
             text = self._check_key[topic](key)
-        except Unreadable:
+        except UnreadableState:
             self._strange_keys[topic, key] = None
             return
-        if self.phase is Phase.OWNED:
+        if self.phase is OwningPhase.OWNED:
             self.engine.rewrite(topic, text, was_null=False)
         else:
             self._to_rewrite[topic, text] = None
 
     def _on_state(self, topic: str, key: str, value: bytes | None, said: object, now_ms: int) -> None:
-        if self.phase is Phase.OWNED:
+        if self.phase is OwningPhase.OWNED:
             newest_format = FORMAT_WITH_CHANNELS if topic == self._names.registrations else FORMAT
             if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._generations.claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
         record: RegistrationsRecord | SessionRecord | ChannelsRecord | None
-        ended_by = said.by if value is None and isinstance(said, Ended) else 0
+        ended_by = said.by if value is None and isinstance(said, EndedByHeaders) else 0
         check_generation(ended_by, now_ms)
         if topic == self._names.registrations:
             record = None if value is None else parse_registrations(value, now_ms)
@@ -483,7 +483,7 @@ class Partition(JobPartition):
             self._to_rewrite.pop((topic, key), None)
         else:
             self._to_rewrite[topic, key] = None
-        if self.phase is not Phase.CLAIMING:
+        if self.phase is not OwningPhase.CLAIMING:
             self._generations.saw(ended_by if record is None else record.generation)
 
 
@@ -492,5 +492,5 @@ def _set_aside(topic: str, why: str) -> str:
     return f"set_aside:{topic}:{why}"
 
 
-def _inbox_writes(notifications: str, step: Step) -> Iterable[Write]:
-    return (Write(notifications, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)
+def _inbox_writes(notifications: str, step: Step) -> Iterable[ProducedRecord]:
+    return (ProducedRecord(notifications, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)

@@ -14,7 +14,7 @@ from coldnotify_schemas.traceparent import sampled_in
 Headers = Iterable[tuple[str, str | bytes | None]]
 
 
-class Said(NamedTuple):
+class SaidByHeaders(NamedTuple):
     """What a record's headers say."""
 
     moved: bool = False
@@ -29,10 +29,10 @@ class Said(NamedTuple):
     """Its publisher says that it is of high priority."""
 
 
-NOTHING_SAID = Said()
+NOTHING_SAID = SaidByHeaders()
 
 
-class ObjectRecord(NamedTuple):
+class HeadedObjectRecord(NamedTuple):
     """A record of the objects topic with what its headers say, as the engine takes it."""
 
     key: bytes | None
@@ -46,7 +46,7 @@ class ObjectRecord(NamedTuple):
     urgent: bool = False
 
 
-class Ended(NamedTuple):
+class EndedByHeaders(NamedTuple):
     """What the headers of a null of registrations or sessions say."""
 
     by: int = 0
@@ -60,7 +60,7 @@ class HeadersReader:
         self._channels = frozenset(topics.channels)
         self._of_clients = frozenset((topics.registrations, topics.sessions))
 
-    def __call__(self, topic: str, headers: Headers | None) -> Said | Ended | MessageHeaders | str:
+    def __call__(self, topic: str, headers: Headers | None) -> SaidByHeaders | EndedByHeaders | MessageHeaders | str:
         """What the headers of a topic's record say. None: a name in them is no UTF-8.
 
         Of an object or a channel's message: a text says why they cannot be understood. It is rejected then: told
@@ -80,7 +80,7 @@ class HeadersReader:
             return str(error)
 
 
-def read_headers(headers: Headers) -> Said:
+def read_headers(headers: Headers) -> SaidByHeaders:
     """What those of an objects record say; a header that is damaged counts as none."""
     moved, since, removes, urgent = False, b"", b"", False
     for name, value in headers:
@@ -92,9 +92,9 @@ def read_headers(headers: Headers) -> Said:
             removes = value
         elif name == PRIORITY_HEADER:
             urgent = value in (HIGH_VALUE, HIGH)
-    return Said(moved, sampled_in(headers), since, removes, urgent)
+    return SaidByHeaders(moved, sampled_in(headers), since, removes, urgent)
 
 
-def _ended(headers: Headers) -> Ended:
+def _ended(headers: Headers) -> EndedByHeaders:
     said = [value for name, value in headers if name == ENDED_BY_HEADER and isinstance(value, bytes)]
-    return Ended(ended_by(said[-1])) if said else Ended()
+    return EndedByHeaders(ended_by(said[-1])) if said else EndedByHeaders()

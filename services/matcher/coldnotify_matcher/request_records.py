@@ -14,7 +14,7 @@ from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.engine.operating import KINDS as OF_AN_OPERATOR
-from coldnotify_matcher.state_records import Unreadable
+from coldnotify_matcher.state_records import UnreadableState
 
 PAGE_MAX = (1 << 32) - 2
 """The page that is asked for next has the number behind it, which is 32 bits long, too."""
@@ -33,26 +33,26 @@ def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int
     try:
         request = internal_pb2.Request.FromString(value)
     except DecodeError:
-        raise Unreadable("request: is no message of internal.proto") from None
+        raise UnreadableState("request: is no message of internal.proto") from None
     if request.format != FORMAT:
-        raise Unreadable(f"format: is {request.format}; this release knows {FORMAT}")
+        raise UnreadableState(f"format: is {request.format}; this release knows {FORMAT}")
     kind = request.WhichOneof("body")
     if kind is None:
-        raise Unreadable("body: is missing, or of a kind that this release does not know")
+        raise UnreadableState("body: is missing, or of a kind that this release does not know")
     if kind in OF_AN_OPERATOR:
         _check_client(request, partition, partitions)
         reason = request.forget.reason if kind == "forget" else request.disconnect.reason
         if len(reason) > REASON_CHARS_MAX:
-            raise Unreadable(f"reason: has {len(reason)} characters (at most {REASON_CHARS_MAX})")
+            raise UnreadableState(f"reason: has {len(reason)} characters (at most {REASON_CHARS_MAX})")
         return request
     if not request.gateway:
-        raise Unreadable("gateway: is 0, which stands for all gateways")
+        raise UnreadableState("gateway: is 0, which stands for all gateways")
     if request.inbox >= inboxes:
-        raise Unreadable(f"inbox: is {request.inbox}, and there are {inboxes}")
+        raise UnreadableState(f"inbox: is {request.inbox}, and there are {inboxes}")
     if kind not in _OF_A_GATEWAY:
         _check_client(request, partition, partitions)
         if not request.session:
-            raise Unreadable("session: is 0")
+            raise UnreadableState("session: is 0")
     _check_body(request, kind, now_ms)
     return request
 
@@ -62,9 +62,11 @@ def _check_client(request: internal_pb2.Request, partition: int, partitions: int
         home = home_of(request.domain, request.group, partitions)
         check_name("client", request.client)
     except InvalidName as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableState(str(error)) from None
     if home != partition:
-        raise Unreadable(f"group: {request.domain}/{request.group} belongs to partition {home}, not to {partition}")
+        raise UnreadableState(
+            f"group: {request.domain}/{request.group} belongs to partition {home}, not to {partition}"
+        )
 
 
 def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
@@ -88,42 +90,44 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
         case "ask_outcome":
             _check_objects("object", [request.ask_outcome.object])
         case "catch_up" if request.catch_up.page > PAGE_MAX:
-            raise Unreadable(f"page: is {request.catch_up.page} (at most {PAGE_MAX})")
+            raise UnreadableState(f"page: is {request.catch_up.page} (at most {PAGE_MAX})")
         case "catch_up_channels" if request.catch_up_channels.page > PAGE_MAX:
-            raise Unreadable(f"page: is {request.catch_up_channels.page} (at most {PAGE_MAX})")
+            raise UnreadableState(f"page: is {request.catch_up_channels.page} (at most {PAGE_MAX})")
         case "acks" if len(request.acks.channels_sessions) != len(request.acks.channels_completes):
-            raise Unreadable("acks: sessions and completes of channels are not equally many")
+            raise UnreadableState("acks: sessions and completes of channels are not equally many")
         case "acks" if len(request.acks.sessions) != len(request.acks.completes):
-            raise Unreadable("acks: sessions and completes are not equally many")
+            raise UnreadableState("acks: sessions and completes are not equally many")
         case "beat" if request.beat.generation > generation_max(now_ms):
-            raise Unreadable(f"generation: {request.beat.generation} takeovers cannot have been")
+            raise UnreadableState(f"generation: {request.beat.generation} takeovers cannot have been")
 
 
 def _check_unsettled(said: wire_pb2.Unsettled) -> None:
     if len(said.entries) > OBJECTS_PER_FRAME_MAX:
-        raise Unreadable(f"entries: has {len(said.entries)} entries (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+        raise UnreadableState(f"entries: has {len(said.entries)} entries (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
     _check_objects("entries", [entry.name for entry in said.entries if not entry.HasField("hash")])
     for entry in said.entries:
         _check_objects("members", entry.members)
     _check_objects("settled", said.settled)
     if len(said.settled_hashes) > OBJECTS_PER_FRAME_MAX:
-        raise Unreadable(f"settled_hashes: {len(said.settled_hashes)} (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+        raise UnreadableState(
+            f"settled_hashes: {len(said.settled_hashes)} (at most {OBJECTS_PER_FRAME_MAX} are allowed)"
+        )
 
 
 def _check_channels(channels: Sequence[internal_pb2.Channel]) -> None:
     """A channel's name and attributes are its client's to answer for: the engine refuses what they cannot be."""
     if len(channels) > OBJECTS_PER_FRAME_MAX:
-        raise Unreadable(f"channels: has {len(channels)} channels (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+        raise UnreadableState(f"channels: has {len(channels)} channels (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
     for channel in channels:
         if channel.since not in wire_pb2.Since.values():
-            raise Unreadable(f"since: is {channel.since}, which this release does not know")
+            raise UnreadableState(f"since: is {channel.since}, which this release does not know")
 
 
 def _check_objects(field: str, objects: Sequence[str]) -> None:
     if len(objects) > OBJECTS_PER_FRAME_MAX:
-        raise Unreadable(f"{field}: has {len(objects)} objects (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+        raise UnreadableState(f"{field}: has {len(objects)} objects (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
     try:
         for name in objects:
             check_object(name)
     except InvalidName as error:
-        raise Unreadable(f"{field}: {error}") from None
+        raise UnreadableState(f"{field}: {error}") from None

@@ -7,8 +7,8 @@ from coldnotify_common.kafka.kafka_clients import TopicForbidden, TopicMissing, 
 from coldnotify_schemas.channels import Retention, Retentions
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import EPOCH_MARK, Topics
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.job import EPOCH_MARK, JobTopics
+from coldnotify_streams.errors import RunFailure
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
@@ -16,9 +16,9 @@ from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 KAFKA_TIMEOUT_S = 5.0
 
 
-def topics_of(names: TopicNames) -> Topics:
+def topics_of(names: TopicNames) -> JobTopics:
     """The topics of a matcher without channels."""
-    return Topics(requests=names.requests, table=names.objects, state=(names.registrations, names.sessions))
+    return JobTopics(requests=names.requests, table=names.objects, state=(names.registrations, names.sessions))
 
 
 class ChannelsLog(NamedTuple):
@@ -48,7 +48,7 @@ class Cluster:
     """The names of the topics."""
 
     @property
-    def topics(self) -> Topics:
+    def topics(self) -> JobTopics:
         """What a matcher reads."""
         topics = topics_of(self.names)
         if not self.logs:
@@ -94,7 +94,7 @@ def cluster_of(
             continue
         count = len(other.partitions)
         if count != len(objects.partitions):
-            raise Failure(
+            raise RunFailure(
                 f"topic {topic} has {count} partitions, {names.objects} has {len(objects.partitions)}: "
                 "they must have the same number, see `coldnotify topics plan`"
             )
@@ -137,4 +137,4 @@ def check_topics(
 ) -> None:
     """Raises Failure if they are not what a run began with, ServiceError if they are not known."""
     if cluster_of(admin, expected.names, epoch_counter, retentions) != expected:
-        raise Failure("a topic was recreated or resized, or topics of channels are there that were not")
+        raise RunFailure("a topic was recreated or resized, or topics of channels are there that were not")

@@ -38,7 +38,7 @@ _GENERATION_KEY = GENERATION_KEY.encode()
 R = TypeVar("R")
 
 
-class Unreadable(ValueError):
+class UnreadableState(ValueError):
     """A state record that none of our matchers wrote; the message names the field and what is wrong with it."""
 
 
@@ -63,12 +63,12 @@ def check_client_key(key: bytes) -> str:
     """The key of a session's record, if it is domain/group/client. Raises Unreadable."""
     parts = _text(key).split("/")
     if len(parts) != 3:
-        raise Unreadable(f"key: {key[:80]!r} is not domain/group/client")
+        raise UnreadableState(f"key: {key[:80]!r} is not domain/group/client")
     try:
         for field, part in zip(("domain", "group", "client"), parts, strict=True):
             check_name(field, part)
     except InvalidName as error:
-        raise Unreadable(f"key: {error}") from None
+        raise UnreadableState(f"key: {error}") from None
     return "/".join(parts)
 
 
@@ -77,7 +77,7 @@ def check_bucket_key(key: bytes) -> str:
     client, _, bucket = key.rpartition(b"/")
     number = whole_number(bucket, REGISTRATIONS_MAX - 1)
     if number is None or b"%d" % number != bucket:
-        raise Unreadable(f"key: {key[:80]!r} does not end with the number of a bucket")
+        raise UnreadableState(f"key: {key[:80]!r} does not end with the number of a bucket")
     return f"{check_client_key(client)}/{bucket.decode()}"
 
 
@@ -87,7 +87,7 @@ def check_channels_key(key: bytes) -> str:
     retention, _, bucket = text.partition("/")
     number = whole_number(bucket)
     if retention not in _RETENTIONS or number is None or str(number) != bucket:
-        raise Unreadable(f"key: {key[:80]!r} is not retention/bucket")
+        raise UnreadableState(f"key: {key[:80]!r} is not retention/bucket")
     _check("key's bucket", number, 0, CHANNEL_BUCKETS - 1)
     return text
 
@@ -101,7 +101,7 @@ def _text(key: bytes) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError:
-        raise Unreadable(f"key: {key[:80]!r} is not valid UTF-8") from None
+        raise UnreadableState(f"key: {key[:80]!r} is not valid UTF-8") from None
 
 
 def generation_of(value: bytes, now_ms: int, *, newest_format: int = FORMAT) -> int:
@@ -151,9 +151,9 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
             check_query(text)
         for channel in record.channels:
             if channel_text(*channel_of(channel.text)) != channel.text:
-                raise Unreadable(f"channels: {channel.text[:80]!r} is not a name and sorted attributes")
+                raise UnreadableState(f"channels: {channel.text[:80]!r} is not a name and sorted attributes")
     except InvalidName as error:
-        raise Unreadable(f"objects, queries or channels: {error}") from None
+        raise UnreadableState(f"objects, queries or channels: {error}") from None
     return record
 
 
@@ -162,7 +162,7 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
     generation_of(value, now_ms)
     record = _decode(_session, value)
     if len(record.gateway) != _GATEWAY_DIGITS or not all(digit in "0123456789abcdef" for digit in record.gateway):
-        raise Unreadable(f"gateway: {record.gateway[:80]!r} is not 16 hex digits")
+        raise UnreadableState(f"gateway: {record.gateway[:80]!r} is not 16 hex digits")
     _check("applied", record.applied, -1, OFFSET_MAX)
     _check("session", record.session, 0, (1 << 32) - 1)
     _check("inbox", record.inbox, 0, inboxes - 1 if record.online else OFFSET_MAX)
@@ -190,11 +190,11 @@ def _decode(decoder: "msgspec.json.Decoder[R]", value: bytes) -> R:
     try:
         return decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"record: {error}") from None
+        raise UnreadableState(f"record: {error}") from None
 
 
 def _check(field: str, number: int, least: int, most: int) -> None:
     if not least <= number <= most:
         # A number of JSON may have any length.
         shown = number if -OFFSET_MAX <= number <= OFFSET_MAX else "far out of range"
-        raise Unreadable(f"{field}: is {shown} ({least} to {most} is possible)")
+        raise UnreadableState(f"{field}: is {shown} ({least} to {most} is possible)")

@@ -11,21 +11,21 @@ from coldnotify_common.tenancy.tenancy import PartitionStock, Tenancy, Used
 from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
-from coldnotify_streams.core.actions import Looked
-from coldnotify_streams.core.events import Record
+from coldnotify_streams.core.actions import LookedAtPartitions
+from coldnotify_streams.core.events import JobRecord
 from coldnotify_streams.core.job import JobPartition
 from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.lag import Gauges
-from coldnotify_streams.worker import Member
-from coldnotify_streams.worker import Worker as StreamWorker
+from coldnotify_streams.worker import GroupMember
+from coldnotify_streams.worker import JobWorker as StreamWorker
 
 from coldnotify_matcher import channel_metrics, metrics
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.engine import ProducedRecord
 from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
-from coldnotify_matcher.engine.ceilings import Ceilings, Held
+from coldnotify_matcher.engine.ceilings import Ceilings, HeldAgreement
 from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
 from coldnotify_matcher.matcher_job import MatcherJob
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.record_headers import HeadersReader
 from coldnotify_matcher.run_topics import Cluster, check_topics, cluster_of, topics_of
 from coldnotify_matcher.settings import MatcherSettings
@@ -44,7 +44,7 @@ _GAUGES = Gauges(
 )
 
 
-class Worker(StreamWorker):
+class MatcherWorker(StreamWorker):
     """Serves the partitions that the group assigns to this matcher."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Worker(StreamWorker):
         tenancy: Tenancy | None = None,
         clock: JobClock | None = None,
     ) -> None:
-        member = Member(
+        member = GroupMember(
             settings=settings,
             group=settings.group,
             id=settings.matcher_id,
@@ -83,14 +83,14 @@ class Worker(StreamWorker):
         self._cluster: Cluster | None = None
 
     @property
-    def partitions(self) -> Mapping[int, Partition]:
+    def partitions(self) -> Mapping[int, MatcherPartition]:
         """This matcher's."""
-        return cast(Mapping[int, Partition], self.owned)
+        return cast(Mapping[int, MatcherPartition], self.owned)
 
     @property
-    def followed(self) -> Mapping[int, Partition]:
+    def followed(self) -> Mapping[int, MatcherPartition]:
         """The partitions of others that the warm standby follows."""
-        return cast(Mapping[int, Partition], self.others)
+        return cast(Mapping[int, MatcherPartition], self.others)
 
     def begin(self) -> MatcherJob:
         """Look at the topics, and make the run's job. Raises Failure, ServiceError."""
@@ -117,10 +117,10 @@ class Worker(StreamWorker):
         assert self._cluster is not None
         check_topics(self.admin, self._settings.epoch_counter, self._cluster, self._rules.retentions)
 
-    def clock_probe(self) -> Write:
+    def clock_probe(self) -> ProducedRecord:
         """An inbox record for a gateway that there is not: all gateways skip it, as those of others."""
         inbox = internal_pb2.Inbox(format=FORMAT, gateway=_NOBODY)
-        return Write(self._settings.topics.notifications, 0, None, inbox.SerializeToString())
+        return ProducedRecord(self._settings.topics.notifications, 0, None, inbox.SerializeToString())
 
     def on_durable(self, partitions: Sequence[JobPartition]) -> None:
         """Their events are counted; spans end."""
@@ -128,9 +128,9 @@ class Worker(StreamWorker):
             for name, by in partition.take_counts().items():
                 metrics.count(name, by)
             if self._tenancy is not None:
-                used = cast(Partition, partition).take_use()
+                used = cast(MatcherPartition, partition).take_use()
                 self._tenancy.used((domain, Used(*use.counts, use.high)) for domain, use in used.items())
-                self._tenancy.turned_away(cast(Partition, partition).engine.take_refusals().items())
+                self._tenancy.turned_away(cast(MatcherPartition, partition).engine.take_refusals().items())
         if self._spans:
             spans, self._spans = self._spans, []
             for span in spans:
@@ -144,12 +144,12 @@ class Worker(StreamWorker):
         """A partition that had failed is loaded once more."""
         metrics.PARTITION_RELOADS.inc()
 
-    def on_looked(self, looked: Looked) -> None:
+    def on_looked(self, looked: LookedAtPartitions) -> None:
         """What is served and what waits."""
         metrics.PARTITIONS_OWNED.set(len(looked.owned))
         metrics.PARTITIONS_WAITING.set(looked.waiting)
         if looked.tick:
-            owned = cast(Sequence[Partition], looked.owned)
+            owned = cast(Sequence[MatcherPartition], looked.owned)
             self._show_intervals(owned)
             metrics.CLOCKS_APART.set(len(self.clock.trust.apart))
             held = [partition.engine.removals_held for partition in owned]
@@ -166,7 +166,7 @@ class Worker(StreamWorker):
                 self._tenancy.holds(
                     PartitionStock(one.number, str(one.engine.generation), one.engine.inventory.look()) for one in owned
                 )
-                self._ceilings.agree(Held(*limit) for limit in self._tenancy.held_limits())
+                self._ceilings.agree(HeldAgreement(*limit) for limit in self._tenancy.held_limits())
                 self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())
                 limits = (OutAgreement(*limit) for limit in self._tenancy.out_limits())
                 self._allowances.agree(limits, self.clock.trust.now_ms)
@@ -175,12 +175,12 @@ class Worker(StreamWorker):
         """A step that had something to do took so long."""
         metrics.STEP_SECONDS.observe(seconds)
 
-    def _show_intervals(self, owned: Sequence[Partition]) -> None:
+    def _show_intervals(self, owned: Sequence[MatcherPartition]) -> None:
         for domain in self._rules.conflation.entries:  # of the setting, so they stay few
             longest_ms = max((p.engine.conflation.interval_ms(domain) for p in owned), default=0)
             metrics.CONFLATION_INTERVAL_SECONDS.labels(domain).set(longest_ms / 1000)
 
-    def _traced(self, record: Record, traceparent: str) -> str:
+    def _traced(self, record: JobRecord, traceparent: str) -> str:
         """What the record leads to belongs to its span."""
         assert self._tracer is not None
         about: Attributes = {

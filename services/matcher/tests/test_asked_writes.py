@@ -10,7 +10,7 @@ from urllib.request import Request
 import pytest
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.fetching import Answer, fetch
+from coldnotify_testkit.fetching import FetchedAnswer, fetch
 from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kafka
 KEY = f"describe:{DOMAIN}/{GROUP}/o".encode()
 
 
-def ask(matcher: MatcherProcess, method: str, body: object = None, query: str = "") -> Answer:
+def ask(matcher: MatcherProcess, method: str, body: object = None, query: str = "") -> FetchedAnswer:
     path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/o/description{query}"
     data = None if body is None else json.dumps(body).encode()
     return fetch(Request(f"http://127.0.0.1:{matcher.http_port}{path}", data, method=method))
@@ -96,7 +96,7 @@ def test_a_matcher_that_does_not_know_that_it_was_replaced_undoes_nothing(bootst
                 thaw(one.process.pid)
                 for future in changes:
                     future.result(100)
-                answers: list[Answer] = []
+                answers: list[FetchedAnswer] = []
 
                 def answered() -> bool:
                     """By whoever has the partition in the end."""

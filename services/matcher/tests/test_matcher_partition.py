@@ -9,7 +9,7 @@ from coldnotify_schemas.matcher_state import GENERATIONS_ALWAYS_BELIEVED, ended_
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import UnreadableOffsets
-from coldnotify_streams.core.job import PendingRequests, Phase
+from coldnotify_streams.core.job import OwningPhase, PendingRequests
 from coldnotify_streams.errors import TakenOver
 from coldnotify_testkit.engine_bench import GATEWAY
 from coldnotify_testkit.partition_bench import ENDS, KEY, bucket, handled_on, own, partition, record, session, written
@@ -31,7 +31,7 @@ def test_it_is_loaded_once_all_topics_are_read_to_where_they_ended() -> None:
     loaded.append(one.loaded)
 
     assert loaded == [False, False, False, True]
-    assert one.phase is Phase.LOADING
+    assert one.phase is OwningPhase.LOADING
 
 
 @pytest.mark.parametrize("topic", [TOPICS.objects, TOPICS.registrations, TOPICS.sessions])

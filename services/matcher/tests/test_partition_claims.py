@@ -8,9 +8,9 @@ from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.errors import TakenOver
-from coldnotify_testkit.engine_bench import CLUSTER, EPOCH, GATEWAY, PARTITION, Bench, closed
+from coldnotify_testkit.engine_bench import CLUSTER, EPOCH, GATEWAY, PARTITION, EngineBench, closed
 from coldnotify_testkit.partition_bench import (
     ENDS,
     KEY,
@@ -35,7 +35,7 @@ def test_each_takeover_claims_the_next_generation() -> None:
 
     assert (write.topic, write.partition, write.key) == (TOPICS.sessions, PARTITION, b"@generation")
     assert written(write) == claim(5, "a")
-    assert one.phase is Phase.CLAIMING
+    assert one.phase is OwningPhase.CLAIMING
     assert not one.claimed
 
 
@@ -97,7 +97,7 @@ def test_what_is_committed_with_says_the_epoch_once_an_operator_began_another() 
 
 
 def test_cursors_of_another_epoch_do_not_count() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.version("a", 1)
     bench.settle()

@@ -1,11 +1,11 @@
 """Records of a partition's state that no matcher wrote, or a later release: survived, set aside, overwritten."""
 
 import pytest
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.engine import ProducedRecord
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, generation_max
 from coldnotify_schemas.records import PLACE_HEADER
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.events import Record
+from coldnotify_streams.core.events import JobRecord
 from coldnotify_streams.errors import NewerFormat
 from coldnotify_testkit.engine_bench import CLUSTER, PARTITION
 from coldnotify_testkit.partition_bench import ENDS, KEY, bucket, claim, own, partition, record, session, written_claim
@@ -39,7 +39,7 @@ def test_a_key_that_is_none_is_tombstoned_once(topic: str, key: bytes, value: ob
     aside, tombstone = one.take_repairs()
     assert (aside.topic, aside.key) == (TOPICS.rejected, key)
     assert dict(aside.headers)[PLACE_HEADER] == f"{topic}/{PARTITION}@0".encode()
-    assert tombstone == Write(topic, PARTITION, key, None)
+    assert tombstone == ProducedRecord(topic, PARTITION, key, None)
     one.on_record(record(topic, key, None), 0)
     assert one.take_repairs() == []
     assert one.engine.clients == {}
@@ -155,6 +155,6 @@ def test_a_record_of_a_later_release_behind_the_load_is_refused_before_the_claim
 
 def test_records_without_a_key_are_nobodys() -> None:
     one = partition()
-    one.on_record(Record(TOPICS.sessions, PARTITION, 0, end=False, value=b"x"), 0)
+    one.on_record(JobRecord(TOPICS.sessions, PARTITION, 0, end=False, value=b"x"), 0)
 
     assert own(one).take_repairs() == []

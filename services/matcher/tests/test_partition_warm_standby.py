@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from random import Random
 
 import pytest
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.errors import NewerFormat
-from coldnotify_testkit.engine_bench import CLUSTER, DOMAIN, PARTITION, PARTITIONS, PREFIX, Log
+from coldnotify_testkit.engine_bench import CLUSTER, DOMAIN, PARTITION, PARTITIONS, PREFIX, BenchLog
 from coldnotify_testkit.partition_bench import COMPACTED, KEY, bucket, claim, handled_on, own, record, session
 
 TOPICS = TopicNames()
@@ -22,17 +22,17 @@ def test_what_was_followed_and_is_then_loaded_is_as_if_loaded_from_the_beginning
     """Objects, strays, records that are rejected, incarnations and registrations; any commit, any point reached."""
     random = Random(1)
     for _ in range(300):
-        log = Log()
+        log = BenchLog()
         for _ in range(random.randint(1, 25)):
             append_anything(log, random)
         ends = {topic: len(records) for topic, records in log.records.items()}
         committed = random.randint(0, ends[TOPICS.objects])
         reached = {topic: random.randint(0, end) for topic, end in ends.items()}
 
-        cold = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+        cold = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
         cold.load(dict.fromkeys(ends, 0), ends, handled_on(committed))
         read(cold, log, dict.fromkeys(ends, 0))
-        warm = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+        warm = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
         for topic, end in reached.items():
             for one in log.records[topic][:end]:
                 warm.on_record(one, 0)
@@ -48,7 +48,7 @@ def test_what_was_followed_and_is_then_loaded_is_as_if_loaded_from_the_beginning
         assert state_of(warm) == state_of(cold)
 
 
-def append_anything(log: Log, random: Random) -> None:
+def append_anything(log: BenchLog, random: Random) -> None:
     name, n = random.choice("ab"), random.randint(1, 6)
     match random.randint(0, 7):
         case 0 | 1:
@@ -69,14 +69,14 @@ def append_anything(log: Log, random: Random) -> None:
             log.append(TOPICS.sessions, b"@generation", json.dumps(claim(n, "b")).encode())
 
 
-def read(one: Partition, log: Log, begin: Mapping[str, int]) -> None:
+def read(one: MatcherPartition, log: BenchLog, begin: Mapping[str, int]) -> None:
     for topic, records in log.records.items():
         for each in records[begin[topic] :]:
             one.on_record(each, 0)
     assert one.loaded
 
 
-def state_of(one: Partition) -> object:
+def state_of(one: MatcherPartition) -> object:
     objects = {
         obj.key: (obj.incarnation, obj.version, obj.offset, obj.last_offset, obj.registered)
         for obj in one.engine.objects.values()
@@ -93,7 +93,7 @@ def state_of(one: Partition) -> object:
     ids=["the topics were made anew", "what was not read yet is gone", "nothing was committed"],
 )
 def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committed: int | None) -> None:
-    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
     for topic in COMPACTED:
         assert not one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), handled_on(0))
         one.on_end(topic, 2)
@@ -103,7 +103,7 @@ def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committe
 
 
 def test_a_record_of_a_later_release_that_was_followed_is_refused_at_the_takeover() -> None:
-    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
     one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}), 0)
     ends = dict.fromkeys(COMPACTED, 0) | {TOPICS.sessions: 1}
     for topic, end in ends.items():
@@ -115,12 +115,12 @@ def test_a_record_of_a_later_release_that_was_followed_is_refused_at_the_takeove
     assert one.loaded
     with pytest.raises(NewerFormat, match="format 2"):
         one.claim()
-    assert one.phase is Phase.LOADING
+    assert one.phase is OwningPhase.LOADING
     assert one.take_repairs() == []
 
 
 def test_strays_that_were_moved_are_not_kept_while_following() -> None:
-    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
     for offset in range(0, 2000, 2):
         key = f"{DOMAIN}/{OTHER_GROUP}/{offset}"
         one.on_record(record(TOPICS.objects, key, {"version": 1}, offset), 0)
@@ -130,7 +130,7 @@ def test_strays_that_were_moved_are_not_kept_while_following() -> None:
 
 
 def test_claims_by_others_are_normal_while_following() -> None:
-    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = MatcherPartition(PARTITION, CLUSTER, "a", registrations_max=100)
     for offset in range(3):
         one.on_record(record(TOPICS.sessions, "@generation", claim(offset + 4, "b"), offset), 0)
     one.load(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 0), handled_on(0))

@@ -1,7 +1,7 @@
 """Headers are anybody's: what they say is taken where it has its form, and passed over where not."""
 
 import pytest
-from coldnotify_matcher.record_headers import Ended, Headers, HeadersReader, Said, read_headers
+from coldnotify_matcher.record_headers import EndedByHeaders, Headers, HeadersReader, SaidByHeaders, read_headers
 from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by_header
 from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, since_header, since_of
 from coldnotify_schemas.removals import REMOVES_HEADER, removes_header
@@ -17,15 +17,18 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 @pytest.mark.parametrize(
     ("headers", "said"),
     [
-        ([], Said()),
-        ([("x", b"y"), ("", None), (MOVED_HEADER, b"3@9")], Said(moved=True)),
-        ([(TRACEPARENT_HEADER, TRACE.encode()), since_header(77, 9)], Said(traceparent=TRACE, since=b"0000004d/9")),
-        ([(SINCE_HEADER, None), (TRACEPARENT_HEADER, None)], Said()),
-        ([removes_header(1, 2, 77, 9), (REMOVES_HEADER, None)], Said(removes=b"1/2@0000004d/9")),
-        ([(SINCE_HEADER, b"a"), (SINCE_HEADER, b"b")], Said(since=b"b")),
+        ([], SaidByHeaders()),
+        ([("x", b"y"), ("", None), (MOVED_HEADER, b"3@9")], SaidByHeaders(moved=True)),
+        (
+            [(TRACEPARENT_HEADER, TRACE.encode()), since_header(77, 9)],
+            SaidByHeaders(traceparent=TRACE, since=b"0000004d/9"),
+        ),
+        ([(SINCE_HEADER, None), (TRACEPARENT_HEADER, None)], SaidByHeaders()),
+        ([removes_header(1, 2, 77, 9), (REMOVES_HEADER, None)], SaidByHeaders(removes=b"1/2@0000004d/9")),
+        ([(SINCE_HEADER, b"a"), (SINCE_HEADER, b"b")], SaidByHeaders(since=b"b")),
     ],
 )
-def test_what_they_say(headers: Headers, said: Said) -> None:
+def test_what_they_say(headers: Headers, said: SaidByHeaders) -> None:
     assert read_headers(headers) == said
 
 
@@ -53,4 +56,4 @@ def test_since_when_a_version_is_there_holds_in_its_epoch_and_for_what_lies_behi
 )
 @pytest.mark.parametrize("topic", [TOPICS.registrations, TOPICS.sessions])
 def test_a_null_of_state_says_which_generation_wrote_it(topic: str, headers: Headers | None, by: int) -> None:
-    assert headers_of(topic, headers) == Ended(by)
+    assert headers_of(topic, headers) == EndedByHeaders(by)

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 from coldnotify_matcher.request_records import PAGE_MAX, REASON_CHARS_MAX, parse_request
-from coldnotify_matcher.state_records import Unreadable
+from coldnotify_matcher.state_records import UnreadableState
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.internal_pb2 import (
     Acks,
@@ -104,11 +104,11 @@ def test_what_gateways_and_operators_say_is_understood(fine: Request) -> None:
     ],
 )
 def test_a_field_that_no_handler_can_use_is_named(field: str, wrong: Request) -> None:
-    with pytest.raises(Unreadable, match=f"^{field}: "):
+    with pytest.raises(UnreadableState, match=f"^{field}: "):
         parsed(wrong.SerializeToString())
 
 
 @given(st.binary(max_size=60))
 def test_garbage_is_not_understood(value: bytes) -> None:
-    with suppress(Unreadable):
+    with suppress(UnreadableState):
         parsed(value)

@@ -6,7 +6,7 @@ import pytest
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.run_topics import cluster_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.errors import RunFailure
 from coldnotify_testkit.engine_bench import CLUSTER
 from coldnotify_testkit.matcher_process import PARTITIONS
 from coldnotify_testkit.waiting import wait_for
@@ -39,7 +39,7 @@ def test_topics_that_do_not_fit_together_are_refused(bootstrap: str) -> None:
         """Not at once: the broker that is asked may not have heard of it yet."""
         try:
             return cluster_of(admin, TOPICS, 0) != before
-        except Failure as error:
+        except RunFailure as error:
             return f"{TOPICS.sessions} has {PARTITIONS + 1} partitions, {TOPICS.objects} has" in str(error)
 
     wait_for(refused, "its being refused")

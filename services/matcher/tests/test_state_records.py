@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 import pytest
 from coldnotify_matcher.state_records import (
-    Unreadable,
+    UnreadableState,
     check_bucket_key,
     check_channels_key,
     check_client_key,
@@ -43,7 +43,7 @@ PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key, check_channels_ke
 @given(st.one_of(st.binary(), st.text().map(str.encode)), st.sampled_from(PARSERS))
 def test_garbage_is_unreadable(data: bytes, parse: Callable[[bytes], object]) -> None:
     # By chance, or by a constant of ours that Hypothesis tries, it may look like a record of a later release.
-    with suppress(Unreadable, NewerFormat):
+    with suppress(UnreadableState, NewerFormat):
         parse(data)
 
 
@@ -63,7 +63,7 @@ def test_json_of_another_shape_is_unreadable(value: object, parse: Callable[[byt
         encoded = msgspec.json.encode(value)
     except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError):
         return
-    with suppress(Unreadable, NewerFormat):
+    with suppress(UnreadableState, NewerFormat):
         parse(encoded)
 
 
@@ -92,7 +92,7 @@ def test_a_bucket_with_queries_is_of_a_later_format() -> None:
     record = RegistrationsRecord(2, 2, -1, ["a"], ["Room = 410"])
 
     assert VALUE_PARSERS[2](msgspec.json.encode(record)) == record
-    with pytest.raises(Unreadable, match="objects, queries or channels: query: "):
+    with pytest.raises(UnreadableState, match="objects, queries or channels: query: "):
         VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(2, 2, -1, [], [""])))
 
 
@@ -106,7 +106,7 @@ CHANNELS = ChannelsRecord(1, 2, 77, 10, -1, {"d/g/c": 9})
 def test_the_last_offsets_of_channels_have_bounds(field: str, wrong: object) -> None:
     said = msgspec.to_builtins(CHANNELS)
     assert parse_channels(msgspec.json.encode(said), NOW_MS) == CHANNELS
-    with pytest.raises(Unreadable, match=field):
+    with pytest.raises(UnreadableState, match=field):
         parse_channels(msgspec.json.encode(said | {field: wrong}), NOW_MS)
 
 
@@ -122,14 +122,14 @@ def test_the_last_offsets_of_channels_have_bounds(field: str, wrong: object) -> 
 def test_a_bucket_with_channels_says_what_they_are(channel: RegisteredChannel, words: str) -> None:
     good = RegistrationsRecord(3, 2, -1, ["a"], [], [RegisteredChannel("a\0x\0y", -1, 77)])
     assert VALUE_PARSERS[2](msgspec.json.encode(good)) == good
-    with pytest.raises(Unreadable, match=words):
+    with pytest.raises(UnreadableState, match=words):
         VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(3, 2, -1, [], [], [channel])))
 
 
 @pytest.mark.parametrize("key", ["1d/1024", "1d/017", "1d", "2d/1", "1d/-1", "1d/x", "1d/1/1", "1d/\u0661"])
 def test_what_is_no_bucket_of_channels(key: str) -> None:
     assert check_channels_key(b"30d/1023") == "30d/1023"
-    with pytest.raises(Unreadable, match="key"):
+    with pytest.raises(UnreadableState, match="key"):
         check_channels_key(key.encode())
 
 
@@ -137,5 +137,5 @@ def test_keys() -> None:
     assert check_client_key(b"d/g/c") == "d/g/c"
     assert check_bucket_key(b"d/g/c/12") == "d/g/c/12"
     assert is_generation_key(b"@generation")
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableState):
         check_client_key(b"@generation")

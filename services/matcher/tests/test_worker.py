@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.run_topics import cluster_of
-from coldnotify_matcher.worker import Worker
+from coldnotify_matcher.worker import MatcherWorker
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.run import Limits
+from coldnotify_streams.core.run import RunLimits
 from coldnotify_testkit.engine_bench import answered, closed
 from coldnotify_testkit.kafka import committed
 from coldnotify_testkit.matcher_process import (
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.kafka
 def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
     bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Worker, "limits", Limits(barrier_timeout_s=0.5))
+    monkeypatch.setattr(MatcherWorker, "limits", RunLimits(barrier_timeout_s=0.5))
     in_transaction = Producer({"bootstrap.servers": bootstrap, "transactional.id": "a-back-end"})
     in_transaction.init_transactions(60)
     said: list[str] = []
@@ -261,7 +261,7 @@ def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_
     value = b'{"format":2,"generation":1,"everything":"else"}'
     key = f"{DOMAIN}/{GROUP}/client-1".encode()
     write(bootstrap, TOPICS.sessions, key, value)
-    monkeypatch.setattr(Worker, "limits", Limits(newer_retry_s=0.5))
+    monkeypatch.setattr(MatcherWorker, "limits", RunLimits(newer_retry_s=0.5))
     with worker_of(bootstrap) as worker:
         assert worker.partitions.keys() == set(range(PARTITIONS)) - {PARTITION}
         assert [v for k, v, _ in records_of(bootstrap, TOPICS.sessions, PARTITION)] == [value]

@@ -17,8 +17,8 @@ from coldnotify_common.paced import Paced
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_streams.core.actions import ReadBlock
-from coldnotify_streams.core.events import Block, Failed, Record, Where
-from coldnotify_streams.readers import POLL_S, Events, ReadHeaders, hand_on, record_of
+from coldnotify_streams.core.events import JobRecord, LogBlock, ReaderFailed, Where
+from coldnotify_streams.readers import POLL_S, EventReceiver, ReadHeaders, hand_on, record_of
 
 _paced = Paced(structlog.get_logger())
 
@@ -37,9 +37,9 @@ _KAFKA_TIMEOUT_S = 5.0
 
 
 class BlockReader(threading.Thread):
-    """Reads the blocks passed to `read`, and puts each into `events` as a `Block`."""
+    """Reads the blocks passed to `read`, and puts each into `events` as a `LogBlock`."""
 
-    def __init__(self, config: dict[str, Any], events: Events, *, read_headers: ReadHeaders | None) -> None:
+    def __init__(self, config: dict[str, Any], events: EventReceiver, *, read_headers: ReadHeaders | None) -> None:
         super().__init__(name="block-reader", daemon=True)
         # Without the check a damaged record is handed on as if it were none.
         self._config = {**config, "check.crcs": True, "enable.partition.eof": True, "fetch.wait.max.ms": 100}
@@ -72,7 +72,7 @@ class BlockReader(threading.Thread):
                 if wanted is not None and not hand_on(self._events, self._block(wanted), self._stopping.is_set):
                     break
         except BaseException as error:
-            hand_on(self._events, Failed(error), self._stopping.is_set)
+            hand_on(self._events, ReaderFailed(error), self._stopping.is_set)
         self._close()
 
     def _close(self) -> None:
@@ -80,7 +80,7 @@ class BlockReader(threading.Thread):
             self._consumer.close()
         self._consumer = self._at = None
 
-    def _block(self, wanted: ReadBlock) -> Block:
+    def _block(self, wanted: ReadBlock) -> LogBlock:
         began_s = time.thread_time()
         where = wanted.topic, wanted.partition
         if self._consumer is None:
@@ -121,7 +121,7 @@ class _Read:
     """The part of one block that has been read so far."""
 
     def __init__(self, wanted: ReadBlock, log_start: int, read_headers: ReadHeaders | None) -> None:
-        self.records: list[Record] = []
+        self.records: list[JobRecord] = []
         self.next = wanted.start
         self.done = False
         self.beyond = False
@@ -169,7 +169,7 @@ class _Read:
             self._unreadable = True
             self.next = gap.next
 
-    def block(self, read_s: float) -> Block:
+    def block(self, read_s: float) -> LogBlock:
         """All of it."""
         topic, partition, start = self._wanted.topic, self._wanted.partition, self._wanted.start
-        return Block(topic, partition, start, self.next, self._log_start, self.records, self._unreadable, read_s)
+        return LogBlock(topic, partition, start, self.next, self._log_start, self.records, self._unreadable, read_s)

@@ -1,7 +1,7 @@
 """Exceptions that end a run, or drop one of its partitions."""
 
 
-class Failure(Exception):
+class RunFailure(Exception):
     """The run cannot continue; a new run begins with what is durable."""
 
 

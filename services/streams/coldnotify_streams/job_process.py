@@ -19,8 +19,8 @@ from coldnotify_common.security.inside import Inside
 from coldnotify_common.stop import StopFlag, stop_flag
 from confluent_kafka import KafkaException
 
-from coldnotify_streams.errors import Failure
-from coldnotify_streams.worker import Worker
+from coldnotify_streams.errors import RunFailure
+from coldnotify_streams.worker import JobWorker
 
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
@@ -34,10 +34,10 @@ RETRY_FIRST_S = 0.2
 RETRY_MAX_S = 5.0
 """The longest pause between failed runs: Kafka may be restarting."""
 
-W = TypeVar("W", bound=Worker)
+W = TypeVar("W", bound=JobWorker)
 
 
-class Current(Generic[W]):
+class CurrentWorker(Generic[W]):
     """Holds the worker that runs now, for the HTTP handlers."""
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class Current(Generic[W]):
         return "starting" if self.worker is None else self.worker.readiness()
 
 
-Routes = Callable[[Current[W]], "Sequence[AbstractRouteDef]"]
+Routes = Callable[[CurrentWorker[W]], "Sequence[AbstractRouteDef]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class JobPort:
     """The HTTP port that shows a job's state."""
 
     host: str
@@ -64,7 +64,7 @@ class Port:
 def serve(
     name: str,
     kafka: str,
-    port: Port,
+    port: JobPort,
     inside: Inside,
     *,
     what: str,
@@ -79,7 +79,7 @@ def serve(
     when a run has failed. `what`: the job's description at /. `api`: the kind of port, one of openapi.PORTS.
     """
     inside.announce(port.setting, port.host)
-    current: Current[W] = Current()
+    current: CurrentWorker[W] = CurrentWorker()
     try:
         listener = listening(port.host, port.port, setting=port.setting)
     except ListenError as error:
@@ -94,7 +94,7 @@ def serve(
             worker = current.worker = make_worker(stop)
             try:
                 worker.run()
-            except (Failure, KafkaException, ServiceError) as error:
+            except (RunFailure, KafkaException, ServiceError) as error:
                 on_reload()
                 log.warning("all state dropped, loading anew", reason=str(error), retry_in_s=retry_s)
                 was_ready = worker.was_ready
@@ -115,7 +115,7 @@ class _HttpPort(threading.Thread, Generic[W]):
 
     def __init__(
         self,
-        current: Current[W],
+        current: CurrentWorker[W],
         listener: socket.socket,
         host: str,
         inside: Inside,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from prometheus_client import Gauge
 
 from coldnotify_streams.core.events import Offsets
-from coldnotify_streams.core.job import JobPartition, Phase, Topics
+from coldnotify_streams.core.job import JobPartition, JobTopics, OwningPhase
 
 
 class Gauges(NamedTuple):
@@ -25,7 +25,7 @@ class Gauges(NamedTuple):
 class Lag:
     """Sets the gauges. One thread uses it; the partitions may change meanwhile."""
 
-    def __init__(self, topics: Topics, gauges: Gauges) -> None:
+    def __init__(self, topics: JobTopics, gauges: Gauges) -> None:
         self._topics = topics
         self._gauges = gauges
         self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()
@@ -58,7 +58,7 @@ class Lag:
                 continue
             read = ((topic, partition.positions.get(topic, 0)) for topic in self._topics.compacted)
             lags[self._gauges.standby, (str(number),)] = sum(max(0, ends[topic, number] - at) for topic, at in read)
-            up_to_date += partition.phase is Phase.FOLLOWING and not partition.behind
+            up_to_date += partition.phase is OwningPhase.FOLLOWING and not partition.behind
         for gauge, labels in self._shown - lags.keys():
             gauge.remove(*labels)
         for (gauge, labels), lag in lags.items():

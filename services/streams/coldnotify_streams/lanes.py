@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from coldnotify_streams.core.events import Event, Records, Revoked
+from coldnotify_streams.core.events import Event, PartitionsRevoked, Records
 
 
 class Lane:
@@ -86,7 +86,7 @@ class Lanes:
         with self._changed:
             while self.main.events and len(taken) < main_max:
                 taken.append(self.main.take())
-                if isinstance(taken[-1], Revoked):
+                if isinstance(taken[-1], PartitionsRevoked):
                     break
             taken += [self.logs.take() for _ in range(min(logs_max, len(self.logs.events)))]
             self._changed.notify_all()

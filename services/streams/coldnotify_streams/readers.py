@@ -32,16 +32,16 @@ from confluent_kafka.admin import AdminClient
 from coldnotify_streams.core.events import (
     Assigned,
     Event,
-    Failed,
+    JobRecord,
     NotCommitted,
-    Record,
+    PartitionsRevoked,
+    ReaderFailed,
     Records,
-    Revoked,
     Rewound,
     Takeover,
     UnreadableOffsets,
 )
-from coldnotify_streams.core.job import EPOCH_MARK, Topics
+from coldnotify_streams.core.job import EPOCH_MARK, JobTopics
 from coldnotify_streams.log_ends import log_ends, log_starts
 
 log = structlog.get_logger()
@@ -74,7 +74,7 @@ ReadHeaders = Callable[[str, Headers | None], object]
 
 
 @dataclass(frozen=True, eq=False)
-class Revocation(Revoked):
+class Revocation(PartitionsRevoked):
     """The reader waits for `done`: by then all work of these partitions is committed or dropped."""
 
     done: threading.Event = field(default_factory=threading.Event)
@@ -94,14 +94,14 @@ class _Begin(NamedTuple):
     said: Event
 
 
-class Events(Protocol):
+class EventReceiver(Protocol):
     """Receives events: a lane, or a separate queue."""
 
     def put(self, event: Event, /, *, timeout: float) -> None:
         """Raises queue.Full if it stays full for so many seconds."""
 
 
-def hand_on(events: Events, event: Event, stopped: Callable[[], bool]) -> bool:
+def hand_on(events: EventReceiver, event: Event, stopped: Callable[[], bool]) -> bool:
     """Hands an event on, waiting for room. Returns false if it was stopped meanwhile."""
     while not stopped():
         try:
@@ -112,14 +112,14 @@ def hand_on(events: Events, event: Event, stopped: Callable[[], bool]) -> bool:
     return False
 
 
-class Reader(threading.Thread):
+class LaneReader(threading.Thread):
     """Polls one consumer and hands on its records, until stopped."""
 
     def __init__(
         self,
         name: str,
         config: dict[str, Any],
-        events: Events,
+        events: EventReceiver,
         *,
         read_headers: ReadHeaders | None = None,
         batch_records_max: int = BATCH_RECORDS_MAX,
@@ -159,12 +159,12 @@ class Reader(threading.Thread):
                 for event in self._events_of(self.consumer.read(POLL_S, self._batch_records_max)):
                     self.put(event)
         except BaseException as error:
-            self.put(Failed(error))
+            self.put(ReaderFailed(error))
         self._commit(self.final_offsets)
         self.consumer.close()
 
     def _events_of(self, read: Iterable[Message | Gap]) -> Iterator[Event]:
-        records: list[Record] = []
+        records: list[JobRecord] = []
         for one in read:
             if not isinstance(one, Gap):
                 records.append(record_of(one, self._read_headers))
@@ -210,7 +210,7 @@ class Reader(threading.Thread):
         return hand_on(self._events, event, self._stopping.is_set)
 
 
-def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
+def record_of(message: Message, read_headers: ReadHeaders | None) -> JobRecord:
     """Converts a message for a job. Raises KafkaException if the message reports that the consumer cannot continue."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     error = message.error()
@@ -220,7 +220,7 @@ def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
         assert topic is not None
         assert partition is not None
         assert offset is not None
-        return Record(topic, partition, offset, end=True)
+        return JobRecord(topic, partition, offset, end=True)
     kind, timestamp_ms = message.timestamp()
     if kind == TIMESTAMP_NOT_AVAILABLE:
         timestamp_ms = -1
@@ -235,29 +235,29 @@ def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
         value = value[:RECORD_BYTES_MAX]
     # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
     fields = (topic, partition, offset, False, key, value, timestamp_ms, said)
-    return tuple.__new__(Record, fields)
+    return tuple.__new__(JobRecord, fields)
 
 
-def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int], said: Event) -> None:
+def begin_reading(reader: LaneReader, number: int, offsets: Mapping[str, int], said: Event) -> None:
     """Reads topics of a partition from these offsets (by topic); hands on `said` first."""
     reader.begin([TopicPartition(topic, number, offset) for topic, offset in offsets.items()], said)
 
 
-def stop_reading(reader: Reader, number: int, topics: Iterable[str]) -> None:
+def stop_reading(reader: LaneReader, number: int, topics: Iterable[str]) -> None:
     """Stops reading these topics of a partition, all of which are being read."""
     places = [TopicPartition(topic, number) for topic in topics]
     if places:
         reader.do(lambda consumer: consumer.incremental_unassign(places))
 
 
-def hold_back(reader: Reader, number: int, topics: Iterable[str], *, on: bool) -> None:
+def hold_back(reader: LaneReader, number: int, topics: Iterable[str], *, on: bool) -> None:
     """Leaves these topics of a partition, all of which are being read, in Kafka for now; with `on`, resumes them."""
     places = [TopicPartition(topic, number) for topic in topics]
     if places:
         reader.do(lambda consumer: consumer.resume(places) if on else consumer.pause(places))
 
 
-class RequestsReader(Reader):
+class RequestsReader(LaneReader):
     """Reads requests as a member of the consumer group. A new partition is paused until the worker has loaded its
     state.
     """
@@ -265,9 +265,9 @@ class RequestsReader(Reader):
     def __init__(
         self,
         config: dict[str, Any],
-        events: Events,
+        events: EventReceiver,
         admin: AdminClient,
-        topics: Topics,
+        topics: JobTopics,
         check_topics: Callable[[], None] = lambda: None,
     ) -> None:
         """`check_topics` raises Failure if a topic was recreated or resized since this run began."""
@@ -360,7 +360,7 @@ class RequestsReader(Reader):
             nowhere = [TopicPartition(tp.topic, tp.partition, OFFSET_END) for tp in partitions]
             consumer.incremental_assign(nowhere)
             consumer.pause(nowhere)
-            self.put(Failed(error))
+            self.put(ReaderFailed(error))
             return
         self.assigned = (self.assigned or set()) | {event.partition for event in assigned}
         for event in assigned:

@@ -10,9 +10,9 @@ from coldnotify_common.kafka.kafka_clients import consumer_config
 from coldnotify_common.settings import ServiceSettings
 from confluent_kafka import OFFSET_BEGINNING
 
-from coldnotify_streams.core.events import Began, Event, Failed
-from coldnotify_streams.core.job import Topics
-from coldnotify_streams.readers import Reader, ReadHeaders, begin_reading, stop_reading
+from coldnotify_streams.core.events import Began, Event, ReaderFailed
+from coldnotify_streams.core.job import JobTopics
+from coldnotify_streams.readers import LaneReader, ReadHeaders, begin_reading, stop_reading
 
 BATCH_RECORDS_MAX = 200
 """The most records taken between two steps: some 5 ms, which a record of an owned partition may have to wait."""
@@ -24,13 +24,15 @@ FETCHED_KIB_MAX = 4096
 class Standby:
     """Follows the partitions passed to `follow`. A failed reader is replaced when the next partition is followed."""
 
-    def __init__(self, settings: ServiceSettings, group: str, topics: Topics, read_headers: ReadHeaders | None) -> None:
+    def __init__(
+        self, settings: ServiceSettings, group: str, topics: JobTopics, read_headers: ReadHeaders | None
+    ) -> None:
         self._settings = settings
         self._group = group
         self.topics = topics
         self._read_headers = read_headers
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
-        self._reader: Reader | None = None
+        self._reader: LaneReader | None = None
 
     @property
     def waiting(self) -> bool:
@@ -56,7 +58,7 @@ class Standby:
             event = self._events.get_nowait()
         except queue.Empty:
             return None
-        if isinstance(event, Failed):
+        if isinstance(event, ReaderFailed):
             self._reader = None
         return event
 
@@ -70,7 +72,7 @@ class Standby:
         if self._reader is not None:
             self._reader.join(timeout_s)
 
-    def _new_reader(self) -> Reader:
+    def _new_reader(self) -> LaneReader:
         config = consumer_config(
             self._settings,
             f"{self._group}-standby",
@@ -78,7 +80,7 @@ class Standby:
             enable_partition_eof=True,
             queued_max_messages_kbytes=FETCHED_KIB_MAX,
         )
-        return Reader(
+        return LaneReader(
             "standby-reader",
             config,
             self._events,

@@ -9,9 +9,9 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.stop import StopFlag
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_streams.core.events import Event, Failed, LogStarts
+from coldnotify_streams.core.events import Event, LogStarts, ReaderFailed
 from coldnotify_streams.core.job import JobPartition
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.lag import Lag
 from coldnotify_streams.log_ends import log_ends, log_starts
 from coldnotify_streams.unserved_partitions import Unserved
@@ -27,7 +27,7 @@ KAFKA_TIMEOUT_S = 5.0
 Followed = Callable[[], Mapping[int, JobPartition]]
 
 
-class TopicsWatch(threading.Thread):
+class JobTopicsWatch(threading.Thread):
     """Checks until the run stops or its reader ends.
 
     If a topic was recreated or resized, everything read from it is worthless, and the run must fail.
@@ -79,8 +79,8 @@ class TopicsWatch(threading.Thread):
         while not self._stopping.wait(EVERY_S) and self._reads():
             try:
                 self._check_topics()
-            except Failure as error:
-                self._hand_on(Failed(error))
+            except RunFailure as error:
+                self._hand_on(ReaderFailed(error))
                 return
             except Exception as error:
                 self.kafka_away = str(error)

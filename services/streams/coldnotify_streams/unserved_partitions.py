@@ -19,7 +19,7 @@ log = structlog.get_logger()
 _STABLE = "Stable"
 
 
-class Members(NamedTuple):
+class GroupMembers(NamedTuple):
     """The members of a consumer group, as Kafka reports them."""
 
     stable: bool
@@ -28,7 +28,7 @@ class Members(NamedTuple):
     """Each member's partitions of all topics, by the member's id."""
 
 
-def members_of(admin: AdminClient, group: str, timeout_s: float) -> Members:
+def members_of(admin: AdminClient, group: str, timeout_s: float) -> GroupMembers:
     """Asks all brokers for the group. Raises KafkaException, also if one of them does not answer.
 
     It uses the deprecated call: describe_consumer_groups() aborts the process (an assertion of librdkafka 2.16) if the
@@ -39,7 +39,7 @@ def members_of(admin: AdminClient, group: str, timeout_s: float) -> Members:
         found: Any = admin.list_groups(group, timeout_s)
     stable = bool(found) and found[0].state == _STABLE
     members = found[0].members if found else ()
-    return Members(stable, {member.id: partitions_of(member.assignment) for member in members})
+    return GroupMembers(stable, {member.id: partitions_of(member.assignment) for member in members})
 
 
 def partitions_of(assignment: bytes | None) -> frozenset[int]:
@@ -68,11 +68,11 @@ class Unserved:
 
     def __init__(self, partitions: int) -> None:
         self._all = frozenset(range(partitions))
-        self._before: Members | None = None
+        self._before: GroupMembers | None = None
         self.settled = False
         """True once nothing is left to check: only another start upsets the group."""
 
-    def must_join_again(self, members: Members) -> bool:
+    def must_join_again(self, members: GroupMembers) -> bool:
         """Returns true if partitions are missing although the group is stable and unchanged since the last look."""
         before, self._before = self._before, members
         if not members.stable or members != before:

@@ -1,4 +1,4 @@
-"""Runs a `Run` over Kafka: its threads read, its producer writes, and its own thread executes the run's actions."""
+"""Runs a `JobRun` over Kafka: its threads read, its producer writes, and its own thread executes the run's actions."""
 
 import threading
 import time
@@ -20,10 +20,10 @@ from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
-from coldnotify_streams.core.job import Job, JobPartition, Phase, Produced, Refused, Topics
+from coldnotify_streams.core.job import Job, JobPartition, JobProduced, JobTopics, OwningPhase, RecordRefused
 from coldnotify_streams.core.partition_turns import timed
-from coldnotify_streams.core.run import TICK_S, Limits, Run
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.run import TICK_S, JobRun, RunLimits
+from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.garbage import Garbage
 from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.lag import Gauges, Lag
@@ -32,7 +32,7 @@ from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_streams.readers import (
     BATCH_RECORDS_MAX,
     QUEUE_BATCHES_MAX,
-    Reader,
+    LaneReader,
     ReadHeaders,
     RequestsReader,
     Revocation,
@@ -43,7 +43,7 @@ from coldnotify_streams.readers import (
 )
 from coldnotify_streams.standby import Standby
 from coldnotify_streams.step_bell import StepBell
-from coldnotify_streams.topics_watch import TopicsWatch
+from coldnotify_streams.topics_watch import JobTopicsWatch
 from coldnotify_streams.writer import Writer
 
 log = structlog.get_logger()
@@ -77,7 +77,7 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """This process, as a member of its consumer group."""
 
     settings: ServiceSettings
@@ -88,17 +88,17 @@ class Member:
     """True if it also follows the partitions of other members."""
 
 
-class Worker(ABC):
+class JobWorker(ABC):
     """Serves the partitions that the group assigns to this member. A job's subclass supplies what the worker cannot
     know.
     """
 
-    limits = Limits()
+    limits = RunLimits()
 
     def __init__(
         self,
-        member: Member,
-        topics: Topics,
+        member: GroupMember,
+        topics: JobTopics,
         stop: StopFlag,
         gauges: Gauges,
         *,
@@ -145,7 +145,7 @@ class Worker(ABC):
             self._check_topics,
         )
         self._compacted = self._new_reader("compacted-reader", "state", self._events.main)
-        self._logs: Reader | None = None
+        self._logs: LaneReader | None = None
         """None if the job has no logs."""
         self._blocks = BlockReader(
             consumer_config(
@@ -159,18 +159,18 @@ class Worker(ABC):
             read_headers=read_headers,
         )
         self._standby = Standby(member.settings, member.group, topics, read_headers) if member.standby else None
-        self._run: Run | None = None
+        self._run: JobRun | None = None
         self._stepped_s = time.monotonic()
         """When the last step began."""
         self._polled_s = 0.0
         self._garbage = Garbage(self._stepped_s)
-        self._watch: TopicsWatch | None = None
+        self._watch: JobTopicsWatch | None = None
         self._closing = False
         self._doing: dict[type[Action], Callable[[Any], object]] = {
             actions.AskBounds: self._ask_bounds,
             actions.AskEnds: self._ask_ends,
             actions.AskTimes: lambda action: self._log_ends.at_times(action.times),
-            actions.Write: lambda action: self._writer.write(action.records),
+            actions.WriteRecords: lambda action: self._writer.write(action.records),
             actions.Flush: self._flush,
             actions.TakeFollowed: lambda _: None if self._standby is None else self._standby.take(),
             actions.Read: self._begin_reading,
@@ -191,7 +191,7 @@ class Worker(ABC):
             actions.Durable: lambda action: self.on_durable(action.partitions),
             actions.TookOver: self._took_over,
             actions.LoadsAnew: lambda _: self.on_loads_anew(),
-            actions.Looked: self.on_looked,
+            actions.LookedAtPartitions: self.on_looked,
         }
 
     # ---- what the job's worker says ------------------------------------------------------------------------------
@@ -217,14 +217,14 @@ class Worker(ABC):
         """Called when a partition that had failed is reloaded."""
 
     @abstractmethod
-    def on_looked(self, looked: actions.Looked) -> None:
+    def on_looked(self, looked: actions.LookedAtPartitions) -> None:
         """Called at intervals with what is served and what waits."""
 
     @abstractmethod
     def on_stepped(self, seconds: float) -> None:
         """Called after a step that had something to do, with its duration."""
 
-    def clock_probe(self) -> Produced | None:
+    def clock_probe(self) -> JobProduced | None:
         """Returns a record without a meaning, for a topic that Kafka stamps with its own time; None if there is no such
         topic.
         """
@@ -258,7 +258,7 @@ class Worker(ABC):
             return "the consumer group has assigned no partition yet"
         if refused := sorted(self._run.claims.refused.copy()):
             return f"Kafka does not take the claims of partitions {refused}"
-        owned = {p.number for p in list(self._run.partitions.values()) if p.phase is Phase.OWNED}
+        owned = {p.number for p in list(self._run.partitions.values()) if p.phase is OwningPhase.OWNED}
         # What waits is told by an alert: this process serves all that it can, and a new one could do no more.
         loading = sorted(assigned - owned - set(self._run.waiting))
         if loading:
@@ -278,10 +278,10 @@ class Worker(ABC):
         topics = self._topics = self._requests.topics = job.topics
         if self._standby is not None:
             self._standby.topics = topics
-        run = Run(job, standby=self._standby is not None, limits=self.limits, next_turn=timed(time.monotonic))
+        run = JobRun(job, standby=self._standby is not None, limits=self.limits, next_turn=timed(time.monotonic))
         self._run = run
         self._events.main.is_urgent = run.ends_rest
-        self._watch = TopicsWatch(
+        self._watch = JobTopicsWatch(
             self.admin,
             self._stop,
             self._requests.is_alive,
@@ -326,7 +326,7 @@ class Worker(ABC):
         except ServiceError as error:
             log.warning("cannot check the topics", error=str(error))  # the watch tries again
 
-    def _turn(self, run: Run) -> None:
+    def _turn(self, run: JobRun) -> None:
         events = self._take_events(run)
         with self.lock:
             started_s = time.monotonic()
@@ -345,7 +345,7 @@ class Worker(ABC):
         """Raises Failure once the clock was set right: what lasts was measured by another time."""
         now_ms = self.clock.now_ms()
         if self.clock.trust.adopted != self._adopted:
-            raise Failure("the clock was set right, and all others agree")
+            raise RunFailure("the clock was set right, and all others agree")
         return now_ms
 
     def _ask_kafka_for_the_time(self) -> None:
@@ -363,7 +363,7 @@ class Worker(ABC):
                 try:
                     answer = self._doing[type(action)](action)
                 except ServiceError as error:
-                    action = step.throw(Failure(str(error)))
+                    action = step.throw(RunFailure(str(error)))
                 except Exception as error:
                     action = step.throw(error)
                 else:
@@ -371,7 +371,7 @@ class Worker(ABC):
         except StopIteration:
             return
 
-    def _take_events(self, run: Run) -> list[Event]:
+    def _take_events(self, run: JobRun) -> list[Event]:
         followed_waits = self._standby is not None and self._standby.waiting and run.all_owned
         if not self._events.wait(0 if followed_waits else _wait_s(run, self.clock.now_ms())):
             return []
@@ -398,7 +398,7 @@ class Worker(ABC):
         fetch_wait_ms_max: int = FETCH_WAIT_MS_MAX,
         batch_records_max: int = BATCH_RECORDS_MAX,
         **extra: object,
-    ) -> Reader:
+    ) -> LaneReader:
         """`extra`: further options of its consumer, whose group has this suffix."""
         member = self._member
         config = consumer_config(
@@ -409,7 +409,7 @@ class Worker(ABC):
             fetch_wait_max_ms=fetch_wait_ms_max,
             **extra,
         )
-        return Reader(name, config, lane, read_headers=self._read_headers, batch_records_max=batch_records_max)
+        return LaneReader(name, config, lane, read_headers=self._read_headers, batch_records_max=batch_records_max)
 
     def _read_logs(self, action: actions.ReadLogs) -> None:
         self._logs_read[action.partition] = list(action.offsets)
@@ -430,7 +430,7 @@ class Worker(ABC):
         if self._logs is not None:
             stop_reading(self._logs, action.partition, self._logs_read.pop(action.partition, ()))
 
-    def _flush(self, _: actions.Flush) -> list[Refused]:
+    def _flush(self, _: actions.Flush) -> list[RecordRefused]:
         self._writer.flush()
         return self._writer.take_refused()
 
@@ -457,11 +457,11 @@ class Worker(ABC):
             seconds=round(seconds, 3),
         )
 
-    def _close(self, run: Run, *, commit: bool) -> None:
+    def _close(self, run: JobRun, *, commit: bool) -> None:
         self._closing = True
         if commit:
             self._requests.final_offsets = committable(run.last_offsets())
-        readers: list[Reader | BlockReader | Standby] = [self._requests, self._compacted, self._blocks]
+        readers: list[LaneReader | BlockReader | Standby] = [self._requests, self._compacted, self._blocks]
         readers += [reader for reader in (self._logs, self._standby) if reader is not None]
         for reader in readers:
             reader.stop()
@@ -472,7 +472,7 @@ class Worker(ABC):
             run.partitions.clear()
             if run.following is not None:
                 run.following.partitions.clear()
-        self.on_looked(actions.Looked((), 0, tick=False))
+        self.on_looked(actions.LookedAtPartitions((), 0, tick=False))
         self._writer.close()
         self._log_ends.close()
 
@@ -482,7 +482,7 @@ def committable(offsets: Iterable[Offset]) -> list[TopicPartition]:
     return [TopicPartition(one.topic, one.partition, one.offset, metadata=one.mark) for one in offsets]
 
 
-def _wait_s(run: Run, now_ms: int) -> float:
+def _wait_s(run: JobRun, now_ms: int) -> float:
     """Returns the seconds until a tick, postponed work, or the next block of a log may be due."""
     if run.careful:
         return 0.001

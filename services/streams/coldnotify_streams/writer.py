@@ -13,8 +13,8 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from coldnotify_streams.core.job import Produced, Refused
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.job import JobProduced, RecordRefused
+from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.job_clock import JobClock
 
 FLUSH_TIMEOUT_S = 35.0
@@ -55,13 +55,13 @@ class Writer:
             )
         )
         self._delivery_error: KafkaError | None = None
-        self._refused: list[Refused] = []
+        self._refused: list[RecordRefused] = []
 
     def connect_soon(self) -> None:
         """Connects in the background: a claim that finds the producer unconnected waits for a second."""
         threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
 
-    def write(self, writes: Iterable[Produced]) -> None:
+    def write(self, writes: Iterable[JobProduced]) -> None:
         """Hands records to the producer, in order; waits while it is full.
 
         Raises Failure. Any other error (KafkaException, OverflowError ...) is the fault of the record being written.
@@ -83,11 +83,11 @@ class Writer:
                     self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
                     self._check_delivery()
                     if self._stop.is_set():
-                        raise Failure("stopped while Kafka takes no records") from None
+                        raise RunFailure("stopped while Kafka takes no records") from None
                     continue
                 except KafkaException as error:
                     if error.args[0].fatal():
-                        raise Failure(f"writing to Kafka: {error.args[0].str()}") from None
+                        raise RunFailure(f"writing to Kafka: {error.args[0].str()}") from None
                     raise
                 break
 
@@ -100,10 +100,10 @@ class Writer:
             if self._stop.is_set():
                 limit_s = min(limit_s, STOP_FLUSH_TIMEOUT_S)
             if time.monotonic() - started_s > limit_s:
-                raise Failure(f"Kafka did not take {left} records within {limit_s:g} s")
+                raise RunFailure(f"Kafka did not take {left} records within {limit_s:g} s")
         self._check_delivery()
 
-    def take_refused(self) -> list[Refused]:
+    def take_refused(self) -> list[RecordRefused]:
         """Returns the records that Kafka refuses for good."""
         refused, self._refused = self._refused, []
         return refused
@@ -115,7 +115,7 @@ class Writer:
     def close(self) -> None:
         """Drops the records still in the producer: their step is not committed, and is done again."""
         self._producer.purge()
-        with suppress(Failure):
+        with suppress(RunFailure):
             self._flushed(1)
 
     def _flushed(self, limit_s: float) -> int:
@@ -129,7 +129,7 @@ class Writer:
         except SystemError as error:
             # The client returns nothing and says nothing then.
             self._check_delivery()
-            raise Failure(f"writing to Kafka: {error}") from None
+            raise RunFailure(f"writing to Kafka: {error}") from None
         return left
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -137,10 +137,12 @@ class Writer:
             self._clock.on_delivered(message)
             return
         if error.code() in _OF_THE_RECORD:
-            self._refused.append(Refused(message.topic() or "", message.partition() or 0, message.value(), error.str()))
+            self._refused.append(
+                RecordRefused(message.topic() or "", message.partition() or 0, message.value(), error.str())
+            )
         else:
             self._delivery_error = error
 
     def _check_delivery(self) -> None:
         if self._delivery_error is not None:
-            raise Failure(f"writing to Kafka: {self._delivery_error.str()}")
+            raise RunFailure(f"writing to Kafka: {self._delivery_error.str()}")

@@ -2,9 +2,9 @@
 
 import pytest
 from coldnotify_streams.core.actions import Pause, Say, Serve
-from coldnotify_streams.core.events import LogsBegan, Record, Records, Revoked
-from coldnotify_streams.core.run import Limits
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.events import JobRecord, LogsBegan, PartitionsRevoked, Records
+from coldnotify_streams.core.run import RunLimits
+from coldnotify_streams.errors import RunFailure
 from coldnotify_testkit.tally_bench import bench, kinds, log_bench
 from coldnotify_testkit.tally_job import LOG, REQUESTS, TABLE
 
@@ -31,12 +31,12 @@ def test_no_request_is_answered_from_a_recreated_table() -> None:
     one.read[TABLE, 0] = 0
     one.table_held.add(0)
     one.request(0, wait=True)
-    with pytest.raises(Failure, match="made anew"):
+    with pytest.raises(RunFailure, match="made anew"):
         one.step()
 
 
 def test_a_table_that_is_not_read_any_further_ends_the_run_and_an_open_transaction_does_not() -> None:
-    one = bench(limits=Limits(barrier_timeout_s=5.0))
+    one = bench(limits=RunLimits(barrier_timeout_s=5.0))
     one.table_held.add(0)
     one.append(TABLE, 0, b"x", b"1")
     one.request(0, wait=True)
@@ -45,12 +45,12 @@ def test_a_table_that_is_not_read_any_further_ends_the_run_and_an_open_transacti
     said = [action.words for _ in range(4) for action in one.step() if isinstance(action, Say)]
     assert said == [f"requests wait for a transaction that is open on {TABLE}"]
     del one.stable[TABLE, 0]
-    with pytest.raises(Failure, match="not read any further"):
+    with pytest.raises(RunFailure, match="not read any further"):
         one.steps(10)
 
 
 def test_the_number_of_waiting_requests_is_limited() -> None:
-    one = bench(limits=Limits(pending_requests_max=4))
+    one = bench(limits=RunLimits(pending_requests_max=4))
     one.table_held.add(0)
     one.append(TABLE, 0, b"x", b"1")
     for _ in range(4):
@@ -68,7 +68,7 @@ def test_the_number_of_waiting_requests_is_limited() -> None:
 
 
 def test_further_requests_are_read_once_no_more_than_half_of_the_bound_wait() -> None:
-    one = bench(limits=Limits(pending_requests_max=4))
+    one = bench(limits=RunLimits(pending_requests_max=4))
     one.table_held.add(0)
     for _ in range(5):
         one.append(TABLE, 0, b"x", b"1")
@@ -97,7 +97,7 @@ def test_a_request_that_promises_a_log_waits_for_it_and_another_does_not() -> No
 
 
 def test_a_long_log_is_waited_for_while_its_reader_makes_progress() -> None:
-    one = log_bench(100, limits=Limits(barrier_timeout_s=5.0))
+    one = log_bench(100, limits=RunLimits(barrier_timeout_s=5.0))
     one.logs_held = True
     one.assign(0)
     one.request(0, log=True)
@@ -108,21 +108,21 @@ def test_a_long_log_is_waited_for_while_its_reader_makes_progress() -> None:
 
 
 def test_a_log_that_is_not_read_any_further_ends_the_run() -> None:
-    one = log_bench(3, limits=Limits(barrier_timeout_s=5.0))
+    one = log_bench(3, limits=RunLimits(barrier_timeout_s=5.0))
     one.logs_held = True
     one.assign(0)
     one.request(0, log=True)
-    with pytest.raises(Failure, match="topic log is not read any further"):
+    with pytest.raises(RunFailure, match="topic log is not read any further"):
         one.steps(10)
 
 
 def test_log_records_of_an_earlier_assignment_are_not_handled() -> None:
     """It is behind another one's offset: what lies between would never be."""
     one = log_bench(3)
-    stale = Records([Record(LOG, 0, 7, end=False, key=b"k", value=b"v")])
+    stale = Records([JobRecord(LOG, 0, 7, end=False, key=b"k", value=b"v")])
     one.logs_held = True
     one.assign(0)
-    one.step(Revoked((0,), lost=False))
+    one.step(PartitionsRevoked((0,), lost=False))
     one.assign(0)
     one.step(LogsBegan(0, {LOG: 7}), stale)
     assert one.partition().positions[LOG] == 0
@@ -138,7 +138,7 @@ def test_no_request_is_answered_from_a_recreated_log() -> None:
     one.log[LOG, 0].clear()
     one.logs_held = True
     one.request(0, log=True)
-    with pytest.raises(Failure, match="made anew"):
+    with pytest.raises(RunFailure, match="made anew"):
         one.step()
 
 

@@ -12,7 +12,7 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams import block_reader as module
 from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core.actions import ReadBlock
-from coldnotify_streams.core.events import Block, Event
+from coldnotify_streams.core.events import Event, LogBlock
 from coldnotify_streams.log_ends import log_ends
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer, TopicPartition
@@ -22,7 +22,7 @@ TOPICS = TopicNames()
 
 pytestmark = pytest.mark.kafka
 LOG = TOPICS.channels_1d
-Read = Callable[[int], Block]
+Read = Callable[[int], LogBlock]
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def read(bootstrap: str) -> Iterator[Read]:
     reader = BlockReader(config, events, read_headers=lambda topic, headers: (topic, headers))
     reader.start()
 
-    def read(start: int) -> Block:
+    def read(start: int) -> LogBlock:
         reader.read(ReadBlock(LOG, 1, start))
         block = events.get(timeout=WAIT_S)
-        assert isinstance(block, Block), block
+        assert isinstance(block, LogBlock), block
         return block
 
     yield read
@@ -54,11 +54,11 @@ def produce(bootstrap: str, values: list[bytes], *, apart: bool = False) -> None
     assert producer.flush(WAIT_S) == 0
 
 
-def offsets(block: Block) -> list[int]:
+def offsets(block: LogBlock) -> list[int]:
     return [record.offset for record in block.records]
 
 
-def whole(read: Read, start: int, end: int) -> list[Block]:
+def whole(read: Read, start: int, end: int) -> list[LogBlock]:
     """All blocks from an offset to another; a block may be short, as it comes."""
     blocks = []
     while start < end:

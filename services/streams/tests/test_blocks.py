@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from coldnotify_streams.core.actions import ReadBlock
-from coldnotify_streams.core.events import Revoked
-from coldnotify_streams.core.run import Limits
+from coldnotify_streams.core.events import PartitionsRevoked
+from coldnotify_streams.core.run import RunLimits
 from coldnotify_testkit.tally_bench import kinds, log_bench
 from coldnotify_testkit.tally_job import LOG, NEW
 
 
 def test_blocks_are_read_one_at_a_time_and_partitions_take_turns() -> None:
-    one = log_bench(9, limits=Limits(blocks_share=0.5))
+    one = log_bench(9, limits=RunLimits(blocks_share=0.5))
     for _ in range(9):
         one.append(LOG, 1, b"x", b"1")
     one.assign(0, 1)
@@ -22,7 +22,7 @@ def test_blocks_are_read_one_at_a_time_and_partitions_take_turns() -> None:
 
 
 def test_blocks_take_a_share_of_the_time() -> None:
-    one = log_bench(9, limits=Limits(blocks_share=0.2))
+    one = log_bench(9, limits=RunLimits(blocks_share=0.2))
     one.assign(0)
     one.partition().wants = [0, 3]
     assert kinds(one.step(), ReadBlock) == [ReadBlock]
@@ -71,7 +71,7 @@ def test_a_block_for_a_partition_that_is_gone_is_ignored() -> None:
     one.assign(0)
     one.partition().wants = [0]
     one.step()
-    one.events.insert(0, Revoked((0,), lost=False))
+    one.events.insert(0, PartitionsRevoked((0,), lost=False))
     one.assigned.clear()
     one.steps(3)
     one.assign(0)

@@ -9,8 +9,8 @@ from coldnotify_streams.core.actions import Offset
 from coldnotify_streams.core.commits import Commits
 from coldnotify_streams.core.events import NotCommitted
 from coldnotify_streams.core.job import PendingRequests
-from coldnotify_streams.errors import Failure
-from coldnotify_testkit.engine_bench import Bench
+from coldnotify_streams.errors import RunFailure
+from coldnotify_testkit.engine_bench import EngineBench
 
 TOPICS = TopicNames()
 JOB_TOPICS = topics_of(TOPICS)
@@ -30,7 +30,7 @@ def offset_of(offsets: list[Offset], topic: str) -> int | None:
 
 
 def test_requests_that_wait_for_objects_are_not_committed() -> None:
-    commits, partition = new(), Bench().partition
+    commits, partition = new(), EngineBench().partition
     partition.requests_position = 9
     partition.pending.append(PendingRequests({TOPICS.objects: 100}, [(6, internal_pb2.Request())]))
     commits.note(partition)
@@ -44,7 +44,7 @@ def test_requests_that_wait_for_objects_are_not_committed() -> None:
 def test_unchanged_offsets_are_committed_again_only_after_a_failure_or_when_old(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    commits, partition = new(), Bench().partition
+    commits, partition = new(), EngineBench().partition
     partition.requests_position = 9
 
     def taken() -> int | None:
@@ -62,7 +62,7 @@ def test_unchanged_offsets_are_committed_again_only_after_a_failure_or_when_old(
 
 
 def test_taken_offsets_are_among_the_last_until_forgotten() -> None:
-    commits, partition = new({TOPICS.requests: "the-id"}), Bench().partition
+    commits, partition = new({TOPICS.requests: "the-id"}), EngineBench().partition
     partition.requests_position = 9
     commits.note(partition)
     commits.take_due(1.0)
@@ -76,5 +76,5 @@ def test_taken_offsets_are_among_the_last_until_forgotten() -> None:
 def test_a_group_that_goes_on_without_this_member_ends_the_run() -> None:
     commits = new()
     commits.on_refused(NotCommitted("another has its name", fenced=True))
-    with pytest.raises(Failure, match=r"^committing: "):
+    with pytest.raises(RunFailure, match=r"^committing: "):
         commits.check()

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.client_records import ClientRecords
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.registering.name_registering import NameRegistering
-from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.worker import Worker
+from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.worker import MatcherWorker
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
@@ -118,7 +118,7 @@ def test_one_record_after_the_other_makes_the_partition_wait_between() -> None:
 # --- over a real Kafka
 
 
-def generation(worker: Worker, number: int) -> int:
+def generation(worker: MatcherWorker, number: int) -> int:
     with worker.lock:
         one = worker.partitions.get(number)
         return one.engine.generation if one is not None else 0
@@ -148,7 +148,9 @@ def in_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Register, half done."""
     register = NameRegistering.register
 
-    def raising(self: NameRegistering, offset: int, client: Client, session: Session, names: Any) -> Any:
+    def raising(
+        self: NameRegistering, offset: int, client: RegisteredClient, session: EngineSession, names: Any
+    ) -> Any:
         names = list(names)
         done = register(self, offset, client, session, names)
         if POISON in names:
@@ -162,7 +164,7 @@ def in_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows which record: what the Register led to cannot be written."""
     write = ClientRecords._write
 
-    def raising(self: ClientRecords, client: Client, now_ms: int) -> None:
+    def raising(self: ClientRecords, client: RegisteredClient, now_ms: int) -> None:
         if any(obj.name == POISON for obj in client.objects()):
             raise Thrown
         write(self, client, now_ms)

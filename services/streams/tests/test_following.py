@@ -1,20 +1,20 @@
 """What is followed for others, and what a takeover gains by it: with a job of a few lines."""
 
 from coldnotify_streams.core.actions import Follow, Read, TakeFollowed, TookOver, Unfollow
-from coldnotify_streams.core.events import Assigned, Began, Record, Records
-from coldnotify_streams.core.job import Phase
-from coldnotify_testkit.tally_bench import Bench, kinds
+from coldnotify_streams.core.events import Assigned, Began, JobRecord, Records
+from coldnotify_streams.core.job import OwningPhase
+from coldnotify_testkit.tally_bench import TallyBench, kinds
 from coldnotify_testkit.tally_job import NEW, REQUESTS, STATE, TABLE
 
 
 def test_a_followed_partition_is_not_loaded_again() -> None:
-    one = Bench(standby=True)
+    one = TallyBench(standby=True)
     one.append(STATE, 0, b"a", b"[5]")
     assert kinds(one.step(), Follow, TakeFollowed) == [Follow, Follow, TakeFollowed]
     one.followed += [
         Began(0),
-        Records([Record(STATE, 0, 0, end=False, key=b"a", value=b"[5]"), Record(STATE, 0, 1, end=True)]),
-        Records([Record(TABLE, 0, 0, end=True)]),
+        Records([JobRecord(STATE, 0, 0, end=False, key=b"a", value=b"[5]"), JobRecord(STATE, 0, 1, end=True)]),
+        Records([JobRecord(TABLE, 0, 0, end=True)]),
     ]
     one.steps(3)
     assert one.run.followed[0].positions == {STATE: 1, TABLE: 0}
@@ -27,13 +27,13 @@ def test_a_followed_partition_is_not_loaded_again() -> None:
 
 
 def test_a_record_of_a_later_release_that_was_followed_parks_its_partition_alone() -> None:
-    one = Bench(standby=True)
+    one = TallyBench(standby=True)
     one.append(STATE, 0, b"a", b"newer")
     one.assign(1)
     one.followed += [
         Began(0),
-        Records([Record(STATE, 0, 0, end=False, key=b"a", value=b"newer"), Record(STATE, 0, 1, end=True)]),
-        Records([Record(TABLE, 0, 0, end=True)]),
+        Records([JobRecord(STATE, 0, 0, end=False, key=b"a", value=b"newer"), JobRecord(STATE, 0, 1, end=True)]),
+        Records([JobRecord(TABLE, 0, 0, end=True)]),
     ]
     one.steps(3)
     one.request(0)
@@ -49,17 +49,17 @@ def test_a_record_of_a_later_release_that_was_followed_parks_its_partition_alone
 
 
 def test_a_partition_that_cannot_be_followed_affects_no_other() -> None:
-    one = Bench(standby=True)
+    one = TallyBench(standby=True)
     one.assign(1)
-    one.followed += [Began(0), Records([Record(TABLE, 0, 0, end=False, key=b"x", value=b"raise")])]
+    one.followed += [Began(0), Records([JobRecord(TABLE, 0, 0, end=False, key=b"x", value=b"raise")])]
     one.steps(2)
     assert one.run.followed == {}
     one.steps(2)
     assert one.run.followed == {}, "nor later"
-    assert one.partition(1).phase is Phase.OWNED
+    assert one.partition(1).phase is OwningPhase.OWNED
 
 
 def test_nothing_is_followed_while_owned_partitions_load() -> None:
-    one = Bench(standby=True)
+    one = TallyBench(standby=True)
     one.assigned.add(1)
     assert TakeFollowed not in kinds(one.step(Assigned(1, NEW)), TakeFollowed)

@@ -6,8 +6,8 @@ import urllib.request
 from coldnotify_common.security.inside import Inside, InsideSettings
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker.free_ports import free_port
-from coldnotify_streams.errors import Failure
-from coldnotify_streams.job_process import Port, serve
+from coldnotify_streams.errors import RunFailure
+from coldnotify_streams.job_process import JobPort, serve
 
 
 class Runs:
@@ -32,7 +32,7 @@ class Runs:
     def run(self):
         self.begun += 1
         if self.begun == 1:
-            raise Failure("the first run fails")
+            raise RunFailure("the first run fails")
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=60) as response:
             self.answer = response.read()
         self.stop.set()
@@ -45,7 +45,7 @@ def served(runs):
     return serve(
         "job",
         "kafka:9092",
-        Port(host="127.0.0.1", port=runs.port, setting="COLDNOTIFY_JOB_PORT / --job-port"),
+        JobPort(host="127.0.0.1", port=runs.port, setting="COLDNOTIFY_JOB_PORT / --job-port"),
         Inside(InsideSettings()),
         what="a job",
         make_worker=runs.make,

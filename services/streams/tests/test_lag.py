@@ -1,11 +1,11 @@
 """What the lag gauges show: records that are not handled yet, of partitions that are served or followed now."""
 
 from coldnotify_matcher import metrics
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.run_topics import topics_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.lag import Gauges, Lag
-from coldnotify_testkit.engine_bench import CLUSTER, Bench
+from coldnotify_testkit.engine_bench import CLUSTER, EngineBench
 from prometheus_client import REGISTRY
 
 TOPICS = TopicNames()
@@ -24,7 +24,7 @@ def value(name: str, partition: int) -> float | None:
 
 
 def test_lag_shows_records_that_are_not_handled_yet() -> None:
-    bench, lag = Bench(), new()
+    bench, lag = EngineBench(), new()
     bench.version("a", 1)
     bench.settle()
     owned = {3: bench.partition}
@@ -41,7 +41,7 @@ def test_lag_shows_records_that_are_not_handled_yet() -> None:
 
 
 def test_lag_of_a_partition_that_was_given_up_disappears() -> None:
-    bench, lag = Bench(), new()
+    bench, lag = EngineBench(), new()
     lag.show({3: bench.partition}, {}, {(TOPICS.objects, 3): 11, (TOPICS.requests, 3): 6})
     assert value("lag_objects", 3) is not None
 
@@ -51,7 +51,7 @@ def test_lag_of_a_partition_that_was_given_up_disappears() -> None:
 
 
 def test_a_followed_partition_counts_as_standing_by_once_read_to_its_end() -> None:
-    one, lag = Partition(2, CLUSTER, "a", registrations_max=100), new()
+    one, lag = MatcherPartition(2, CLUSTER, "a", registrations_max=100), new()
     ends = {(topic, 2): 5 for topic in COMPACTED}
     assert lag.topics_of({}, {2: one}) == list(ends)
 

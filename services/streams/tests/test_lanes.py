@@ -4,7 +4,7 @@ import queue
 import threading
 
 import pytest
-from coldnotify_streams.core.events import Began, Event, Record, Records, Revoked
+from coldnotify_streams.core.events import Began, Event, JobRecord, PartitionsRevoked, Records
 from coldnotify_streams.lanes import Lanes
 
 
@@ -33,7 +33,7 @@ def test_logs_are_taken_also_while_the_main_lane_is_never_empty() -> None:
 
 
 def test_events_after_a_revocation_wait_for_the_next_step() -> None:
-    gone = Revoked((1,), lost=False)
+    gone = PartitionsRevoked((1,), lost=False)
     lanes = filled([*began(1), gone, *began(2)], [])
     assert lanes.take(64, 2) == [*began(1), gone]
     assert lanes.take(64, 2) == began(2)
@@ -49,7 +49,7 @@ def test_a_full_lane_blocks_only_its_own_readers() -> None:
 
 
 def records(size: int) -> Records:
-    return Records([Record("log", 0, 0, end=False, value=b"x" * size), Record("log", 0, 1, end=True)])
+    return Records([JobRecord("log", 0, 0, end=False, value=b"x" * size), JobRecord("log", 0, 1, end=True)])
 
 
 def test_a_lane_is_full_by_the_bytes_of_its_records() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 from coldnotify_streams.core.actions import HoldBack, ReadOn
-from coldnotify_streams.core.events import Record, Records
+from coldnotify_streams.core.events import JobRecord, Records
 from coldnotify_streams.core.partition_turns import endless, never, timed
-from coldnotify_streams.core.run import Limits
+from coldnotify_streams.core.run import RunLimits
 from coldnotify_testkit.counted_turns import turn_of
 from coldnotify_testkit.tally_bench import bench
 from coldnotify_testkit.tally_job import REQUESTS, TABLE
@@ -56,8 +56,8 @@ def test_a_busy_partition_alternates_with_those_that_have_new_records() -> None:
     assert one.partition(0).position == 20
 
 
-def _record(number: int, offset: int) -> Record:
-    return Record(TABLE, number, offset, end=False, key=b"x", value=b"1")
+def _record(number: int, offset: int) -> JobRecord:
+    return JobRecord(TABLE, number, offset, end=False, key=b"x", value=b"1")
 
 
 def test_requests_that_wait_for_the_next_turn_are_not_committed() -> None:
@@ -107,7 +107,7 @@ def test_later_records_wait_for_one_that_is_prepared_in_many_turns() -> None:
 
 
 def test_the_readers_leave_the_records_of_a_partition_in_kafka_while_many_wait_for_its_turns() -> None:
-    one = bench(limits=Limits(unread_max=5))
+    one = bench(limits=RunLimits(unread_max=5))
     one.next_turn = lambda: turn_of(0)
     for _ in range(10):
         one.append(TABLE, 0, b"x", b"1")
@@ -124,7 +124,7 @@ def test_the_readers_leave_the_records_of_a_partition_in_kafka_while_many_wait_f
 
 @pytest.mark.parametrize("values_bytes", [10, 1000])
 def test_the_readers_count_the_bytes_of_waiting_records(values_bytes: int) -> None:
-    one = bench(limits=Limits(unread_bytes_max=1500))
+    one = bench(limits=RunLimits(unread_bytes_max=1500))
     one.next_turn = lambda: turn_of(0)
     for _ in range(3):
         one.append(TABLE, 0, b"x", b"1" * values_bytes)

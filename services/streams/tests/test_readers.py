@@ -10,7 +10,7 @@ import pytest
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, consumer_config
 from coldnotify_common.kafka.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_matcher.record_headers import HeadersReader, Said
+from coldnotify_matcher.record_headers import HeadersReader, SaidByHeaders
 from coldnotify_matcher.run_topics import topics_of
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.topics import TopicNames
@@ -18,17 +18,17 @@ from coldnotify_streams.core.events import (
     Assigned,
     Began,
     Event,
-    Failed,
-    Record,
+    JobRecord,
+    PartitionsRevoked,
+    ReaderFailed,
     Records,
-    Revoked,
     UnreadableOffsets,
 )
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.readers import (
     RECORD_BYTES_MAX,
     REVOKE_TIMEOUT_S,
-    Reader,
+    LaneReader,
     RequestsReader,
     Revocation,
     begin_reading,
@@ -52,10 +52,10 @@ GROUP = "coldnotify-matcher"
 
 
 @pytest.fixture
-def start(bootstrap: str) -> Iterator[Callable[[Reader], Reader]]:
-    started: list[Reader] = []
+def start(bootstrap: str) -> Iterator[Callable[[LaneReader], LaneReader]]:
+    started: list[LaneReader] = []
 
-    def start(reader: Reader) -> Reader:
+    def start(reader: LaneReader) -> LaneReader:
         started.append(reader)
         reader.start()
         return reader
@@ -68,9 +68,9 @@ def start(bootstrap: str) -> Iterator[Callable[[Reader], Reader]]:
         assert not reader.is_alive()
 
 
-def reader(bootstrap: str, events: "queue.Queue[Event]") -> Reader:
+def reader(bootstrap: str, events: "queue.Queue[Event]") -> LaneReader:
     config = consumer_config(ServiceSettings(kafka=bootstrap), "state", enable_partition_eof=True)
-    return Reader("compacted-reader", config, events, read_headers=headers_of)
+    return LaneReader("compacted-reader", config, events, read_headers=headers_of)
 
 
 def requests_reader(
@@ -97,9 +97,9 @@ def produce(bootstrap: str, topic: str, *values: bytes | None, partition: int = 
     assert producer.flush(60) == 0
 
 
-def read(events: "queue.Queue[Event]", until: Callable[[Record], object]) -> list[Record]:
+def read(events: "queue.Queue[Event]", until: Callable[[JobRecord], object]) -> list[JobRecord]:
     """Records up to one for which `until` holds."""
-    seen: list[Record] = []
+    seen: list[JobRecord] = []
     while not (seen and until(seen[-1])):
         event = events.get(timeout=90)
         assert isinstance(event, Records), event
@@ -107,13 +107,13 @@ def read(events: "queue.Queue[Event]", until: Callable[[Record], object]) -> lis
     return seen
 
 
-def begin(one: Reader, partition: int, offset: int = 0) -> None:
+def begin(one: LaneReader, partition: int, offset: int = 0) -> None:
     where = [TopicPartition(TOPICS.objects, partition, offset)]
     one.do(lambda consumer: consumer.incremental_assign(where))
 
 
 def test_partitions_that_come_together_are_assigned_at_once_and_in_order_with_all_else(
-    bootstrap: str, start: Callable[[Reader], Reader]
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
 ) -> None:
     """A fetch that has begun with the first of them is waited for by the others."""
     events: queue.Queue[Event] = queue.Queue()
@@ -137,7 +137,7 @@ def test_partitions_that_come_together_are_assigned_at_once_and_in_order_with_al
     assert done == [[0, 0, 1, 1, 2, 2], "else", [3]]
 
 
-def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[LaneReader], LaneReader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.objects, b"a", None, b"c", timestamp=7, headers={MOVED_HEADER: b"1@2"})
     begin(start(reader(bootstrap, events)), 0)
@@ -145,15 +145,15 @@ def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader]
     seen = read(events, lambda record: record.end)
 
     assert [(record.offset, record.value) for record in seen[:-1]] == [(0, b"a"), (1, None), (2, b"c")]
-    assert seen[-1] == Record(TOPICS.objects, 0, 3, end=True)
-    assert seen[0] == Record(TOPICS.objects, 0, 0, False, b"key", b"a", 7, Said(moved=True))
+    assert seen[-1] == JobRecord(TOPICS.objects, 0, 3, end=True)
+    assert seen[0] == JobRecord(TOPICS.objects, 0, 0, False, b"key", b"a", 7, SaidByHeaders(moved=True))
 
 
 def test_unreadable_offsets_are_events_in_order_and_huge_values_are_truncated(
-    bootstrap: str, start: Callable[[Reader], Reader]
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
-    named = Batch([record_batches.Record(b"key", b"c", [NO_UTF_8])])
+    named = Batch([record_batches.BatchRecord(b"key", b"c", [NO_UTF_8])])
     write(bootstrap, TOPICS.objects, 0, [Batch(), loud(2), named, bomb(Codec.LZ4, 3)])
     begin(start(reader(bootstrap, events)), 0)
 
@@ -169,7 +169,7 @@ def test_unreadable_offsets_are_events_in_order_and_huge_values_are_truncated(
     assert (huge.offset, len(huge.value or b"")) == (4, RECORD_BYTES_MAX)
 
 
-def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[LaneReader], LaneReader]) -> None:
     events: queue.Queue[Event] = queue.Queue(1)
     produce(bootstrap, TOPICS.objects, *(b"%d" % i for i in range(5000)))
     begin(start(reader(bootstrap, events)), 0)
@@ -181,7 +181,7 @@ def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Re
 
 
 def test_records_held_back_of_one_partition_come_later_and_others_meanwhile(
-    bootstrap: str, start: Callable[[Reader], Reader]
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = start(reader(bootstrap, events))
@@ -218,7 +218,7 @@ def test_records_held_back_of_one_partition_come_later_and_others_meanwhile(
 
 
 def test_an_event_put_after_an_assignment_precedes_its_records(
-    bootstrap: str, start: Callable[[Reader], Reader]
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.objects, b"a", b"b")
@@ -234,25 +234,27 @@ def test_an_event_put_after_an_assignment_precedes_its_records(
     assert [record.offset for record in read(events, lambda record: record.end)] == [0, 1, 2]
 
 
-def test_a_failed_action_ends_the_reader_with_the_reason(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_failed_action_ends_the_reader_with_the_reason(
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
+) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = start(reader(bootstrap, events))
     one.do(lambda consumer: consumer.seek(TopicPartition(TOPICS.objects, 0, 0)))  # it is not assigned
 
     event = events.get(timeout=90)
 
-    assert isinstance(event, Failed)
+    assert isinstance(event, ReaderFailed)
     assert isinstance(event.error, KafkaException)
 
 
 def test_an_offset_that_does_not_exist_is_an_error_never_a_jump(
-    bootstrap: str, start: Callable[[Reader], Reader]
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
 ) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.objects, b"a")
     begin(start(reader(bootstrap, events)), 0, offset=50)
 
-    assert isinstance(events.get(timeout=90), Failed)
+    assert isinstance(events.get(timeout=90), ReaderFailed)
 
 
 def test_a_reader_stops_even_if_its_queue_is_full(bootstrap: str) -> None:
@@ -281,7 +283,9 @@ def assignments(events: "queue.Queue[Event]", count: int) -> dict[int, Assigned]
     return found
 
 
-def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_requests_of_a_partition_wait_until_it_is_served(
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
+) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
@@ -297,7 +301,9 @@ def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: 
     assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
 
 
-def test_records_held_back_come_later_and_none_is_lost(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_records_held_back_come_later_and_none_is_lost(
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
+) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
@@ -322,7 +328,7 @@ def test_records_held_back_come_later_and_none_is_lost(bootstrap: str, start: Ca
 
 
 def test_it_begins_where_the_group_had_committed(
-    bootstrap: str, start: Callable[[Reader], Reader], tmp_path: Path
+    bootstrap: str, start: Callable[[LaneReader], LaneReader], tmp_path: Path
 ) -> None:
     produce(bootstrap, TOPICS.requests, b"a", b"b")
     produce(bootstrap, TOPICS.objects, b"x", b"y", b"z")
@@ -358,7 +364,7 @@ def test_it_begins_where_the_group_had_committed(
     assert [record.value for record in read(events, lambda _: True)] == [b"b"]
 
 
-def test_a_commit_beyond_the_topics_end_is_ignored(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_commit_beyond_the_topics_end_is_ignored(bootstrap: str, start: Callable[[LaneReader], LaneReader]) -> None:
     first: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, first)
     one.start()
@@ -375,7 +381,7 @@ def test_a_commit_beyond_the_topics_end_is_ignored(bootstrap: str, start: Callab
     assert (takeover.requests_start, takeover.table_committed) == (0, None)
 
 
-def test_without_a_commit_it_begins_at_the_start(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_without_a_commit_it_begins_at_the_start(bootstrap: str, start: Callable[[LaneReader], LaneReader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.requests, b"a", b"b")
     one = requests_reader(bootstrap, events)
@@ -386,20 +392,24 @@ def test_without_a_commit_it_begins_at_the_start(bootstrap: str, start: Callable
     assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
 
 
-def test_a_recreated_topic_ends_the_reader_before_it_begins(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_recreated_topic_ends_the_reader_before_it_begins(
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
+) -> None:
     produce(bootstrap, TOPICS.requests, b"a")
 
     def others() -> None:
-        raise Failure("a topic was recreated")
+        raise RunFailure("a topic was recreated")
 
     events: queue.Queue[Event] = queue.Queue()
     start(requests_reader(bootstrap, events, check_topics=others))
     event = events.get(timeout=60)
-    assert isinstance(event, Failed)
-    assert isinstance(event.error, Failure)
+    assert isinstance(event, ReaderFailed)
+    assert isinstance(event.error, RunFailure)
 
 
-def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_partitions_go_only_once_their_work_is_committed(
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
+) -> None:
     events: queue.Queue[Event] = queue.Queue()
     produce(bootstrap, TOPICS.requests, *(b"x" for _ in range(5)), partition=0)
     one = requests_reader(bootstrap, events)
@@ -428,13 +438,15 @@ def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: 
     assert one.is_alive()
 
 
-def test_it_stops_even_if_revoked_work_is_never_finished(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_it_stops_even_if_revoked_work_is_never_finished(
+    bootstrap: str, start: Callable[[LaneReader], LaneReader]
+) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, events)
     one.start()
     assignments(events, PARTITIONS)
     start(requests_reader(bootstrap, queue.Queue(), "b"))
-    assert isinstance(events.get(timeout=90), Revoked)
+    assert isinstance(events.get(timeout=90), PartitionsRevoked)
 
     started_s = time.monotonic()
     one.stop()
@@ -444,7 +456,7 @@ def test_it_stops_even_if_revoked_work_is_never_finished(bootstrap: str, start: 
     assert time.monotonic() - started_s < REVOKE_TIMEOUT_S / 2
 
 
-def test_a_reader_without_a_start_offset_reports_why(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+def test_a_reader_without_a_start_offset_reports_why(bootstrap: str, start: Callable[[LaneReader], LaneReader]) -> None:
     events: queue.Queue[Event] = queue.Queue()
     one = requests_reader(bootstrap, events)
 
@@ -455,7 +467,7 @@ def test_a_reader_without_a_start_offset_reports_why(bootstrap: str, start: Call
     start(one)
 
     event = events.get(timeout=90)
-    assert isinstance(event, Failed)
+    assert isinstance(event, ReaderFailed)
     assert isinstance(event.error, KafkaUnavailable)
     with pytest.raises(queue.Empty):
         events.get(timeout=2)

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from coldnotify_streams.core.actions import Drop, LoadsAnew, Say, Write
+from coldnotify_streams.core.actions import Drop, LoadsAnew, Say, WriteRecords
 from coldnotify_streams.core.events import Records
-from coldnotify_streams.core.job import Outputs, Phase, Refused
-from coldnotify_testkit.tally_bench import Bench, bench, kinds, log_bench
+from coldnotify_streams.core.job import Outputs, OwningPhase, RecordRefused
+from coldnotify_testkit.tally_bench import TallyBench, bench, kinds, log_bench
 from coldnotify_testkit.tally_job import ANSWERS, CLAIM, LOG, REQUESTS, STATE, TABLE, Written
 
 
@@ -23,7 +23,7 @@ def test_a_foreign_claim_drops_only_that_partition_which_is_claimed_again_later(
     assert one.run.partitions == {1: other}
     one.steps(4)
     again = one.partition(0)
-    assert again.phase is Phase.OWNED
+    assert again.phase is OwningPhase.OWNED
     assert again.takeover is not None
     assert (again.takeover.requests_start, again.takeover.requests_known) == (1, True)
     assert again.sums == {"a": [0, 1]}
@@ -39,7 +39,7 @@ def test_a_dropped_partition_that_the_group_has_given_away_is_not_claimed_again(
 
 
 def test_a_record_of_a_later_release_parks_its_partition_alone() -> None:
-    one = Bench()
+    one = TallyBench()
     one.append(STATE, 0, b"a", b"newer")
     one.assign(0, 1)
     assert set(one.run.partitions) == {1}
@@ -47,7 +47,7 @@ def test_a_record_of_a_later_release_parks_its_partition_alone() -> None:
     assert [r.key for r in one.log[STATE, 0]] == [b"a"], "nothing is written there"
     one.append(STATE, 0, b"a", b"[1]")
     one.steps(40)
-    assert one.partition(0).phase is Phase.OWNED
+    assert one.partition(0).phase is OwningPhase.OWNED
 
 
 @pytest.mark.parametrize("about", [{"raise": True}, {"key": "step-raises"}], ids=["handling it", "its step"])
@@ -76,11 +76,11 @@ def test_a_record_of_the_table_that_raises_is_set_aside() -> None:
 def test_a_refused_record_is_a_fault_of_its_partition_if_one_owns_it() -> None:
     one = bench()
     one.request(0)
-    one.refused = [Refused(ANSWERS, 0, b"", "too large")]
+    one.refused = [RecordRefused(ANSWERS, 0, b"", "too large")]
     assert "a record is lost that Kafka does not take" in [a.words for a in one.step() if isinstance(a, Say)]
     assert set(one.run.partitions) == {0, 1}
     one.request(0)
-    one.refused = [Refused(STATE, 0, b"", "too large")]
+    one.refused = [RecordRefused(STATE, 0, b"", "too large")]
     other = one.partition(1)
     assert [action.partition for action in one.step() if isinstance(action, LoadsAnew)] == [0]
     assert one.partition(1) is other
@@ -109,7 +109,7 @@ def test_the_error_of_a_question_is_raised_where_it_was_asked() -> None:
     one = bench()
     one.request(0)
     other = one.partition(1)
-    one.fails[Write] = OverflowError("no C integer")
+    one.fails[WriteRecords] = OverflowError("no C integer")
     assert [action.partition for action in one.step() if isinstance(action, LoadsAnew)] == [0]
     one.steps(8)
     assert one.partition(0).sums == {"a": [0]}

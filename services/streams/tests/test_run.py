@@ -6,24 +6,24 @@ Stands for: actions, agenda, events, job, run
 from dataclasses import replace
 
 import pytest
-from coldnotify_streams.core.actions import AskEnds, Commit, Durable, Flush, Release, Say, Write
+from coldnotify_streams.core.actions import AskEnds, Commit, Durable, Flush, Release, Say, WriteRecords
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
-    Failed,
+    JobRecord,
     LogStarts,
     NotCommitted,
     Now,
-    Record,
+    PartitionsRevoked,
+    ReaderFailed,
     Records,
-    Revoked,
     UnreadableOffsets,
 )
-from coldnotify_streams.core.job import LogBounds, Phase
-from coldnotify_streams.core.run import Limits, Run
-from coldnotify_streams.errors import Failure
-from coldnotify_testkit.tally_bench import Bench, bench, kinds, log_bench, topics_of
-from coldnotify_testkit.tally_job import ANSWERS, LOG, NEW, REQUESTS, STATE, TABLE, Tally
+from coldnotify_streams.core.job import LogBounds, OwningPhase
+from coldnotify_streams.core.run import JobRun, RunLimits
+from coldnotify_streams.errors import RunFailure
+from coldnotify_testkit.tally_bench import TallyBench, bench, kinds, log_bench, topics_of
+from coldnotify_testkit.tally_job import ANSWERS, LOG, NEW, REQUESTS, STATE, TABLE, OffsetTally
 
 # --- the order of a step
 
@@ -33,9 +33,9 @@ def test_state_is_durable_before_what_promises_it_and_both_before_anything_is_co
     one.request(0)
     one.request(1)
     done = one.step()
-    order = kinds(done, Write, Flush, Commit)
-    assert order == [Write, Write, Flush, Write, Write, Flush, Commit]
-    written = [topics_of(action.records) for action in done if isinstance(action, Write)]
+    order = kinds(done, WriteRecords, Flush, Commit)
+    assert order == [WriteRecords, WriteRecords, Flush, WriteRecords, WriteRecords, Flush, Commit]
+    written = [topics_of(action.records) for action in done if isinstance(action, WriteRecords)]
     assert written == [{STATE}, {STATE}, {ANSWERS}, {ANSWERS}]
     assert one.committed[REQUESTS, 0] == one.committed[REQUESTS, 1] == 1
 
@@ -45,9 +45,9 @@ def test_a_delivery_that_fails_ends_the_run_and_nothing_of_the_step_is_committed
     one = bench()
     before = dict(one.committed)
     one.request(0)
-    one.fails[Flush] = Failure("not delivered")
+    one.fails[Flush] = RunFailure("not delivered")
     one.fails_after = flushes
-    with pytest.raises(Failure, match="not delivered"):
+    with pytest.raises(RunFailure, match="not delivered"):
         one.step()
     one.commit(one.run.last_offsets())
     assert one.committed.get((REQUESTS, 0), 0) == before.get((REQUESTS, 0), 0) == 0
@@ -66,7 +66,7 @@ def test_no_step_begins_before_the_one_before_has_ended() -> None:
 
 
 def test_a_step_that_answered_requests_is_followed_by_a_rest_and_others_are_not() -> None:
-    one = bench(limits=Limits(rest_share=2.0, rest_max_s=0.5))
+    one = bench(limits=RunLimits(rest_share=2.0, rest_max_s=0.5))
     one.request(0)
     one.step()
     one.run.on_stepped(one.now_s + 0.1)
@@ -80,14 +80,18 @@ def test_a_step_that_answered_requests_is_followed_by_a_rest_and_others_are_not(
 
 def test_a_record_of_the_table_ends_a_rest() -> None:
     run = bench().run
-    records = [Record(TABLE, 0, 7, end=False), Record(REQUESTS, 0, 3, end=False), Record(TABLE, 0, 8, end=True)]
+    records = [
+        JobRecord(TABLE, 0, 7, end=False),
+        JobRecord(REQUESTS, 0, 3, end=False),
+        JobRecord(TABLE, 0, 8, end=True),
+    ]
     assert [run.ends_rest(Records([record])) for record in records] == [True, False, False]
     assert run.ends_rest(Records(records[::-1])), "it need not be the first one"
     assert not run.ends_rest(Began(0))
 
 
 def test_a_rest_has_a_bound() -> None:
-    one = bench(limits=Limits(rest_share=2.0, rest_max_s=0.5))
+    one = bench(limits=RunLimits(rest_share=2.0, rest_max_s=0.5))
     one.request(0)
     one.step()
     one.run.on_stepped(one.now_s + 20)
@@ -95,12 +99,12 @@ def test_a_rest_has_a_bound() -> None:
 
 
 def test_a_run_that_is_careful_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = bench(limits=Limits(rest_share=2.0, rest_max_s=0.5))
+    one = bench(limits=RunLimits(rest_share=2.0, rest_max_s=0.5))
     one.request(0)
     one.step()
     one.run.on_stepped(one.now_s + 0.1)
     assert one.run.rest_s(one.now_s + 0.1) > 0
-    monkeypatch.setattr(Run, "careful", True)
+    monkeypatch.setattr(JobRun, "careful", True)
     assert one.run.rest_s(one.now_s + 0.1) == 0
 
 
@@ -108,11 +112,11 @@ def test_handled_but_unstored_requests_are_not_committed(monkeypatch: pytest.Mon
     one = bench()
     one.request(0)
     one.request(0)
-    monkeypatch.setattr(Tally, "first_not_stored", property(lambda self: 1))
+    monkeypatch.setattr(OffsetTally, "first_not_stored", property(lambda self: 1))
     one.steps(2)
     assert one.partition().handled == [0, 1]
     assert one.committed[REQUESTS, 0] == 1
-    monkeypatch.setattr(Tally, "first_not_stored", property(lambda self: None))
+    monkeypatch.setattr(OffsetTally, "first_not_stored", property(lambda self: None))
     one.steps(2)
     assert one.committed[REQUESTS, 0] == 2
 
@@ -135,7 +139,7 @@ def test_a_higher_end_releases_the_requests_that_wait_for_it() -> None:
     one.request(0, wait=True)
     one.step(seconds=0.1)
     assert one.partition().handled == []
-    one.step(Records([Record(TABLE, 0, 1, end=True)]), seconds=0.1)
+    one.step(Records([JobRecord(TABLE, 0, 1, end=True)]), seconds=0.1)
     assert one.partition().handled == [0]
 
 
@@ -167,22 +171,22 @@ def test_unreadable_requests_are_committed_like_handled_ones() -> None:
 
 @pytest.mark.parametrize("topic", [TABLE, STATE])
 def test_a_load_passes_unreadable_offsets(topic: str) -> None:
-    one = Bench()
+    one = TallyBench()
     one.append(topic, 0, b"bad", None)
     one.assigned.add(0)
     one.step(Assigned(0, NEW))
     one.read[topic, 0] = 1  # the reader's consumer has come upon it
     held, one.reading = one.reading, set()
     one.step()
-    assert one.partition().phase is Phase.LOADING
+    assert one.partition().phase is OwningPhase.LOADING
     one.step(UnreadableOffsets(topic, 0, 0, 1, "broken"))
     one.reading = held
     one.steps(3)
-    assert one.partition().phase is Phase.OWNED
+    assert one.partition().phase is OwningPhase.OWNED
 
 
 def test_unreadable_offsets_of_an_earlier_load_are_ignored() -> None:
-    one = Bench()
+    one = TallyBench()
     one.assigned.add(0)
     one.step(Assigned(0, NEW), UnreadableOffsets(TABLE, 0, 0, 7, "broken"), UnreadableOffsets(TABLE, 1, 0, 7, "broken"))
     one.steps(3)
@@ -194,17 +198,17 @@ def test_unreadable_offsets_of_an_earlier_load_are_ignored() -> None:
 
 
 def test_a_takeover_is_one_value_and_is_handed_on_whole() -> None:
-    one = Bench()
+    one = TallyBench()
     takeover = replace(NEW, requests_start=3, table_committed=7, table_in_epoch=False)
     one.assign(0, takeover=takeover)
     assert one.partition().takeover == takeover
 
 
 def test_records_of_an_earlier_load_are_ignored() -> None:
-    one = Bench()
+    one = TallyBench()
     one.append(STATE, 0, b"a", b"[5]")
     one.assigned.add(0)
-    one.step(Assigned(0, NEW), Records([Record(STATE, 0, 0, end=False, key=b"ghost", value=b"[1]")]))
+    one.step(Assigned(0, NEW), Records([JobRecord(STATE, 0, 0, end=False, key=b"ghost", value=b"[1]")]))
     one.steps(3)
     assert one.partition().sums == {"a": [5]}
 
@@ -213,14 +217,14 @@ def test_a_revoked_partition_is_released_with_its_durable_offsets() -> None:
     one = bench()
     one.step(seconds=0.1)
     one.request(0)
-    done = one.step(Revoked((0,), lost=False), seconds=0.1)
+    done = one.step(PartitionsRevoked((0,), lost=False), seconds=0.1)
     (release,) = [action for action in done if isinstance(action, Release)]
     assert {(o.topic, o.offset, o.mark) for o in release.offsets} == {
         (REQUESTS, 1, "requests-id"),
         (TABLE, 0, "table-id"),
     }
     assert set(one.run.partitions) == {1}
-    (lost,) = [a for a in one.step(Revoked((1,), lost=True)) if isinstance(a, Release)]
+    (lost,) = [a for a in one.step(PartitionsRevoked((1,), lost=True)) if isinstance(a, Release)]
     assert lost.offsets == []
 
 
@@ -233,13 +237,13 @@ def test_a_refused_commit_is_tried_again_and_a_fenced_one_ends_the_run() -> None
     assert [dict(say.about) for say in done if isinstance(say, Say)] == [{"error": "timed out"}], "it is told"
     one.step()
     assert one.committed[REQUESTS, 0] == 1
-    with pytest.raises(Failure, match="committing: fenced"):
+    with pytest.raises(RunFailure, match="committing: fenced"):
         one.step(NotCommitted("fenced", fenced=True))
 
 
 def test_a_reader_that_fails_ends_the_run() -> None:
-    with pytest.raises(Failure, match="reading from Kafka: gone"):
-        bench().step(Failed(OSError("gone")))
+    with pytest.raises(RunFailure, match="reading from Kafka: gone"):
+        bench().step(ReaderFailed(OSError("gone")))
 
 
 # --- time
@@ -254,7 +258,7 @@ def test_each_partition_ticks_once_a_second() -> None:
 
 
 def test_the_ends_of_all_claimed_partitions_are_one_question() -> None:
-    one = Bench()
+    one = TallyBench()
     one.assigned |= {0, 1}
     one.step(Assigned(0, NEW), Assigned(1, NEW))
     asked = [action for _ in range(3) for action in one.step() if isinstance(action, AskEnds)]

@@ -8,16 +8,16 @@ from typing import cast
 import pytest
 from coldnotify_matcher.engine import Engine, Rules
 from coldnotify_matcher.matcher_job import MatcherJob
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.record_headers import HeadersReader
 from coldnotify_matcher.run_topics import topics_of
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.actions import Action, Follow, Unfollow
-from coldnotify_streams.core.events import Failed
-from coldnotify_streams.core.following import RETRY_AFTER_S, Following
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.events import ReaderFailed
+from coldnotify_streams.core.following import RETRY_AFTER_S, FollowedPartitions
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.standby import Standby as Reading
 from coldnotify_testkit.engine_bench import CLUSTER, answered
 from coldnotify_testkit.kafka import free_port
@@ -48,13 +48,13 @@ class Standby:
 
     def __init__(self, settings: MatcherSettings) -> None:
         job = MatcherJob(CLUSTER, "a", rules=Rules(), registrations_max=100)
-        self.following = Following(job)
+        self.following = FollowedPartitions(job)
         self.reading = Reading(settings, "group", JOB_TOPICS, headers_of)
         self.now_s = 100.0
 
     @property
-    def partitions(self) -> dict[int, Partition]:
-        return cast(dict[int, Partition], self.following.partitions)
+    def partitions(self) -> dict[int, MatcherPartition]:
+        return cast(dict[int, MatcherPartition], self.following.partitions)
 
     def do(self, actions: Iterable[Action]) -> None:
         for action in actions:
@@ -66,10 +66,10 @@ class Standby:
     def follow(self, numbers: Iterable[int]) -> None:
         self.do(self.following.follow(numbers, self.now_s))
 
-    def take(self, number: int) -> Partition | None:
+    def take(self, number: int) -> MatcherPartition | None:
         partition, actions = self.following.take(number)
         self.do(actions)
-        return cast(Partition | None, partition)
+        return cast(MatcherPartition | None, partition)
 
     def turn(self) -> None:
         event = self.reading.take()
@@ -159,7 +159,7 @@ def test_a_followed_partition_holds_the_state_of_its_topics(bootstrap: str, stan
 
     one = standby.take(PARTITION)
     assert one is not None
-    assert one.phase is Phase.FOLLOWING
+    assert one.phase is OwningPhase.FOLLOWING
     assert one.positions == {TOPICS.objects: 2, TOPICS.registrations: 0, TOPICS.sessions: 0}
     assert standby.take(PARTITION) is None
     write(bootstrap, TOPICS.objects, key, b'{"version":6}')
@@ -189,7 +189,7 @@ def test_a_reader_that_fails_is_replaced_later_and_fails_nobody(
 ) -> None:
     standby.follow({PARTITION})
     read_on(standby, PARTITION)
-    standby.reading._events.put(Failed(OSError("gone")))
+    standby.reading._events.put(ReaderFailed(OSError("gone")))
     wait_for(lambda: turned(standby) and not standby.partitions, "its giving up")
     standby.follow({PARTITION})
     assert not standby.partitions, "not at once"

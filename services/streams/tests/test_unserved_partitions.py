@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.unserved_partitions import Members, Unserved, members_of, partitions_of
+from coldnotify_streams.unserved_partitions import GroupMembers, Unserved, members_of, partitions_of
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, group_of
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
@@ -16,7 +16,7 @@ TOPICS = TopicNames()
 
 ALL = frozenset(range(PARTITIONS))
 LOW, HIGH = frozenset(range(4)), frozenset(range(4, 8))
-MISSING = Members(True, {"a": HIGH, "b": frozenset()})
+MISSING = GroupMembers(True, {"a": HIGH, "b": frozenset()})
 
 
 def test_it_joins_again_when_two_looks_agree_that_partitions_are_missing_and_looks_on() -> None:
@@ -28,12 +28,12 @@ def test_it_joins_again_when_two_looks_agree_that_partitions_are_missing_and_loo
 @pytest.mark.parametrize(
     "second",
     [
-        Members(True, {"a": HIGH, "b": frozenset({1})}),
-        Members(False, MISSING.assigned),
-        Members(True, {"a": HIGH}),
+        GroupMembers(True, {"a": HIGH, "b": frozenset({1})}),
+        GroupMembers(False, MISSING.assigned),
+        GroupMembers(True, {"a": HIGH}),
     ],
 )
-def test_a_group_that_is_still_moving_is_left_alone(second: Members) -> None:
+def test_a_group_that_is_still_moving_is_left_alone(second: GroupMembers) -> None:
     look = Unserved(PARTITIONS)
     assert [look.must_join_again(members) for members in (MISSING, second)] == [False, False]
     assert not look.settled
@@ -42,7 +42,7 @@ def test_a_group_that_is_still_moving_is_left_alone(second: Members) -> None:
 def test_it_has_seen_enough_when_two_looks_agree_that_all_are_served() -> None:
     look = Unserved(PARTITIONS)
     for expected in (False, True):
-        assert not look.must_join_again(Members(True, {"a": HIGH, "b": LOW}))
+        assert not look.must_join_again(GroupMembers(True, {"a": HIGH, "b": LOW}))
         assert look.settled is expected
 
 

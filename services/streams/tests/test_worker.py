@@ -4,18 +4,18 @@ import pytest
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.stop import StopFlag
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.worker import Worker
+from coldnotify_matcher.worker import MatcherWorker
 from coldnotify_streams import worker as stream_worker
-from coldnotify_streams.core.actions import AskEnds, Doing, Flush, Offset, TakenIn, Write
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.actions import AskEnds, Doing, Flush, Offset, TakenIn, WriteRecords
+from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.worker import committable
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.matcher_process import worker_of
 from coldnotify_testkit.waiting import wait_for
 
 
-def offline() -> Worker:
-    return Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
+def offline() -> MatcherWorker:
+    return MatcherWorker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
 
 
 def test_an_error_is_raised_where_the_question_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,7 @@ def test_an_error_is_raised_where_the_question_was_asked(monkeypatch: pytest.Mon
 
     def step() -> Doing[None]:
         try:
-            yield Write([object()])  # type: ignore[list-item]
+            yield WriteRecords([object()])  # type: ignore[list-item]
         except AttributeError as error:
             caught.append(type(error))
         caught.append((yield Flush()))
@@ -34,7 +34,7 @@ def test_an_error_is_raised_where_the_question_was_asked(monkeypatch: pytest.Mon
         yield AskEnds([("topic", 0)], uncommitted=False)
 
     monkeypatch.setattr(stream_worker, "log_ends", unknown)
-    with pytest.raises(Failure, match="nobody knows"):
+    with pytest.raises(RunFailure, match="nobody knows"):
         worker._drive(step())
     assert caught == [AttributeError, []]
 

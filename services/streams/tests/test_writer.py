@@ -5,16 +5,16 @@ import threading
 import pytest
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.engine import ProducedRecord
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.errors import RunFailure
 from coldnotify_streams.job_clock import JobClock
 from coldnotify_streams.writer import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Writer
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.matcher_process import PARTITION
 from coldnotify_testkit.raw_produce import RawProducer
-from coldnotify_testkit.record_batches import Batch, Record, encoded
+from coldnotify_testkit.record_batches import Batch, BatchRecord, encoded
 
 TOPICS = TopicNames()
 
@@ -25,10 +25,10 @@ PRODUCERS = 2_000
 def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
     stop = StopFlag()
     writer = Writer(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), stop, JobClock())
-    writer.write([Write(TOPICS.sessions, PARTITION, b"key", b"value")])
+    writer.write([ProducedRecord(TOPICS.sessions, PARTITION, b"key", b"value")])
     timer = threading.Timer(2 * FLUSH_SLICE_S, stop.set)
     timer.start()
-    with pytest.raises(Failure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
+    with pytest.raises(RunFailure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
         writer.flush()
     timer.join()
     writer.close()
@@ -38,13 +38,15 @@ def write_as_others(kafka: str, epoch: int, sequence: int) -> None:
     """Two records in the name of whoever writes to the partition."""
     with RawProducer(kafka) as producer:
         for number in range(PRODUCERS):
-            batch = Batch([Record(), Record()], producer_id=number, producer_epoch=epoch, base_sequence=sequence)
+            batch = Batch(
+                [BatchRecord(), BatchRecord()], producer_id=number, producer_epoch=epoch, base_sequence=sequence
+            )
             producer.produce(TOPICS.sessions, PARTITION, encoded(batch))
 
 
 def write_on(writer: Writer) -> None:
     for _ in range(20):
-        writer.write([Write(TOPICS.sessions, PARTITION, b"key", b"behind")])
+        writer.write([ProducedRecord(TOPICS.sessions, PARTITION, b"key", b"behind")])
         writer.flush()
 
 
@@ -54,9 +56,9 @@ def test_another_writer_of_its_name_ends_the_run_but_not_the_process(
 ) -> None:
     settings, stop = MatcherSettings(kafka=fresh_kafka.bootstrap), StopFlag()
     writer = Writer(settings, stop, JobClock())
-    writer.write([Write(TOPICS.sessions, PARTITION, b"key", b"before")])
+    writer.write([ProducedRecord(TOPICS.sessions, PARTITION, b"key", b"before")])
     writer.flush()
     write_as_others(fresh_kafka.bootstrap, epoch, sequence)
-    with pytest.raises(Failure, match="writing to Kafka"):
+    with pytest.raises(RunFailure, match="writing to Kafka"):
         write_on(writer)
     writer.close()

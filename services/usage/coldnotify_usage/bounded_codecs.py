@@ -12,7 +12,7 @@ _XERIAL_BYTES = 16
 """Length of the header of framed snappy, as Java writes it: blocks with their lengths follow."""
 
 
-class TooMuch(ValueError):
+class BatchTooLarge(ValueError):
     """The batch holds more than the bound."""
 
 
@@ -23,7 +23,7 @@ def gzip_decode(payload: bytes) -> bytes:
         member = zlib.decompressobj(wbits=31)
         unpacked += member.decompress(left, UNPACKED_BYTES_MAX + 1 - len(unpacked))
         if len(unpacked) > UNPACKED_BYTES_MAX:
-            raise TooMuch(_words())
+            raise BatchTooLarge(_words())
         if not member.eof:
             raise EOFError("gzip: is cut off")
         left = member.unused_data
@@ -56,7 +56,7 @@ def zstd_decode(payload: bytes) -> bytes:
 
 def _snappy_block(block: bytes, before: int) -> bytes:
     if before + cramjam.snappy.decompress_raw_len(block) > UNPACKED_BYTES_MAX:
-        raise TooMuch(_words())
+        raise BatchTooLarge(_words())
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

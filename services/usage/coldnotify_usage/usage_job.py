@@ -31,7 +31,7 @@ from coldnotify_streams.job_clock import JobClock
 from coldnotify_usage import metrics
 from coldnotify_usage.core.highs import counters_of
 from coldnotify_usage.core.partition_usage import PartitionUsage, SeenKey
-from coldnotify_usage.core.seen import DAY_MS, Seen
+from coldnotify_usage.core.seen import DAY_MS, SeenCounts
 
 PENDING_MAX = 5_000
 """Records that were read and are not acknowledged; more are read when these are stored."""
@@ -69,7 +69,7 @@ class WriteFailed(ServiceError):
     """Kafka did not take a record in time."""
 
 
-class Record(Protocol):
+class ReadUsage(Protocol):
     """A record of the usage topic, as the reader hands it over."""
 
     @property
@@ -101,7 +101,7 @@ class Writers(Protocol):
         """Writes to the usage history."""
 
 
-class Reader(Protocol):
+class UsageReader(Protocol):
     """The consumer of the usage topic."""
 
     def end_of(self, partition: int) -> int | None:
@@ -132,7 +132,7 @@ class UsageJob:
     def __init__(
         self,
         writers: Writers,
-        reader: Reader,
+        reader: UsageReader,
         agreement_of: Callable[[str], Agreement | None],
         *,
         partitions: int,
@@ -156,7 +156,7 @@ class UsageJob:
         self._clocks: Trust = clock.trust if clocks is None else clocks
         self._mine: dict[int, PartitionUsage] = {}
         self._stored: MutableMapping[bytes, bytes] = {}
-        self._pending: list[Record] = []
+        self._pending: list[ReadUsage] = []
         self._next: dict[int, int] = {}
         """The offset of the next record to count, by partition."""
         self._next_stored: dict[int, int] = {}
@@ -198,7 +198,7 @@ class UsageJob:
                     else:
                         del stored[key]
                     continue
-                parsed, seen = SeenKey.decode(key), Seen.decode(value)
+                parsed, seen = SeenKey.decode(key), SeenCounts.decode(value)
             except ValueError as error:
                 # A counter that is lost is read again from the nodes' next records; an offset, from the beginning.
                 _paced.log("stored state set aside", level="warning", key=repr(key[:200]), reason=str(error))
@@ -222,7 +222,7 @@ class UsageJob:
         """Returns the offset from which a partition must be read again; None if it need not be."""
         return self._next.get(partition) if partition in self._missing else None
 
-    async def on_record(self, record: Record) -> None:
+    async def on_record(self, record: ReadUsage) -> None:
         """Handles a record. Returns when there is room for the next."""
         mine = self._mine.get(record.partition)
         if mine is None:
@@ -327,7 +327,7 @@ class UsageJob:
             self._stored[key] = value
         return self._writers.store(partition, key, value)
 
-    async def _is_next(self, record: Record) -> bool:
+    async def _is_next(self, record: ReadUsage) -> bool:
         """Returns true if the record is the next one to count; if it is a later one, the job goes back for the next."""
         partition, offset = record.partition, record.offset
         wanted = self._next[partition]
@@ -371,7 +371,7 @@ class UsageJob:
                 metrics.GONE_BACK.inc()
                 await self._reader.go_to(partition, wanted)
 
-    def _count(self, mine: PartitionUsage, record: Record) -> None:
+    def _count(self, mine: PartitionUsage, record: ReadUsage) -> None:
         try:
             if record.value is None:
                 raise InvalidTenant("record: has no value")

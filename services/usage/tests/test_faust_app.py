@@ -15,8 +15,8 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import (
     Agreement,
-    Counters,
     Tenant,
+    TenantCounters,
     UsageRecord,
     Verdict,
     encode_tenant,
@@ -26,7 +26,7 @@ from coldnotify_schemas.tenants import (
 )
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.kafka import broker, committed, reset_topics
-from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
+from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud, silent, write
 from coldnotify_testkit.usage_workers import (
     PARTITIONS,
@@ -165,7 +165,7 @@ def test_the_end_of_a_transaction_is_passed_over(fresh_kafka: EmbeddedBroker, st
     producer.init_transactions(60)
     for publishes in (3, 5):
         usage = UsageRecord(
-            node="n", boot="b", at_ms=time.time_ns() // 1_000_000, tenants={"acme": Counters(publishes=publishes)}
+            node="n", boot="b", at_ms=time.time_ns() // 1_000_000, tenants={"acme": TenantCounters(publishes=publishes)}
         )
         producer.begin_transaction()
         producer.produce(TOPICS.usage, encode_usage(usage), partition=partition)
@@ -203,10 +203,10 @@ def test_unreadable_or_exploding_batches_stop_neither_kafka_nor_the_job(
     feeder = Feeder(kafka, PER_S)
     key = b"tenant-1/node-1/0"
     bombs = [bomb(codec, 150, key=key) for codec in (Codec.ZSTD, Codec.GZIP, Codec.LZ4)]
-    several = Batch([Record(key, b"x", [NO_UTF_8])] * 3)
-    hostile = [Batch([Record(key, b"x", [NO_UTF_8])]), several, loud(2, key), silent(1, key), *bombs]
+    several = Batch([BatchRecord(key, b"x", [NO_UTF_8])] * 3)
+    hostile = [Batch([BatchRecord(key, b"x", [NO_UTF_8])]), several, loud(2, key), silent(1, key), *bombs]
     damaged = [(b"next/x", b"1"), (b"next/0", b"x"), (b"next/1", b"-5"), (b"next/2", b"9" * 400), (key, b"[1]")]
-    state = [*hostile, Batch([Record(*one) for one in damaged])]
+    state = [*hostile, Batch([BatchRecord(*one) for one in damaged])]
 
     def write_all() -> None:
         for partition in (0, 3):
@@ -267,8 +267,8 @@ def test_a_tenant_is_held_to_its_agreement(fresh_kafka: EmbeddedBroker, start: S
 
     def verdict_of(per_s: int) -> Verdict | None:
         second = next(seconds)
-        counters = {"m": Counters(publishes=per_s * second), "http-1": Counters(admitted=per_s * second)}
-        counters["http-2"] = Counters(admitted=1)
+        counters = {"m": TenantCounters(publishes=per_s * second), "http-1": TenantCounters(admitted=per_s * second)}
+        counters["http-2"] = TenantCounters(admitted=1)
         for node, counted in counters.items():
             usage = UsageRecord(
                 node=node, boot=str(per_s), at_ms=time.time_ns() // 1_000_000, tenants={"acme": counted}

@@ -5,13 +5,13 @@ from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import READ_COMMITTED
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
-from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb, encoded
+from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb, encoded
 from coldnotify_testkit.unreadable_batches import NO_UTF_8, loud
 from coldnotify_usage.readable_records import ReadableRecords, install
 
 TP = TopicPartition("coldnotify.usage", 3)
-GOOD = Batch([Record(b"k", b"1"), Record(b"k", b"2")])
-BAD_NAME = Batch([Record(b"k", b"1"), Record(b"k", b"2", [NO_UTF_8]), Record(b"k", b"3")])
+GOOD = Batch([BatchRecord(b"k", b"1"), BatchRecord(b"k", b"2")])
+BAD_NAME = Batch([BatchRecord(b"k", b"1"), BatchRecord(b"k", b"2", [NO_UTF_8]), BatchRecord(b"k", b"3")])
 
 
 def read(*batches: Batch, start: int = 0) -> tuple[list[tuple[int, bytes | None]], int]:
@@ -40,8 +40,8 @@ def test_readable_records_are_returned_unchanged() -> None:
         (bomb(Codec.GZIP, 20), [(0, None)]),
         (bomb(Codec.LZ4, 20), [(0, None)]),
         (bomb(Codec.SNAPPY, 20), [(0, None)]),
-        (Batch([Record()], declared_codec=7), [(0, None)]),
-        (Batch([Record()], crc=1), [(0, None)]),
+        (Batch([BatchRecord()], declared_codec=7), [(0, None)]),
+        (Batch([BatchRecord()], crc=1), [(0, None)]),
     ],
 )
 def test_unreadable_records_have_placeholders_and_later_ones_are_read(

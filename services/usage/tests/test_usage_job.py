@@ -8,7 +8,7 @@ import pytest
 from coldnotify_common.clocks import Trust, Trusting
 from coldnotify_schemas.tenants import (
     Agreement,
-    Counters,
+    TenantCounters,
     UsageRecord,
     encode_usage,
     parse_counters,
@@ -122,7 +122,7 @@ def job(
 
 
 def record(kafka: FakeKafka, offset: int, publishes: int = 1, tenant: str = TENANT) -> FakeRecord:
-    usage = UsageRecord(node="n", boot="b", at_ms=T, tenants={tenant: Counters(publishes=publishes)})
+    usage = UsageRecord(node="n", boot="b", at_ms=T, tenants={tenant: TenantCounters(publishes=publishes)})
     return FakeRecord(kafka, offset, encode_usage(usage))
 
 

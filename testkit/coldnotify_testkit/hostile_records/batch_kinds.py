@@ -4,15 +4,15 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coldnotify_testkit.hostile_records.records import Drawn
+from coldnotify_testkit.hostile_records.records import DrawnRecord
 from coldnotify_testkit.record_batches import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND,
     TRANSACTIONAL,
     Batch,
+    BatchRecord,
     Codec,
-    Record,
     bomb,
     compressed,
     packed_records,
@@ -29,31 +29,31 @@ _COUNTS = (-1, 0, 2, 3, 1 << 20, (1 << 31) - 1, -(1 << 31))
 _LENGTHS = (-2, -1, 0, 1, 62, 1 << 20, (1 << 31) - 1, -(1 << 31))
 
 
-def right(drawn: Drawn, now_ms: int, codec: Codec = Codec.NONE) -> Batch:
+def right(drawn: DrawnRecord, now_ms: int, codec: Codec = Codec.NONE) -> Batch:
     """Returns a batch as a Kafka library writes it."""
     return Batch([_record(drawn)], codec, drawn.timestamp_ms or now_ms)
 
 
-def of_kind(kind: str, random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def of_kind(kind: str, random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     """A batch of this kind, with the record in it as far as the kind leaves it."""
     if kind == AS_DRAWN:
         return right(drawn, now_ms, random.choice(list(Codec)))
     return KINDS[kind](random, drawn, now_ms)
 
 
-def _record(drawn: Drawn) -> Record:
-    return Record(drawn.key, drawn.value, drawn.headers)
+def _record(drawn: DrawnRecord) -> BatchRecord:
+    return BatchRecord(drawn.key, drawn.value, drawn.headers)
 
 
-def _bomb(codec: Codec, mib: int) -> Callable[[Random, Drawn, int], Batch]:
-    def made(_random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _bomb(codec: Codec, mib: int) -> Callable[[Random, DrawnRecord, int], Batch]:
+    def made(_random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
         return bomb(codec, mib, key=drawn.key)._replace(base_timestamp_ms=now_ms)
 
     return made
 
 
 def _with_headers(draw: Callable[[Random], list[tuple[bytes | None, bytes | None]]]) -> "Maker":
-    def made(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+    def made(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
         headers = [*drawn.headers, *draw(random)]
         random.shuffle(headers)
         return right(drawn._replace(headers=headers), now_ms, random.choice(list(Codec)))
@@ -64,7 +64,7 @@ def _with_headers(draw: Callable[[Random], list[tuple[bytes | None, bytes | None
 def _changed(**fields: Any) -> "Maker":
     """A right batch but for these fields; a tuple is drawn from."""
 
-    def made(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+    def made(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
         return right(drawn, now_ms)._replace(**_chosen(random, fields))
 
     return made
@@ -73,7 +73,7 @@ def _changed(**fields: Any) -> "Maker":
 def _changed_record(**fields: Any) -> "Maker":
     """A right batch but for these fields of its record; a tuple is drawn from."""
 
-    def made(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+    def made(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
         batch = right(drawn, now_ms)
         return batch._replace(records=[batch.records[0]._replace(**_chosen(random, fields))])
 
@@ -88,37 +88,37 @@ def _codec(codec: Codec) -> "Maker":
     return lambda _random, drawn, now_ms: right(drawn, now_ms, codec)
 
 
-def _codec_that_is_another(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _codec_that_is_another(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     codec = random.choice(list(Codec))
     said = random.choice([number for number in range(8) if number != codec])
     return right(drawn, now_ms, codec)._replace(declared_codec=said)
 
 
-def _packed_garbage(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _packed_garbage(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     packed = random.randbytes(random.choice((0, 1, 7, 100, 5_000)))
     return right(drawn, now_ms, random.choice(list(Codec)))._replace(packed=packed)
 
 
-def _packed_cut(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _packed_cut(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     batch = right(drawn, now_ms, random.choice(list(Codec)[1:]))
     packed = compressed(batch.codec, packed_records(batch.records))
     return batch._replace(packed=packed[: random.randrange(len(packed))])
 
 
-def _many(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _many(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     return right(drawn, now_ms, random.choice(list(Codec)))._replace(records=[_record(drawn)] * MANY)
 
 
-def _no_records(_random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _no_records(_random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     return right(drawn, now_ms)._replace(records=[])
 
 
-def _control(random: Random, drawn: Drawn, now_ms: int) -> Batch:
+def _control(random: Random, drawn: DrawnRecord, now_ms: int) -> Batch:
     key = random.choice((b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\5", drawn.key))
     return right(drawn._replace(key=key), now_ms)._replace(flags=random.choice((CONTROL, CONTROL | TRANSACTIONAL)))
 
 
-Maker = Callable[[Random, Drawn, int], Batch]
+Maker = Callable[[Random, DrawnRecord, int], Batch]
 HEADER_NO_TEXT = "header_no_text"
 BOMBS: dict[str, Maker] = {
     "bomb_zstd": _bomb(Codec.ZSTD, 80),

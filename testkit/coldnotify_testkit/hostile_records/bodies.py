@@ -10,11 +10,11 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.bodies_of_channels import OfChannels
-from coldnotify_testkit.hostile_records.bodies_of_tenants import OfTenants
+from coldnotify_testkit.hostile_records.bodies_of_tenants import TenantBodies
 from coldnotify_testkit.hostile_records.documents import Documents
 from coldnotify_testkit.hostile_records.honest import COMES_BACK
-from coldnotify_testkit.hostile_records.messages import Messages, fields_of
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.messages import HostileMessages, fields_of
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 from coldnotify_testkit.hostile_records.values import MADE_UP, NUMBERS, Body, Values
 
 TOPICS = TopicNames()
@@ -29,15 +29,15 @@ _DESCRIPTIONS = (
 )  # fmt: skip
 
 
-class Bodies:
+class HostileBodies:
     """Draws partition, key and value of a record: `of` a topic."""
 
     def __init__(self, random: Random, values: Values) -> None:
         self._random = random
         self._values = values
         self._documents = Documents(random, values)
-        self._messages = Messages(random, values)
-        self._of: dict[str, Callable[[Known], Body]] = {
+        self._messages = HostileMessages(random, values)
+        self._of: dict[str, Callable[[KnownToAttacker], Body]] = {
             TOPICS.objects: self._object,
             TOPICS.requests: self._request,
             TOPICS.registrations: self._registrations,
@@ -45,14 +45,14 @@ class Bodies:
             TOPICS.notifications: self._inbox,
             TOPICS.rejected: self._rejected,
             **OfChannels(random, values, self._documents).of,
-            **OfTenants(random, values, self._documents).of,
+            **TenantBodies(random, values, self._documents).of,
         }
 
-    def of(self, topic: str, known: Known) -> Body:
+    def of(self, topic: str, known: KnownToAttacker) -> Body:
         """One for this topic, where records of its key belong."""
         return self._of[topic](known)
 
-    def _object(self, known: Known) -> Body:
+    def _object(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._group(known)
         name = draw.choice([self._values.made_up("object"), draw.choice(known.objects)])
         if draw.random() < _DESCRIPTION_SHARE:
@@ -74,7 +74,7 @@ class Bodies:
         key = self._values.key(f"{known.domain}/{group}/{name}")
         return self._home(known, group), key, self._documents.bent(some)
 
-    def _registrations(self, known: Known) -> Body:
+    def _registrations(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._group(known)
         bucket = draw.choice((0, 0, 0, 1, 2, 9_999, *NUMBERS))
         objects = [self._values.made_up("object") for _ in range(draw.choice((0, 1, 3, 64, 65)))]
@@ -90,7 +90,7 @@ class Bodies:
             self._documents.bent(fields),
         )
 
-    def _session(self, known: Known) -> Body:
+    def _session(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._group(known)
         home = self._home(known, group)
         common = {"format": "1", "generation": str(self._generation(known, home))}
@@ -113,7 +113,7 @@ class Bodies:
         }
         return home, self._values.key(self._client_key(known, group)), self._documents.bent(common | fields)
 
-    def _request(self, known: Known) -> Body:
+    def _request(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._group(known)
         gateway = self._gateway(known)
         request = internal_pb2.Request(
@@ -140,7 +140,7 @@ class Bodies:
             self._messages.bend(request)
         return self._home(known, group), None, self._values.bent(request.SerializeToString())
 
-    def _inbox(self, known: Known) -> Body:
+    def _inbox(self, known: KnownToAttacker) -> Body:
         draw = self._random
         gateway = draw.choice([*known.gateways, *known.gateways, 0, draw.getrandbits(64)])
         partition = draw.choice([*(one.partition for one in known.sessions), draw.randrange(known.partitions)])
@@ -159,7 +159,7 @@ class Bodies:
         where = known.gateways.get(gateway, draw.randrange(known.inboxes))
         return where, draw.choice((None, b"key")), self._values.bent(inbox.SerializeToString())
 
-    def _item(self, item: internal_pb2.Item, known: Known) -> None:
+    def _item(self, item: internal_pb2.Item, known: KnownToAttacker) -> None:
         draw = self._random
         kind = draw.choice(fields_of(internal_pb2.Item.DESCRIPTOR.oneofs_by_name["item"]))
         body = getattr(item, kind.name)
@@ -177,32 +177,32 @@ class Bodies:
             elif not isinstance(body, internal_pb2.BeatAnswer):
                 body.session = number
 
-    def _rejected(self, known: Known) -> Body:
+    def _rejected(self, known: KnownToAttacker) -> Body:
         topic = self._random.choice((TOPICS.objects, TOPICS.sessions, TOPICS.requests, TOPICS.channels_1d))
         _, key, value = self.of(topic, known)
         return self._random.randrange(2), key, value
 
     # ---- names and numbers -------------------------------------------------------------------------------------
 
-    def _group(self, known: Known) -> str:
+    def _group(self, known: KnownToAttacker) -> str:
         return self._random.choice(known.groups)
 
-    def _home(self, known: Known, group: str) -> int:
+    def _home(self, known: KnownToAttacker, group: str) -> int:
         return partition_of(known.domain, group, known.partitions)
 
-    def _gateway(self, known: Known) -> int:
+    def _gateway(self, known: KnownToAttacker) -> int:
         draw = self._random
         return draw.choice([*known.gateways, *(0xBAD0000000000000 + draw.randrange(20) for _ in range(4))])
 
-    def _client_key(self, known: Known, group: str) -> str:
+    def _client_key(self, known: KnownToAttacker, group: str) -> str:
         client = self._random.choice([self._values.made_up("client"), self._random.choice(known.clients)])
         return f"{known.domain}/{group}/{client}"
 
-    def _generation(self, known: Known, partition: int) -> int:
+    def _generation(self, known: KnownToAttacker, partition: int) -> int:
         present = known.generations.get(partition, 1)
         most = generation_max(known.now_ms)
         return self._random.choice((0, 1, present - 1, present, present + 1, most, most + 1, most + 10**6, *NUMBERS))
 
-    def _later(self, known: Known, partition: int) -> int:
+    def _later(self, known: KnownToAttacker, partition: int) -> int:
         """Returns a generation that protobuf can encode."""
         return max(0, self._generation(known, partition)) % (1 << 64)

@@ -8,7 +8,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.documents import Documents
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 from coldnotify_testkit.hostile_records.values import NUMBERS, Body, Values
 
 TOPICS = TopicNames()
@@ -24,18 +24,18 @@ class OfChannels:
         self._random = random
         self._values = values
         self._documents = documents
-        self.of: dict[str, Callable[[Known], Body]] = {
+        self.of: dict[str, Callable[[KnownToAttacker], Body]] = {
             **dict.fromkeys(TOPICS.channels, self._message),
             TOPICS.channels_state: self._state,
         }
 
-    def _message(self, known: Known) -> Body:
+    def _message(self, known: KnownToAttacker) -> Body:
         group = self._random.choice(known.groups)
         key = self._values.key(f"{known.domain}/{group}/{self._values.made_up('channel')}")
         value = self._values.bent(self._random.choice(_PAYLOADS))
         return partition_of(known.domain, group, known.partitions), key, value
 
-    def _state(self, known: Known) -> Body:
+    def _state(self, known: KnownToAttacker) -> Body:
         draw, group = self._random, self._random.choice(known.groups)
         home = partition_of(known.domain, group, known.partitions)
         present = known.generations.get(home, 1)

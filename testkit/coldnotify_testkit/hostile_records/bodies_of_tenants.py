@@ -7,7 +7,7 @@ from coldnotify_schemas.tenants import LIMITS, history_key, partition_node, usag
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.documents import Documents
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 from coldnotify_testkit.hostile_records.values import NUMBERS, Body, Values
 
 TOPICS = TopicNames()
@@ -53,14 +53,14 @@ _COUNTERS = (
 )
 
 
-class OfTenants:
+class TenantBodies:
     """Draws partition, key and value of a record. `of` draws for a topic, from what is known."""
 
     def __init__(self, random: Random, values: Values, documents: Documents) -> None:
         self._random = random
         self._values = values
         self._documents = documents
-        self.of: dict[str, Callable[[Known], Body]] = {
+        self.of: dict[str, Callable[[KnownToAttacker], Body]] = {
             TOPICS.tenants: self._tenant,
             TOPICS.usage: self._usage,
             TOPICS.verdicts: self._verdict,
@@ -68,14 +68,14 @@ class OfTenants:
             TOPICS.usage_state: self._state,
         }
 
-    def _tenant(self, known: Known) -> Body:
+    def _tenant(self, known: KnownToAttacker) -> Body:
         draw = self._random
         domains = ",".join(f'"{self._values.made_up("domain")}"' for _ in range(draw.choice((0, 1, 1, 3, 1_001))))
         fields = {"domains": f"[{domains}]", "principal": '"User:hostile"', "over": '"refuse"', "burst_s": "2"}
         fields |= {limit: str(draw.choice((1, 5.5, 0, *NUMBERS))) for limit in draw.sample(LIMITS, 2)}
         return 0, self._values.key(self._name()), self._documents.bent(fields)
 
-    def _usage(self, known: Known) -> Body:
+    def _usage(self, known: KnownToAttacker) -> Body:
         draw, name = self._random, self._name()
         node = draw.choice((self._values.made_up("node"), partition_node(draw.randrange(known.partitions))))
         fields = {
@@ -87,7 +87,7 @@ class OfTenants:
         home = usage_partition_of(name, known.usage_partitions)
         return home, draw.choice((None, None, b"", b"key", b"\xff")), self._documents.bent(fields)
 
-    def _verdict(self, known: Known) -> Body:
+    def _verdict(self, known: KnownToAttacker) -> Body:
         draw = self._random
         shares = f'{{"{self._values.made_up("node")}": {draw.choice((0, 0.5, 1, 1.1, -1, 1e300))}}}'
         held = f'{{"{partition_node(0)}": [{draw.choice(NUMBERS)}, 0, 1]}}'
@@ -100,7 +100,7 @@ class OfTenants:
         }  # fmt: skip
         return 0, self._values.key(self._name()), self._documents.bent(fields)
 
-    def _history(self, known: Known) -> Body:
+    def _history(self, known: KnownToAttacker) -> Body:
         draw = self._random
         key = history_key(
             self._name(), draw.choice(("hour", "day")), known.now_ms / 1000 - draw.randrange(86_400 * 500)
@@ -108,7 +108,7 @@ class OfTenants:
         keys = (key, f"usage:{self._name()}:hour:9999-99-99T99", "usage::day:", "usage:x:week:2026-11", key + "\n")
         return 0, self._values.key(draw.choice((key, draw.choice(keys)))), self._documents.bent_text(self._counters())
 
-    def _state(self, known: Known) -> Body:
+    def _state(self, known: KnownToAttacker) -> Body:
         draw, name = self._random, self._name()
         home = usage_partition_of(name, known.usage_partitions)
         if draw.random() < 0.4:

@@ -8,9 +8,9 @@ from random import Random
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN, BOMBS, KINDS, of_kind
-from coldnotify_testkit.hostile_records.bodies import Bodies
+from coldnotify_testkit.hostile_records.bodies import HostileBodies
 from coldnotify_testkit.hostile_records.honest import Honest, is_newer
-from coldnotify_testkit.hostile_records.records import Drawn, Hostile, Known
+from coldnotify_testkit.hostile_records.records import DrawnRecord, Hostile, KnownToAttacker
 from coldnotify_testkit.hostile_records.values import Values
 
 TOPICS = TopicNames()
@@ -64,14 +64,14 @@ class Generator:
         self._weights = [WEIGHTS[topic] for topic in self._topics]
         self._newer_format = newer_format
         self._values = Values(self._random)
-        self._bodies = Bodies(self._random, self._values)
+        self._bodies = HostileBodies(self._random, self._values)
         self._kinds = [kind for kind in KINDS if kind in kinds]
         self._dealt: list[tuple[str, str]] = []
         """Topics and kinds that are still to come before all are dealt again."""
         self._deals = 0
         self._drawn = 0
 
-    def record(self, known: Known) -> Hostile:
+    def record(self, known: KnownToAttacker) -> Hostile:
         """The next one."""
         self._drawn += 1
         if self._kinds and self._drawn % _DEALT_EVERY == 0:
@@ -94,7 +94,7 @@ class Generator:
             self._deals += 1
         return self._dealt.pop()
 
-    def _record_of(self, topic: str, known: Known) -> Drawn:
+    def _record_of(self, topic: str, known: KnownToAttacker) -> DrawnRecord:
         draw = self._random
         partition, key, value = self._bodies.of(topic, known)
         key, value = self._tamed(topic, key, value, known)
@@ -103,10 +103,10 @@ class Generator:
         if topic == TOPICS.channels_state and partition in known.spared_partitions:
             key, value = self._disbelieved(key, value, believed=Honest(known).would_number(value or b""))
         timestamp_ms = self._values.timestamp_ms(known.now_ms) if draw.random() < 0.02 else 0
-        return Drawn(topic, partition, key, value, self._values.headers(), timestamp_ms)
+        return DrawnRecord(topic, partition, key, value, self._values.headers(), timestamp_ms)
 
     def _tamed(
-        self, topic: str, key: bytes | None, value: bytes | None, known: Known
+        self, topic: str, key: bytes | None, value: bytes | None, known: KnownToAttacker
     ) -> tuple[bytes | None, bytes | None]:
         """The same, but for what would have to be believed."""
         if value is None:

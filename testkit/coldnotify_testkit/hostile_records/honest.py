@@ -1,7 +1,7 @@
 """Tells which hostile records honest clients would have to believe."""
 
 from coldnotify_matcher.state_records import (
-    Unreadable,
+    UnreadableState,
     generation_of,
     is_generation_key,
     parse_channels,
@@ -19,7 +19,7 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.errors import NewerFormat
 from google.protobuf.message import DecodeError
 
-from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.records import KnownToAttacker
 
 TOPICS = TopicNames()
 
@@ -34,7 +34,7 @@ COMES_BACK = (0, 1, 2, 3, 4, int(CloseCode.UNKNOWN_SESSION), int(CloseCode.HANDS
 class Honest:
     """Detects hostile records that look exactly as their rightful writer would write them."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownToAttacker) -> None:
         self._known = known
         # What is of the future when it is written may not be any more when it is read.
         self._now_ms = known.now_ms + _READ_WITHIN_MS
@@ -61,7 +61,7 @@ class Honest:
                 parse_session(value, self._now_ms, inboxes=self._known.inboxes)
             else:
                 parse_registrations(value, self._now_ms)
-        except (Unreadable, NewerFormat):
+        except (UnreadableState, NewerFormat):
             return False
         return True
 
@@ -74,7 +74,7 @@ class Honest:
             return False
         try:
             claimed = parse_generation(value, self._now_ms)
-        except (Unreadable, NewerFormat):
+        except (UnreadableState, NewerFormat):
             return False
         return claimed.requests_topic_id != self._known.requests_topic_id
 
@@ -84,7 +84,7 @@ class Honest:
             return False
         try:
             return parse_generation(value, self._now_ms).generation > 0
-        except (Unreadable, NewerFormat):
+        except (UnreadableState, NewerFormat):
             return False
 
     def would_displace(self, value: bytes) -> bool:
@@ -150,7 +150,7 @@ class Honest:
         """Returns true if it records the last message of each channel."""
         try:
             parse_channels(value, self._now_ms)
-        except (Unreadable, NewerFormat):
+        except (UnreadableState, NewerFormat):
             return False
         return True
 
@@ -161,6 +161,6 @@ def is_newer(value: bytes, now_ms: int) -> bool:
         generation_of(value, now_ms)
     except NewerFormat:
         return True
-    except Unreadable:
+    except UnreadableState:
         return False
     return False

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from coldnotify_testkit.hostile_records.values import Values
 
 
-class Messages:
+class HostileMessages:
     """Gives messages hostile fields, in place."""
 
     def __init__(self, random: Random, values: Values) -> None:

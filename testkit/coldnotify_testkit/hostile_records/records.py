@@ -8,7 +8,7 @@ from coldnotify_testkit.record_batches import Batch, Header
 DOMAIN = "animal.observer"
 
 
-class Drawn(NamedTuple):
+class DrawnRecord(NamedTuple):
     """A record before it is bent as bytes: for a topic and partition."""
 
     topic: str
@@ -29,7 +29,7 @@ class Hostile(NamedTuple):
     batch: Batch
 
 
-class Session(NamedTuple):
+class HonestSession(NamedTuple):
     """A session of an honest client."""
 
     gateway: int
@@ -40,7 +40,7 @@ class Session(NamedTuple):
     client: str
 
 
-class Known(NamedTuple):
+class KnownToAttacker(NamedTuple):
     """The knowledge of an attacker who reads all topics."""
 
     partitions: int
@@ -53,7 +53,7 @@ class Known(NamedTuple):
     requests_topic_id: str = ""
     gateways: Mapping[int, int] = {}
     """Their inboxes, by id."""
-    sessions: Sequence[Session] = ()
+    sessions: Sequence[HonestSession] = ()
     generations: Mapping[int, int] = {}
     """The generations, by partition."""
     numbers: Mapping[tuple[int, int], int] = {}

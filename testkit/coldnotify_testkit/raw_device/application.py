@@ -16,7 +16,7 @@ class Version(NamedTuple):
     """JSON; "": it has none. None: nobody has asked."""
 
 
-class Gap(NamedTuple):
+class ChannelGap(NamedTuple):
     """Between these offsets of a channel messages may be missing."""
 
     after: int | None
@@ -37,7 +37,7 @@ class Application(Protocol):
     def message(self, channel: str, offset: int, id_: str, payload: bytes) -> None:
         """A message of a channel, by the channel's name."""
 
-    def missed(self, channel: str, gap: Gap) -> None:
+    def missed(self, channel: str, gap: ChannelGap) -> None:
         """Messages of a channel may be missing."""
 
     def refused(self, kind: str, text: str, reason: str) -> None:

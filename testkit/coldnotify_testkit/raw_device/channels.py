@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify_testkit.raw_device.application import Application, Gap
+from coldnotify_testkit.raw_device.application import Application, ChannelGap
 from coldnotify_testkit.raw_device.hashes import channel_hash
-from coldnotify_testkit.raw_device.operations import UNREGISTER, Operations, Stage
-from coldnotify_testkit.raw_device.state import BEGINNING, ChannelState, Interest, State, channel
+from coldnotify_testkit.raw_device.operations import UNREGISTER, Operations, RawStage
+from coldnotify_testkit.raw_device.state import BEGINNING, ChannelState, RawInterest, RawState, channel
 
 _SINCE = {
     "now": wire.SINCE_NOW, "oldest": wire.SINCE_OLDEST, "newest": wire.SINCE_NEWEST, "time": wire.SINCE_TIME,
 }  # fmt: skip
-_ASKED = (Stage.UNSENT, Stage.SENT)
+_ASKED = (RawStage.UNSENT, RawStage.SENT)
 
 
 class NotFollowing(Exception):
@@ -21,10 +21,10 @@ class NotFollowing(Exception):
     """
 
 
-class Channels:
+class RawChannels:
     """Positions, and the cursor of all of them."""
 
-    def __init__(self, state: State, operations: Operations, application: Application) -> None:
+    def __init__(self, state: RawState, operations: Operations, application: Application) -> None:
         self._state = state
         self._operations = operations
         self._application = application
@@ -74,7 +74,7 @@ class Channels:
         return next((text for text in self._state.channels if text.partition("\0")[0] == name), None)
 
     @property
-    def waiting(self) -> set[Interest]:
+    def waiting(self) -> set[RawInterest]:
         """Those that are pending only because their log has nothing yet, or nothing as far as they are."""
         return {channel(text) for text in self._caught_up}
 
@@ -113,11 +113,11 @@ class Channels:
             if not one.since:
                 one.position, one.told, one.lost = BEGINNING, None, True
                 if self._operations.stage(channel(text)) is None:
-                    self._operations.ask(channel(text), stage=Stage.CONFIRMED)
+                    self._operations.ask(channel(text), stage=RawStage.CONFIRMED)
         if not had_cursor:
             raise NotFollowing("positions that this session has said are of another log")
 
-    def positions(self, positions: Iterable[wire.Position], asked: Iterable[Interest]) -> None:
+    def positions(self, positions: Iterable[wire.Position], asked: Iterable[RawInterest]) -> None:
         """Notes where the channels of this answer begin."""
         for said in positions:
             text = self._by_hash.get(said.interest)
@@ -159,7 +159,7 @@ class Channels:
                 if not is_void:
                     self._tell_loss(text, said.before)
                 after = said.after if said.HasField("after") else None
-                gap = Gap(after, said.before, wire.Reason.Name(said.reason).removeprefix("REASON_").lower())
+                gap = ChannelGap(after, said.before, wire.Reason.Name(said.reason).removeprefix("REASON_").lower())
                 self._application.missed(text.partition("\0")[0], gap)
                 self._told(text, said.before - 1)
         if not said.paged:
@@ -176,7 +176,7 @@ class Channels:
         """All that lacked has come, of all channels that are confirmed."""
         self.live = True
         for text, one in self._state.channels.items():
-            if self._operations.stage(channel(text)) is Stage.CONFIRMED and not one.since:
+            if self._operations.stage(channel(text)) is RawStage.CONFIRMED and not one.since:
                 self._caught_up.add(text)
                 self._operations.take(channel(text))
                 known = self._known(text) if complete is None else max(complete, self._known(text))
@@ -220,7 +220,7 @@ class Channels:
         one = self._state.channels[text]
         if one.lost:
             one.lost = False
-            self._application.missed(text.partition("\0")[0], Gap(None, before, "lost"))
+            self._application.missed(text.partition("\0")[0], ChannelGap(None, before, "lost"))
             if before - 1 > BEGINNING:
                 self._told(text, before - 1)
 

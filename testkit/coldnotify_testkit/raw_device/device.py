@@ -13,12 +13,12 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
 
 from coldnotify_testkit.raw_device.application import Application
-from coldnotify_testkit.raw_device.channels import Channels, NotFollowing
+from coldnotify_testkit.raw_device.channels import NotFollowing, RawChannels
 from coldnotify_testkit.raw_device.hashes import MODULUS, channel_hash, crc, name_hash, query_hash
-from coldnotify_testkit.raw_device.objects import Objects
-from coldnotify_testkit.raw_device.operations import REGISTER, UNREGISTER, Operations, Stage
-from coldnotify_testkit.raw_device.publishes import Publishes
-from coldnotify_testkit.raw_device.state import Disk, Interest, State, channel, decode, object_, query
+from coldnotify_testkit.raw_device.objects import RawObjects
+from coldnotify_testkit.raw_device.operations import REGISTER, UNREGISTER, Operations, RawStage
+from coldnotify_testkit.raw_device.publishes import RawPublishes
+from coldnotify_testkit.raw_device.state import Disk, RawInterest, RawState, channel, decode, object_, query
 from coldnotify_testkit.raw_device.state import encode as encode_state
 
 TAKEN_BYTES_MAX = 256 * 1024
@@ -51,12 +51,12 @@ class Timing:
 class _Request:
     """Operations, or settled registrations, that wait for an answer."""
 
-    operations: Mapping[Interest, int]
-    settled: frozenset[Interest]
+    operations: Mapping[RawInterest, int]
+    settled: frozenset[RawInterest]
     said_s: float
 
 
-class Device:
+class RawDevice:
     """The client's side. `over` holds the reason why a session has to end; its connection has to be closed then."""
 
     def __init__(
@@ -74,11 +74,11 @@ class Device:
         self._saves_each_frame = saves_each_frame
         kept = disk.read()
         self._saved = kept
-        self.state = State() if kept is None else decode(kept)
+        self.state = RawState() if kept is None else decode(kept)
         self.operations = Operations(self.state)
-        self.objects = Objects(self.state, self.operations, application)
-        self.channels = Channels(self.state, self.operations, application)
-        self.publishes = Publishes(application)
+        self.objects = RawObjects(self.state, self.operations, application)
+        self.channels = RawChannels(self.state, self.operations, application)
+        self.publishes = RawPublishes(application)
         self._application = application
         self._out = bytearray()
         self._frames = FrameBuffer(TAKEN_BYTES_MAX)
@@ -99,11 +99,11 @@ class Device:
         self._pinged_s: float | None = None
         self._wait_until_s = now
         self._synced_s: float | None = None
-        self._said: Mapping[Interest, int] = {}
+        self._said: Mapping[RawInterest, int] = {}
         """Operations that the next Welcome confirms."""
         self._requests: dict[int, _Request] = {}
         self._request = 0
-        self._confirmed_s: dict[Interest, float] = {}
+        self._confirmed_s: dict[RawInterest, float] = {}
         """Objects, since when they wait for their Notification."""
         self._says_all = False
         self._page = self._channels_page = 0
@@ -244,11 +244,11 @@ class Device:
             if self._synced_s is not None and self._synced_s <= again_s:
                 self._sync(now)
             for interest, since_s in list(self._confirmed_s.items()):
-                if self.operations.stage(interest) is not Stage.CONFIRMED:
+                if self.operations.stage(interest) is not RawStage.CONFIRMED:
                     del self._confirmed_s[interest]
                 elif since_s <= again_s:
                     del self._confirmed_s[interest]
-                    self.operations.put([interest], Stage.UNSENT)
+                    self.operations.put([interest], RawStage.UNSENT)
         if self._pinged_s is not None:
             if now >= self._pinged_s + 1.5 * timing.keepalive_s + timing.silence_extra_s:
                 self._end("silence")
@@ -261,10 +261,10 @@ class Device:
 
     def _say_hello(self, now: float) -> None:
         state = self.state
-        pending = self.operations.at(Stage.UNSENT)
+        pending = self.operations.at(RawStage.UNSENT)
         fits = len(pending) <= IN_FRAME_MAX and sum(_size(one) for one in pending) <= TEXTS_BYTES_MAX
         said = pending if fits else []
-        self._said = self.operations.put(said, Stage.SENT)
+        self._said = self.operations.put(said, RawStage.SENT)
         queries = any(one.kind == "query" for one in pending) or bool(state.queries)
         self._asked_kinds = queries or any(one.kind == "channel" for one in pending)
         self._asked_descriptions = any(one.described for one in state.queries.values())
@@ -276,7 +276,7 @@ class Device:
             capabilities |= wire.CAPABILITY_QUERIES
         if self._asked_descriptions:
             capabilities |= wire.CAPABILITY_DESCRIPTIONS
-        registers = self.operations.at(*Stage, operation=REGISTER)
+        registers = self.operations.at(*RawStage, operation=REGISTER)
         state.unsettled |= bool(registers)
         if state.unsettled and fits:
             capabilities |= wire.CAPABILITY_UNSETTLED
@@ -338,7 +338,7 @@ class Device:
             self.operations.ask(interest)
         for one in state.queries.values():
             one.in_doubt, one.reached = False, ""
-        self._said = self.operations.put(wanted, Stage.SENT)
+        self._said = self.operations.put(wanted, RawStage.SENT)
         self.operations.held.update(wanted)
         state.unsettled = True
         chunks = _frames_of(wanted)
@@ -405,9 +405,9 @@ class Device:
         stream = _first(said.streams)
         if stream.HasField("complete"):
             self.channels.caught_up(stream.complete)
-        for interest in self.operations.at(Stage.CONFIRMED):
+        for interest in self.operations.at(RawStage.CONFIRMED):
             if interest.kind == "object":
-                self.operations.put([interest], Stage.UNSENT)  # what was to be told of it was lost
+                self.operations.put([interest], RawStage.UNSENT)  # what was to be told of it was lost
         self.caught_up = True
 
     def _on_page_end(self, said: wire.PageEnd) -> None:
@@ -441,7 +441,7 @@ class Device:
         self.objects.answered(said.answered)
         self.objects.unchanged(said.unchanged)
 
-    def _answered(self, numbers: Mapping[Interest, int]) -> list[Interest]:
+    def _answered(self, numbers: Mapping[RawInterest, int]) -> list[RawInterest]:
         answered = self.operations.answered(numbers)
         for interest in answered:
             if interest.kind == "query" and interest.text in self.state.queries:
@@ -479,11 +479,11 @@ class Device:
 
     def _send_requests(self, now: float) -> None:
         for operation in (UNREGISTER, REGISTER):
-            asked = self.operations.at(Stage.UNSENT, operation=operation)
+            asked = self.operations.at(RawStage.UNSENT, operation=operation)
             for part in _frames_of(asked) if asked else ():
                 if len(self._requests) >= REQUESTS_MAX:
                     return
-                numbers = self.operations.put(part, Stage.SENT)
+                numbers = self.operations.put(part, RawStage.SENT)
                 self._request += 1
                 self._use_or_ask(part, now)
                 if operation == REGISTER:
@@ -522,7 +522,7 @@ class Device:
             self.state.unsettled = False
 
     def _say_all(self, now: float) -> None:
-        pending = self.operations.at(*Stage, operation=REGISTER)
+        pending = self.operations.at(*RawStage, operation=REGISTER)
         self.operations.held.update(pending)
         self._says_all = False
         parts = [pending[at : at + IN_FRAME_MAX] for at in range(0, len(pending), IN_FRAME_MAX)] or [[]]
@@ -533,7 +533,7 @@ class Device:
             ]
             self._say_unsettled(wire.Unsettled(entries=entries, all=part is parts[0]), (), now)
 
-    def _say_unsettled(self, said: wire.Unsettled, settled: Iterable[Interest], now: float) -> None:
+    def _say_unsettled(self, said: wire.Unsettled, settled: Iterable[RawInterest], now: float) -> None:
         self._request += 1
         said.request = self._request
         self._send(wire.ClientFrame(unsettled=said), now)
@@ -542,7 +542,7 @@ class Device:
     def _ask_again(self, request: _Request) -> None:
         """It was not answered."""
         still = [one for one, number in request.operations.items() if self.operations.is_(one, number)]
-        self.operations.put(still, Stage.UNSENT)
+        self.operations.put(still, RawStage.UNSENT)
         if not request.operations:
             self._says_all = True
             self.operations.settled -= request.settled
@@ -550,7 +550,7 @@ class Device:
     def _send_ack(self, now: float, *, hurry: bool = False) -> None:
         state = self.state
         ack, stream = wire.Ack(page=self._page), wire.Stream(page=self._channels_page)
-        unsaid = self.operations.at(Stage.UNSENT, operation=REGISTER)
+        unsaid = self.operations.at(RawStage.UNSENT, operation=REGISTER)
         news = state.cursor != self._acked or state.channels_cursor != self._channels_acked
         if news and not unsaid:
             if self._ack_due_s is None:
@@ -573,14 +573,14 @@ class Device:
         """These names are used in this session from here on. False: two of all that are share a CRC-32."""
         return all(self._used.setdefault(crc(name), name) == name for name in names)
 
-    def _use_or_ask(self, interests: Iterable[Interest], now: float) -> None:
+    def _use_or_ask(self, interests: Iterable[RawInterest], now: float) -> None:
         interests = list(interests)
         fits = self._use(_names(interests))
         if not self._by_names and (not fits or any(one.kind == "query" for one in interests)):
             self._by_names = True
             self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
 
-    def _interests(self, interests: Iterable[Interest]) -> list[wire.Interest]:
+    def _interests(self, interests: Iterable[RawInterest]) -> list[wire.Interest]:
         said = {"query": self.objects.said, "channel": self.channels.said}
         return [said[one.kind](one.text) for one in interests if one.kind in said]
 
@@ -602,23 +602,25 @@ def _first(streams: Sequence[wire.Stream]) -> wire.Stream:
     return streams[0] if streams else wire.Stream()
 
 
-def _hash(interest: Interest) -> int:
+def _hash(interest: RawInterest) -> int:
     return query_hash(interest.text) if interest.kind == "query" else channel_hash(interest.text)
 
 
-def _hashes(interests: Iterable[Interest]) -> list[int]:
+def _hashes(interests: Iterable[RawInterest]) -> list[int]:
     return [_hash(one) for one in interests if one.kind in ("query", "channel")]
 
 
-def _names(interests: Iterable[Interest]) -> list[str]:
+def _names(interests: Iterable[RawInterest]) -> list[str]:
     return [one.text for one in interests if one.kind == "object"]
 
 
-def _size(interest: Interest) -> int:
+def _size(interest: RawInterest) -> int:
     return len(interest.text.encode())
 
 
-def _split(interests: Iterable[Interest], pending: Mapping[Interest, str]) -> tuple[list[Interest], list[Interest]]:
+def _split(
+    interests: Iterable[RawInterest], pending: Mapping[RawInterest, str]
+) -> tuple[list[RawInterest], list[RawInterest]]:
     """(those that are registered, those that are unregistered)."""
     interests = list(interests)
     return [one for one in interests if pending[one] == REGISTER], [
@@ -626,9 +628,9 @@ def _split(interests: Iterable[Interest], pending: Mapping[Interest, str]) -> tu
     ]
 
 
-def _frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
+def _frames_of(interests: Iterable[RawInterest]) -> list[list[RawInterest]]:
     """Splits interests into the contents of one frame each; returns at least one."""
-    frames: list[list[Interest]] = [[]]
+    frames: list[list[RawInterest]] = [[]]
     size = 0
     for interest in interests:
         if len(frames[-1]) == IN_FRAME_MAX or size + _size(interest) > TEXTS_BYTES_MAX:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from coldnotify_testkit.raw_device.device import Device
+from coldnotify_testkit.raw_device.device import RawDevice
 
 _log = logging.getLogger(__name__)
 _TICK_S = 0.05
@@ -30,17 +30,17 @@ class Pauses:
     displaced_max_s: float = 3600.0
 
 
-class Link:
+class RawLink:
     """All calls of the device and of its application's callbacks are made by the link's thread."""
 
     def __init__(
         self,
-        device: Callable[[], Device],
+        device: Callable[[], RawDevice],
         addresses: Sequence[tuple[str, int]],
         *,
         pauses: Pauses = Pauses(),
         crashes: float = 0.0,
-        look: Callable[[Device], None] = lambda device: None,
+        look: Callable[[RawDevice], None] = lambda device: None,
         random_: random.Random | None = None,
     ) -> None:
         """`device` makes a device from what is on disk. `crashes`: the probability, per received frame, that the device
@@ -53,7 +53,7 @@ class Link:
         self._crashes = crashes
         self._look = look
         self._random = random_ or random.Random()
-        self._todo: list[Callable[[Device], None]] = []
+        self._todo: list[Callable[[RawDevice], None]] = []
         self._lock = threading.Lock()
         self._wanted = False
         self._socket: socket.socket | None = None
@@ -75,7 +75,7 @@ class Link:
         self._stopping = True
         self._thread.join()
 
-    def do(self, what: Callable[[Device], None]) -> None:
+    def do(self, what: Callable[[RawDevice], None]) -> None:
         """Queues an action for the thread; actions run in order."""
         with self._lock:
             self._todo.append(what)
@@ -152,7 +152,7 @@ class Link:
             return
         self.device.receive(data, now)
 
-    def _write(self, device: Device) -> None:
+    def _write(self, device: RawDevice) -> None:
         data = device.bytes_to_send(time.monotonic())
         if data and self._socket is not None:
             try:

@@ -6,14 +6,14 @@ from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify_testkit.raw_device.application import Application, Version
 from coldnotify_testkit.raw_device.hashes import members_digest, query_hash, sets_digest
-from coldnotify_testkit.raw_device.operations import Operations, Stage
-from coldnotify_testkit.raw_device.state import QueryState, State, object_, query
+from coldnotify_testkit.raw_device.operations import Operations, RawStage
+from coldnotify_testkit.raw_device.state import QueryState, RawState, object_, query
 
 
-class Objects:
+class RawObjects:
     """Floors, members, answers."""
 
-    def __init__(self, state: State, operations: Operations, application: Application) -> None:
+    def __init__(self, state: RawState, operations: Operations, application: Application) -> None:
         self._state = state
         self._operations = operations
         self._application = application
@@ -67,7 +67,7 @@ class Objects:
         self._tell(name, said)
         for text in self._texts(said.left):
             self._leave(text, name)
-        if name in self._state.objects and self._operations.stage(object_(name)) is Stage.CONFIRMED:
+        if name in self._state.objects and self._operations.stage(object_(name)) is RawStage.CONFIRMED:
             self._operations.settle(object_(name))
 
     def begun(self, hashes: Iterable[int]) -> None:
@@ -103,7 +103,7 @@ class Objects:
                     one.reached, one.reached_at = said.reached, said.reached_at
         if said.sets_unknown:
             self.doubted = True
-            self._doubt(Stage.WITHHELD)
+            self._doubt(RawStage.WITHHELD)
 
     def caught_up(self, said: wire.CaughtUp) -> None:
         """Checks, before the cursor moves, whether the sets equal the service's."""
@@ -111,14 +111,14 @@ class Objects:
         if said.HasField("sets_digest"):
             sets = ((text, self._state.queries[text].members) for text in registered)
             if sets_digest(sets) != said.sets_digest:
-                self._doubt(Stage.UNSENT)
+                self._doubt(RawStage.UNSENT)
             else:
                 self._doubt_no_more()
         elif self.doubted:
-            self._doubt(Stage.UNSENT)
+            self._doubt(RawStage.UNSENT)
         self.doubted = False
         for text in self._state.queries:
-            if self._operations.stage(query(text)) is Stage.CONFIRMED:
+            if self._operations.stage(query(text)) is RawStage.CONFIRMED:
                 self._operations.ask(query(text))  # its answer was lost
 
     def confirmed(self, text: str) -> None:
@@ -164,22 +164,22 @@ class Objects:
         """Those of them that are known."""
         return [self._by_hash[one] for one in hashes if one in self._by_hash]
 
-    def _doubt(self, stage: Stage) -> None:
+    def _doubt(self, stage: RawStage) -> None:
         """All queries that the service has become pending, to be asked for at this stage."""
         for text, one in self._state.queries.items():
             interest = query(text)
-            if self._operations.stage(interest) in (None, Stage.WITHHELD):
+            if self._operations.stage(interest) in (None, RawStage.WITHHELD):
                 one.in_doubt = True
                 self._operations.ask(interest, stage=stage)
 
     def _doubt_no_more(self) -> None:
-        for interest in self._operations.at(Stage.WITHHELD):
+        for interest in self._operations.at(RawStage.WITHHELD):
             if interest.kind == "query":
                 self._state.queries[interest.text].in_doubt = False
                 self._operations.settle(interest)
 
     def _settle(self, text: str) -> None:
-        if self._operations.stage(query(text)) in (Stage.CONFIRMED, Stage.WITHHELD):
+        if self._operations.stage(query(text)) in (RawStage.CONFIRMED, RawStage.WITHHELD):
             self._operations.settle(query(text))
 
     def _enter(self, text: str, name: str) -> None:
@@ -213,7 +213,7 @@ class Objects:
         described = self._is_described(name)
         description = said.description.decode() if said.HasField("description") and described else None
         is_new = self._take_version(name, said)
-        asked = self._operations.stage(object_(name)) is Stage.CONFIRMED
+        asked = self._operations.stage(object_(name)) is RawStage.CONFIRMED
         unknown = not said.HasField("version") and asked and not said.left
         redescribed = description is not None and state.descriptions.get(name) != description
         if description is not None:

@@ -9,7 +9,7 @@ from coldnotify_testkit.raw_device.application import Application
 UNANSWERED_MAX = 64
 
 
-class Publishes:
+class RawPublishes:
     """Publishes in order. What is not answered is sent again in the next session, with the same id."""
 
     def __init__(self, application: Application) -> None:

@@ -9,26 +9,26 @@ BEGINNING = -1
 """The position in front of a log's first offset."""
 
 
-class Interest(NamedTuple):
+class RawInterest(NamedTuple):
     """Something to be registered for. `kind` is object, query or channel; a channel's text has its attributes."""
 
     kind: str
     text: str
 
 
-def object_(name: str) -> Interest:
+def object_(name: str) -> RawInterest:
     """An object by its name."""
-    return Interest("object", name)
+    return RawInterest("object", name)
 
 
-def query(text: str) -> Interest:
+def query(text: str) -> RawInterest:
     """All objects that fit."""
-    return Interest("query", text)
+    return RawInterest("query", text)
 
 
-def channel(text: str) -> Interest:
+def channel(text: str) -> RawInterest:
     """A channel, with its attributes."""
-    return Interest("channel", text)
+    return RawInterest("channel", text)
 
 
 @dataclass(slots=True)
@@ -69,12 +69,12 @@ class ChannelState:
 
 
 @dataclass(slots=True)
-class State:
+class RawState:
     """All of it."""
 
     epoch: int | None = None
     cursor: int | None = None
-    pending: dict[Interest, str] = field(default_factory=dict)
+    pending: dict[RawInterest, str] = field(default_factory=dict)
     """Operations that are not settled: register or unregister."""
     objects: set[str] = field(default_factory=set)
     """Those that are wanted by their names."""
@@ -123,7 +123,7 @@ class FileDisk:
         new.replace(self._path)
 
 
-def encode(state: State) -> bytes:
+def encode(state: RawState) -> bytes:
     """The document."""
     said: dict[str, Any] = {
         "epoch": state.epoch,
@@ -143,13 +143,13 @@ def encode(state: State) -> bytes:
     return json.dumps(said).encode()
 
 
-def decode(data: bytes) -> State:
+def decode(data: bytes) -> RawState:
     """Parses a document. Raises ValueError, KeyError, TypeError if it is invalid."""
     said = json.loads(data)
-    return State(
+    return RawState(
         epoch=said["epoch"],
         cursor=said["cursor"],
-        pending={Interest(kind, text): operation for kind, text, operation in said["pending"]},
+        pending={RawInterest(kind, text): operation for kind, text, operation in said["pending"]},
         objects=set(said["objects"]),
         queries={text: QueryState(**one) for text, one in said["queries"].items()},
         channels={text: ChannelState(**one) for text, one in said["channels"].items()},

@@ -4,13 +4,15 @@ from coldnotify_kafka import topics
 from coldnotify_schemas.tenants import InvalidTenant, parse_tenant
 from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN, BOMBS, HEADER_NO_TEXT, KINDS
 from coldnotify_testkit.hostile_records.generator import WEIGHTS, Generator
-from coldnotify_testkit.hostile_records.records import DOMAIN, Hostile, Known
+from coldnotify_testkit.hostile_records.records import DOMAIN, Hostile, KnownToAttacker
 from coldnotify_testkit.record_batches import encoded
 
 SHORT_RUN = 3_000
 """As many as tests/integration/test_hostile_records.py writes."""
 NOW_MS = 1_800_000_000_000
-KNOWN = Known(8, 16, ("g-1", "g-2"), ("ou-1",), ("o-1",), NOW_MS, spared_domains=("other",), spared_tenants=("other",))
+KNOWN = KnownToAttacker(
+    8, 16, ("g-1", "g-2"), ("ou-1",), ("o-1",), NOW_MS, spared_domains=("other",), spared_tenants=("other",)
+)
 LIGHT = [kind for kind in KINDS if kind not in BOMBS]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
-from coldnotify_testkit.raw_device.application import Gap, Version
-from coldnotify_testkit.raw_device.device import Device, Names
+from coldnotify_testkit.raw_device.application import ChannelGap, Version
+from coldnotify_testkit.raw_device.device import Names, RawDevice
 from coldnotify_testkit.raw_device.hashes import channel_hash, crc, query_hash
 from coldnotify_testkit.raw_device.hashes import sets_digest as sets_digest_of
 
@@ -38,7 +38,7 @@ class Told:
         self.versions: list[tuple[str, int | None]] = []
         self.held: set[str] = set()
         self.messages: list[int] = []
-        self.gaps: list[Gap] = []
+        self.gaps: list[ChannelGap] = []
         self.published_at: list[int | None] = []
 
     def told(self, told: Version) -> None:
@@ -51,7 +51,7 @@ class Told:
     def message(self, channel: str, offset: int, id_: str, payload: bytes) -> None:
         self.messages.append(offset)
 
-    def missed(self, channel: str, gap: Gap) -> None:
+    def missed(self, channel: str, gap: ChannelGap) -> None:
         self.gaps.append(gap)
 
     def refused(self, kind: str, text: str, reason: str) -> None:
@@ -68,8 +68,8 @@ class Unit:
         self.disk, self.told, self.now = Memory(), Told(), 0.0
         self.device = self._made()
 
-    def _made(self) -> Device:
-        return Device(Names("animal.observer", "region-1", "unit-1"), self.disk, self.told)
+    def _made(self) -> RawDevice:
+        return RawDevice(Names("animal.observer", "region-1", "unit-1"), self.disk, self.told)
 
     def crash(self) -> None:
         self.device = self._made()
@@ -291,7 +291,7 @@ def test_another_log_is_delivered_completely_after_a_report_of_the_loss() -> Non
     assert channel.since == wire.SINCE_BEGINNING
     end = page_end_of_channels(page=1, last=True, complete=6)
     unit.hears(welcome(streams=stream(epoch=4)), message(2, 3, paged=True), caught_up(0), end)
-    assert (unit.told.gaps, unit.told.messages) == ([Gap(None, 2, "lost")], [8, 2])
+    assert (unit.told.gaps, unit.told.messages) == ([ChannelGap(None, 2, "lost")], [8, 2])
     assert unit.device.settled
 
 

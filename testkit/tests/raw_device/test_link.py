@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
-from coldnotify_testkit.raw_device.application import Gap, Version
-from coldnotify_testkit.raw_device.device import Device, Names
-from coldnotify_testkit.raw_device.link import Link, Pauses
+from coldnotify_testkit.raw_device.application import ChannelGap, Version
+from coldnotify_testkit.raw_device.device import Names, RawDevice
+from coldnotify_testkit.raw_device.link import Pauses, RawLink
 from coldnotify_testkit.raw_device.state import FileDisk
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
@@ -28,7 +28,7 @@ class Deaf:
     def message(self, channel: str, offset: int, id_: str, payload: bytes) -> None:
         """See Application."""
 
-    def missed(self, channel: str, gap: Gap) -> None:
+    def missed(self, channel: str, gap: ChannelGap) -> None:
         """See Application."""
 
     def refused(self, kind: str, text: str, reason: str) -> None:
@@ -76,13 +76,13 @@ def gateway() -> Iterator[Gateway]:
     made.close()
 
 
-def link_of(gateway: Gateway, tmp_path: Path, *, crashes: float = 0.0) -> Link:
+def link_of(gateway: Gateway, tmp_path: Path, *, crashes: float = 0.0) -> RawLink:
     disk = FileDisk(tmp_path / "state.json")
 
-    def device() -> Device:
-        return Device(Names("animal.observer", "region-1", "unit-1"), disk, Deaf())
+    def device() -> RawDevice:
+        return RawDevice(Names("animal.observer", "region-1", "unit-1"), disk, Deaf())
 
-    link = Link(device, [gateway.address], pauses=PAUSES, crashes=crashes)
+    link = RawLink(device, [gateway.address], pauses=PAUSES, crashes=crashes)
     link.do(lambda device: device.register("camera"))
     link.do(lambda device: link.connect())
     link.start()

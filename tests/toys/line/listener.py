@@ -4,21 +4,21 @@ import asyncio
 
 from coldnotify_common.http.listening import ListenError
 from coldnotify_common.security.tls import ServerTls
-from coldnotify_gateway.listeners.port import BACKLOG, Port
+from coldnotify_gateway.listeners.port import BACKLOG, DevicePort
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.shell import GatewayShell
 
 from .settings import LineSettings
 
 
-class LineListener(Port):
+class LineListener(DevicePort):
     """The port for a line of text."""
 
     def __init__(self, settings: GatewaySettings, port: int, setting: str, own: LineSettings) -> None:
         super().__init__(settings, port, setting)
         self._setting_name, self._text = setting, own.gateway_line_text
 
-    async def serve(self, shell: Shell, tls: ServerTls) -> "LineServing":
+    async def serve(self, shell: GatewayShell, tls: ServerTls) -> "LineServing":
         """Answers connections for a run. Raises ListenError."""
         if tls.context(required=True) is not None:
             raise ListenError(f"{self._setting_name}: there is no TLS at this port")

@@ -1,8 +1,8 @@
 """The row of the toy listener."""
 
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 
-ROW = Row(
+ROW = ListenerRow(
     name="line",
     port_setting="gateway_line_port",
     port_key="line_port",

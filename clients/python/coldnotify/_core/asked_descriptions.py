@@ -7,22 +7,22 @@ service that sends no descriptions. Such a query is answered again.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from coldnotify._core.interests import Query
+from coldnotify._core.interests import QueryInterest
 from coldnotify._core.journal import Journal
-from coldnotify._core.member_descriptions import Descriptions
+from coldnotify._core.member_descriptions import MemberDescriptions
 from coldnotify._core.membership import Membership
 
 
-class Keeper(Protocol):
+class DescribedQueries(Protocol):
     """The interface of those who keep the queries, for descriptions."""
 
     by_hash: dict[int, Membership]
     of: dict[str, list[Membership]]
 
-    def members(self, query: Query) -> frozenset[str]:
+    def members(self, query: QueryInterest) -> frozenset[str]:
         """Returns the members that the application sees."""
 
-    def is_heard(self, query: Query) -> bool:
+    def is_heard(self, query: QueryInterest) -> bool:
         """Returns true if callbacks are told the versions of its members."""
 
     def miss(self, membership: Membership) -> None:
@@ -35,7 +35,7 @@ class Keeper(Protocol):
 class AskedDescriptions:
     """The descriptions of all queries of a client."""
 
-    def __init__(self, journal: Journal, keeper: Keeper) -> None:
+    def __init__(self, journal: Journal, keeper: DescribedQueries) -> None:
         self._journal = journal
         self._keeper = keeper
         self.told_unknown = False
@@ -52,18 +52,18 @@ class AskedDescriptions:
         """True if a query asks for descriptions."""
         return any(membership.descriptions is not None for membership in self._keeper.by_hash.values())
 
-    def ask(self, query: Query, *, wanted: bool) -> None:
+    def ask(self, query: QueryInterest, *, wanted: bool) -> None:
         """Sets whether the application is told the descriptions of this query's members."""
         membership = self._keeper.by_hash.get(query.hash)
         if membership is None or wanted is not (membership.descriptions is None):
             return
-        membership.descriptions = Descriptions({}) if wanted else None
+        membership.descriptions = MemberDescriptions({}) if wanted else None
         self._journal.changed()
         if self._is_told and membership.registered:
             self._unasked.add(query.hash)
             self._ask_if_missing(membership)
 
-    def get(self, query: Query) -> Mapping[str, bytes | None]:
+    def get(self, query: QueryInterest) -> Mapping[str, bytes | None]:
         """Returns its members' descriptions, as the service sent them; None: it has sent none so far."""
         membership = self._keeper.by_hash.get(query.hash)
         if membership is None or membership.descriptions is None:
@@ -107,13 +107,13 @@ class AskedDescriptions:
                 self._apply(membership, name)
         return untold
 
-    def told_as(self, name: str, description: bytes, queries: Collection[Query]) -> None:
+    def told_as(self, name: str, description: bytes, queries: Collection[QueryInterest]) -> None:
         """Notes that the callbacks of these queries were told this description. A newer one may have come meanwhile."""
         for descriptions in self._of_queries(name, queries):
             descriptions.told_as(name, description)
             self._journal.changed()
 
-    def failed(self, name: str, description: bytes, queries: Collection[Query]) -> None:
+    def failed(self, name: str, description: bytes, queries: Collection[QueryInterest]) -> None:
         """Notes that the callbacks of these queries were told this description, and that some of them failed."""
         for descriptions in self._of_queries(name, queries):
             descriptions.failed(name, description)
@@ -130,7 +130,7 @@ class AskedDescriptions:
                 return membership.descriptions.get(name)
         return None
 
-    def _of_queries(self, name: str, queries: Collection[Query]) -> Iterator[Descriptions]:
+    def _of_queries(self, name: str, queries: Collection[QueryInterest]) -> Iterator[MemberDescriptions]:
         for membership in self._keeper.of.get(name, ()):
             if membership.descriptions is not None and membership.query in queries:
                 yield membership.descriptions

@@ -28,15 +28,15 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify._core import settings as numbers
 from coldnotify._core.channel_cursor import ChannelCursor
 from coldnotify._core.feed import BEGINNING, ChannelJob, Feed, Item, KeptChannel
-from coldnotify._core.interests import Channel, Interest, channels_of
+from coldnotify._core.interests import ChannelInterest, Interest, channels_of
 from coldnotify._core.journal import Journal
-from coldnotify._core.registrations import Registrations, Stage
-from coldnotify._core.settings import Settings
+from coldnotify._core.registrations import OperationStage, Registrations
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.since import OLDEST, Since
 from coldnotify.errors import ChannelCallbackFailed, ChannelParked, ColdNotifyError, MessagesMissed
 from coldnotify.message import Missed
 
-_ASKED = (Stage.UNSENT, Stage.WITHHELD, Stage.SENT)
+_ASKED = (OperationStage.UNSENT, OperationStage.WITHHELD, OperationStage.SENT)
 
 
 class Channels:
@@ -46,9 +46,9 @@ class Channels:
         self,
         journal: Journal,
         registrations: Registrations,
-        settings: Settings,
+        settings: ClientSettings,
         report: Callable[[ColdNotifyError], None],
-        kept: Mapping[Channel, KeptChannel],
+        kept: Mapping[ChannelInterest, KeptChannel],
         epoch: int | None = None,
         cursor: int | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class Channels:
 
     # What the application asks for
 
-    def want(self, channel: Channel, since: Since) -> None:
+    def want(self, channel: ChannelInterest, since: Since) -> None:
         """It is wanted from now on. One that is wanted stays where it is; with other attributes, too."""
         if self._registrations.wants(channel):
             return
@@ -98,12 +98,12 @@ class Channels:
         self._registrations.register(channel)
         self._add(Feed(channel, kept))
 
-    def of(self, name: str) -> Channel | None:
+    def of(self, name: str) -> ChannelInterest | None:
         """The channel of this name that is wanted."""
         feed = self._feeds.get(name)
         return None if feed is None else feed.channel
 
-    def forget(self, channel: Channel) -> None:
+    def forget(self, channel: ChannelInterest) -> None:
         """It is not wanted any more: nothing of it waits. Its subscribers stay."""
         feed = self._by_hash.pop(channel.hash, None)
         if feed is not None:
@@ -263,7 +263,7 @@ class Channels:
         """Handles the end of catching up, complete up to `complete`: the service sends live messages from here on."""
         if complete is not None:
             self._cursor.completed(complete)
-        for channel in channels_of(self._registrations.unanswered(Stage.CONFIRMED)):
+        for channel in channels_of(self._registrations.unanswered(OperationStage.CONFIRMED)):
             feed = self._by_hash.get(channel.hash)
             if feed is not None:
                 self._registrations.arrived(channel)
@@ -338,14 +338,14 @@ class Channels:
 
     # What others ask
 
-    def lacks(self, channel: Channel) -> bool:
+    def lacks(self, channel: ChannelInterest) -> bool:
         """Returns true if something of a pending channel must be told, or is still to come."""
         feed = self._by_hash.get(channel.hash)
-        if feed is None or self._registrations.stage(channel) is not Stage.ARRIVED:
+        if feed is None or self._registrations.stage(channel) is not OperationStage.ARRIVED:
             return True
         return bool(feed.items or feed.deaf)
 
-    def told(self, channel: Channel) -> int:
+    def told(self, channel: ChannelInterest) -> int:
         """Returns the offset up to which a pending channel is told; -1: nothing is."""
         feed = self._by_hash.get(channel.hash)
         return BEGINNING if feed is None else feed.applied(None)
@@ -361,7 +361,7 @@ class Channels:
         return self._cursor.cursor
 
     @property
-    def kept(self) -> dict[Channel, KeptChannel]:
+    def kept(self) -> dict[ChannelInterest, KeptChannel]:
         """For the document."""
         return {feed.channel: feed.kept for feed in self._feeds.values()}
 
@@ -371,7 +371,7 @@ class Channels:
         return sum(bool(feed.items) for feed in self._feeds.values())
 
     @property
-    def all_parked(self) -> set[Channel]:
+    def all_parked(self) -> set[ChannelInterest]:
         """The channels whose callbacks failed too often, until they succeed."""
         return {feed.channel for feed in self._feeds.values() if feed.parked}
 
@@ -488,7 +488,7 @@ class Channels:
     def _settle(self, feed: Feed) -> None:
         """Settles its pending registration, if it has come as far as the cursor."""
         cursor, channel = self._cursor.cursor, feed.channel
-        if feed.deaf or self._registrations.stage(channel) is not Stage.ARRIVED:
+        if feed.deaf or self._registrations.stage(channel) is not OperationStage.ARRIVED:
             return
         # Also where the log has nothing yet: the next message may not come for long.
         self._loss_first(feed, (feed.received if cursor is None else max(cursor, feed.received)) + 1)

@@ -14,24 +14,24 @@ from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
 from coldnotify._core.delivery import AnyJob, Delivery
 from coldnotify._core.document import Document, encode
-from coldnotify._core.interests import Channel, Interest, Query, text_of
+from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest, text_of
 from coldnotify._core.journal import Journal
 from coldnotify._core.member_descriptions import parsed
 from coldnotify._core.phases import Phase
 from coldnotify._core.publications import Publications
-from coldnotify._core.reconnect import Address, Addresses, Backoff
+from coldnotify._core.reconnect import Address, Backoff, GatewayAddresses
 from coldnotify._core.registrations import Registrations
-from coldnotify._core.session import Ended, Session
+from coldnotify._core.session import ClientSession, SessionEnded
 from coldnotify._core.settings import (
     REPORTS_MAX,
     SAVE_INTERVAL_S_MAX,
     SAVE_LOAD,
     SAVE_RETRY_S,
     TRIES_APART_S,
-    Settings,
+    ClientSettings,
 )
 from coldnotify._core.since import Since
-from coldnotify._core.unsettled import Unsettled
+from coldnotify._core.unsettled import UnsettledTold
 from coldnotify.errors import ServiceRefused, StateError
 from coldnotify.notification import Notification
 
@@ -87,7 +87,7 @@ class Client:
         self,
         document: Document,
         addresses: Sequence[Address],
-        settings: Settings,
+        settings: ClientSettings,
         random: Random,
         now: float,
         publications: Publications | None = None,
@@ -97,7 +97,7 @@ class Client:
         self._identity = document.identity
         self._settings = settings
         self._journal = Journal()
-        kept = {Query(text): one for text, one in document.queries.items()}
+        kept = {QueryInterest(text): one for text, one in document.queries.items()}
         self._registrations = Registrations(
             self._journal, document.wanted, document.operations, kept, document.channels
         )
@@ -117,10 +117,10 @@ class Client:
             channels_cursor=document.channels_cursor,
         )
         self._channels = self._delivery.channels
-        self._unsettled = Unsettled(
+        self._unsettled = UnsettledTold(
             self._journal, self._registrations, self._delivery, settings, known=document.settled
         )
-        self._addresses = Addresses(addresses, settings.address_rest_s, random)
+        self._addresses = GatewayAddresses(addresses, settings.address_rest_s, random)
         self._backoff = Backoff(settings, random)
 
         self._address: Address | None = None
@@ -129,7 +129,7 @@ class Client:
         self._greeting = False
         self._doubted = False
         """The connection that is made or greeted: it may be from before a standstill."""
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._token = ""
         self._last_problem: str | None = None
         self._connect_at: float | None = now
@@ -161,7 +161,7 @@ class Client:
         if self._registrations.unregister(interest):
             self._delivery.forget(interest)
 
-    def register_channel(self, channel: Channel, since: Since) -> None:
+    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
         """Want this channel's messages. `since` counts if none of this name is wanted."""
         self._channels.want(channel, since)
 
@@ -185,7 +185,7 @@ class Client:
         return self._registrations.wanted
 
     @property
-    def queries(self) -> Set[Query]:
+    def queries(self) -> Set[QueryInterest]:
         """The queries in the wanted set."""
         return self._registrations.queries
 
@@ -200,21 +200,21 @@ class Client:
         description = None if found is None else parsed(self._delivery.queries.descriptions.of(name))
         return found if found is None or description is None else replace(found, description=description)
 
-    def members(self, query: Query) -> frozenset[str]:
+    def members(self, query: QueryInterest) -> frozenset[str]:
         """Returns a query's members: as members callbacks were told, or as the service reported if there are none."""
         return self._delivery.queries.members(query)
 
-    def knows_members(self, query: Query) -> bool:
+    def knows_members(self, query: QueryInterest) -> bool:
         """Returns true if these are all members, as of the last update: nothing of the query must still be answered or
         told.
         """
         return query in self._registrations.queries and not self._registrations.is_owed(query)
 
-    def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
+    def ask_descriptions(self, query: QueryInterest, *, wanted: bool) -> None:
         """Sets whether descriptions of this query's members are told."""
         self._delivery.queries.descriptions.ask(query, wanted=wanted)
 
-    def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
+    def descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]:
         """Returns the last descriptions of the members of a query that asks for them; None: the object has none."""
         return {name: parsed(said) for name, said in self._delivery.queries.descriptions.get(query).items()}
 
@@ -226,19 +226,19 @@ class Client:
         """Removes callback number `subscriber`."""
         self._delivery.unsubscribe(interest, subscriber)
 
-    def subscribe_members(self, query: Query, subscriber: int) -> None:
+    def subscribe_members(self, query: QueryInterest, subscriber: int) -> None:
         """Adds callback number `subscriber` for objects that enter and leave this query."""
         self._delivery.subscribe_members(query, subscriber)
 
-    def unsubscribe_members(self, query: Query, subscriber: int) -> None:
+    def unsubscribe_members(self, query: QueryInterest, subscriber: int) -> None:
         """Removes members callback number `subscriber`."""
         self._delivery.unsubscribe_members(query, subscriber)
 
-    def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
+    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
         """Adds callback number `subscriber` for missed messages of the channel of this name."""
         self._channels.subscribe_missed(channel.name, subscriber)
 
-    def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
+    def unsubscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
         """Removes callback number `subscriber`."""
         self._channels.unsubscribe_missed(channel.name, subscriber)
 
@@ -291,7 +291,7 @@ class Client:
         """Sends Hello, as soon as the operations that it carries are durable."""
         if self._greeting and self._journal.is_durable(self._journal.urgent):
             self._greeting = False
-            self._session = Session(
+            self._session = ClientSession(
                 self._identity,
                 self._journal,
                 self._registrations,
@@ -344,13 +344,13 @@ class Client:
     def link_down(self, reason: str, now: float) -> None:
         """The connection failed, broke, or was closed because of `link_wanted`."""
         if self._session is not None and not self._said_bye:
-            self._session_over(Ended(None, reason), now)
+            self._session_over(SessionEnded(None, reason), now)
         elif self._connecting or self._greeting:
             self._come_back(None, reason, now)
         self._session = None
         self._link = self._connecting = self._greeting = False
 
-    def _session_over(self, ended: Ended, now: float) -> None:
+    def _session_over(self, ended: SessionEnded, now: float) -> None:
         session, self._session = self._session, None
         assert session is not None
         if session.caught_up_at is not None and now - session.caught_up_at >= self._settings.displaced_max_s:
@@ -431,13 +431,13 @@ class Client:
             pending_queries={
                 query.text: operation.kind
                 for query, operation in self._registrations.pending.items()
-                if isinstance(query, Query)
+                if isinstance(query, QueryInterest)
             },
             channels=self._channels.kept,
             pending_channels={
                 channel: operation.kind
                 for channel, operation in self._registrations.pending.items()
-                if isinstance(channel, Channel)
+                if isinstance(channel, ChannelInterest)
             },
             channels_epoch=self._channels.epoch,
             channels_cursor=self._channels.cursor,

@@ -13,15 +13,15 @@ from functools import partial
 from coldnotify._core.channels import Channels
 from coldnotify._core.feed import ChannelJob, KeptChannel
 from coldnotify._core.frontier import Frontier, Hold
-from coldnotify._core.interests import Channel, Interest, Query
+from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest
 from coldnotify._core.journal import Journal
 from coldnotify._core.member_descriptions import parsed
-from coldnotify._core.membership import Floor, Kept, Membership
-from coldnotify._core.newest import KeptPayload, Newest
+from coldnotify._core.membership import Floor, KeptQuery, Membership
+from coldnotify._core.newest import KeptPayload, NewestUpdates
 from coldnotify._core.queries import Queries
 from coldnotify._core.registrations import Registrations
-from coldnotify._core.settings import Settings
-from coldnotify._core.slot import Job, Slot, Update
+from coldnotify._core.settings import ClientSettings
+from coldnotify._core.slot import CallbackJob, Slot, Update
 from coldnotify._core.telling import MembersJob
 from coldnotify._core.unsettled import Failing
 from coldnotify.errors import (
@@ -36,7 +36,7 @@ from coldnotify.notification import Notification
 Report = Callable[[ColdNotifyError], None]
 
 
-AnyJob = Job | MembersJob | ChannelJob
+AnyJob = CallbackJob | MembersJob | ChannelJob
 
 
 class Delivery:
@@ -46,15 +46,15 @@ class Delivery:
         self,
         journal: Journal,
         registrations: Registrations,
-        settings: Settings,
+        settings: ClientSettings,
         report: Report,
         *,
         floors: Mapping[str, Floor],
         epoch: int | None,
         cursor: int | None,
         newest: Mapping[str, KeptPayload] | None = None,
-        queries: Mapping[Query, Kept] | None = None,
-        channels: Mapping[Channel, KeptChannel] | None = None,
+        queries: Mapping[QueryInterest, KeptQuery] | None = None,
+        channels: Mapping[ChannelInterest, KeptChannel] | None = None,
         channels_epoch: int | None = None,
         channels_cursor: int | None = None,
     ) -> None:
@@ -63,14 +63,14 @@ class Delivery:
         self._settings = settings
         self.report = report
         self.floors = dict(floors)
-        self.told_last = Newest(settings.newest_bytes_max, newest or {}, self.floors)
+        self.told_last = NewestUpdates(settings.newest_bytes_max, newest or {}, self.floors)
         self.epoch = epoch
         self._frontier = Frontier(cursor)
         self._slots: dict[str, Slot] = {}
         self._subscribers: dict[Interest, set[int]] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._retries: list[tuple[float, str]] = []
-        self._jobs: set[Job | MembersJob] = set()
+        self._jobs: set[CallbackJob | MembersJob] = set()
         self._known: dict[str, tuple[Floor, set[int]]] = {}
         """By object: this version of it, and no newer one, has been told to exactly these subscribers."""
         self.failing = Failing(say_errors=settings.say_errors)
@@ -168,19 +168,19 @@ class Delivery:
         """It is wanted from now on. A registration for an object by its name is answered, whoever
         was told it before.
         """
-        if isinstance(interest, Query):
+        if isinstance(interest, QueryInterest):
             self.queries.add(interest)
         elif isinstance(interest, str) and interest in self._of:
             self._tell_also(interest, self._subscribers.get(interest, set()))
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
         """Another callback for this object, or for a query's members; what waited for one is ready now."""
-        if isinstance(interest, Channel):
+        if isinstance(interest, ChannelInterest):
             self.channels.subscribe(interest.name, subscriber)
             return
         subscribers = self._subscribers.setdefault(interest, set())
         subscribers.add(subscriber)
-        if isinstance(interest, Query):
+        if isinstance(interest, QueryInterest):
             if len(subscribers) == 1:
                 self.queries.subscribe(interest)
         else:
@@ -188,25 +188,25 @@ class Delivery:
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
         """One callback less. A job that has begun with it is not called back."""
-        if isinstance(interest, Channel):
+        if isinstance(interest, ChannelInterest):
             self.channels.unsubscribe(interest.name, subscriber)
             return
         subscribers = self._subscribers.get(interest, set())
         subscribers.discard(subscriber)
         if not subscribers:
             self._subscribers.pop(interest, None)
-            if isinstance(interest, Query):
+            if isinstance(interest, QueryInterest):
                 self.queries.unsubscribe(interest)
             else:
                 self.offer(interest)
 
-    def subscribe_members(self, query: Query, subscriber: int) -> None:
+    def subscribe_members(self, query: QueryInterest, subscriber: int) -> None:
         """Adds a callback for what enters and leaves this query. Versions that were ready may have to wait for it."""
         self.queries.callbacks.subscribe(query, self.queries.get(query), subscriber)
         for name in list(self._ready):
             self._offer(name, self._slots[name])
 
-    def unsubscribe_members(self, query: Query, subscriber: int) -> None:
+    def unsubscribe_members(self, query: QueryInterest, subscriber: int) -> None:
         """One callback less. A job that has begun with it is not called back."""
         self.queries.callbacks.unsubscribe(query, self.queries.get(query), subscriber)
 
@@ -214,9 +214,9 @@ class Delivery:
         """It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay."""
         if not isinstance(interest, str):
             self.failing.over(interest)
-        if isinstance(interest, Channel):
+        if isinstance(interest, ChannelInterest):
             self.channels.forget(interest)
-        elif isinstance(interest, Query):
+        elif isinstance(interest, QueryInterest):
             self.queries.forget(interest)
         elif interest in self._of:
             self.offer(interest)
@@ -253,7 +253,7 @@ class Delivery:
             return self._next_of_objects(now) or self.channels.next_job(now)
         return self.channels.next_job(now) or self._next_of_objects(now)
 
-    def _next_of_objects(self, now: float) -> Job | MembersJob | None:
+    def _next_of_objects(self, now: float) -> CallbackJob | MembersJob | None:
         self._wake_retries(now)
         if self.queries.callbacks.telling:
             members_job = self.queries.callbacks.next_job(now)
@@ -272,7 +272,7 @@ class Delivery:
                 continue
             description = self.queries.descriptions.of(name) if name in self._of else None
             notification = self._notification(name, update, description)
-            slot.running = Job(notification, tuple(sorted(subscribers)), update, description)
+            slot.running = CallbackJob(notification, tuple(sorted(subscribers)), update, description)
             self._jobs.add(slot.running)
             slot.take()
             return slot.running
@@ -333,7 +333,7 @@ class Delivery:
         """Returns the queries because of which an object is told."""
         return self._of.get(name, ())
 
-    def membership_of(self, query: Query) -> Membership | None:
+    def membership_of(self, query: QueryInterest) -> Membership | None:
         """Returns the state of a query."""
         return self.queries.get(query)
 
@@ -380,7 +380,7 @@ class Delivery:
         """It need not wait for this any more."""
         self._move(lambda: self._frontier.release(hold))
 
-    def is_heard(self, query: Query) -> bool:
+    def is_heard(self, query: QueryInterest) -> bool:
         """Returns true if callbacks are told the versions of its members."""
         return query in self._subscribers
 
@@ -594,7 +594,7 @@ class Delivery:
         if all_told and name in self._of:
             self.queries.told(name, update.floor)
 
-    def _failed(self, name: str, slot: Slot, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+    def _failed(self, name: str, slot: Slot, job: CallbackJob, failed: Mapping[int, BaseException], now: float) -> None:
         if slot.waiting is None:
             # Those who have come meanwhile are told with the ones who are to be told again.
             self._known.pop(name, None)

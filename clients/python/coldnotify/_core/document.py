@@ -39,11 +39,11 @@ from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES
 
 from coldnotify._core.feed import BEGINNING, KeptChannel
-from coldnotify._core.interests import Channel, Interest, Query, channel_from
-from coldnotify._core.membership import Change, Floor, Kept, Reached
+from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest, channel_from
+from coldnotify._core.membership import Floor, KeptQuery, MembersChange, Reached
 from coldnotify._core.newest import KeptPayload
-from coldnotify._core.registrations import Kind
-from coldnotify._core.session import Identity
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.session import ClientIdentity
 from coldnotify._core.since import since_from
 from coldnotify.errors import StateDamaged, StateMismatch
 
@@ -54,32 +54,34 @@ _U64 = (1 << 64) - 1
 class Document:
     """The state that must survive a power cut."""
 
-    identity: Identity
+    identity: ClientIdentity
     wanted: frozenset[str] = frozenset()
-    pending: Mapping[str, Kind] = field(default_factory=dict)
+    pending: Mapping[str, OperationKind] = field(default_factory=dict)
     applied: Mapping[str, Floor] = field(default_factory=dict)
     newest: Mapping[str, KeptPayload] = field(default_factory=dict)
     """The payloads kept for the versions in `applied`."""
-    queries: Mapping[str, Kept] = field(default_factory=dict)
+    queries: Mapping[str, KeptQuery] = field(default_factory=dict)
     """The queries in the wanted set, by text."""
-    pending_queries: Mapping[str, Kind] = field(default_factory=dict)
+    pending_queries: Mapping[str, OperationKind] = field(default_factory=dict)
     """The same as `pending`, by text."""
     epoch: int | None = None
     cursor: int | None = None
-    channels: Mapping[Channel, KeptChannel] = field(default_factory=dict)
+    channels: Mapping[ChannelInterest, KeptChannel] = field(default_factory=dict)
     """The channels in the wanted set."""
-    pending_channels: Mapping[Channel, Kind] = field(default_factory=dict)
+    pending_channels: Mapping[ChannelInterest, OperationKind] = field(default_factory=dict)
     channels_epoch: int | None = None
     channels_cursor: int | None = None
     settled: bool = False
     """The service knows that nothing is unsettled (`unsettled`)."""
 
     @property
-    def operations(self) -> dict[Interest, Kind]:
+    def operations(self) -> dict[Interest, OperationKind]:
         """All that is pending."""
-        operations: dict[Interest, Kind] = {Query(text): kind for text, kind in self.pending_queries.items()}
-        channels: dict[Interest, Kind] = dict(self.pending_channels.items())
-        names: dict[Interest, Kind] = dict(self.pending.items())
+        operations: dict[Interest, OperationKind] = {
+            QueryInterest(text): kind for text, kind in self.pending_queries.items()
+        }
+        channels: dict[Interest, OperationKind] = dict(self.pending_channels.items())
+        names: dict[Interest, OperationKind] = dict(self.pending.items())
         return operations | channels | names
 
     @property
@@ -124,7 +126,7 @@ def encode(document: Document) -> bytes:
     return _dump(fields) + b"\n"
 
 
-def decode(data: bytes, identity: Identity) -> Document:
+def decode(data: bytes, identity: ClientIdentity) -> Document:
     """The document that `data` is, of this client. Raises StateDamaged, StateMismatch."""
     try:
         fields = json.loads(data)
@@ -155,7 +157,7 @@ def _document(fields: dict[str, Any]) -> Document:
     formats = (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS)
     if fields.get("format") not in formats or isinstance(fields["format"], bool):
         raise _Wrong("format: is missing or unknown")
-    identity = Identity(*(_text(fields, name) for name in ("domain", "group", "client")))
+    identity = ClientIdentity(*(_text(fields, name) for name in ("domain", "group", "client")))
     epoch, cursor = _number(fields, "epoch", (1 << 32) - 1), _number(fields, "cursor", _U64)
     if cursor is not None and epoch is None:
         raise _Wrong("cursor: given without an epoch")
@@ -164,8 +166,8 @@ def _document(fields: dict[str, Any]) -> Document:
         raise _Wrong("wanted: is not a list")
     names = frozenset(_object("wanted", name) for name in wanted)
     pending = _pending("pending", _table(fields, "pending"), names, "wanted")
-    queries: dict[str, Kept] = {}
-    pending_queries: dict[str, Kind] = {}
+    queries: dict[str, KeptQuery] = {}
+    pending_queries: dict[str, OperationKind] = {}
     with_channels = fields["format"] == STATE_FORMAT_WITH_CHANNELS
     if fields["format"] == STATE_FORMAT_WITH_QUERIES or (with_channels and "queries" in fields):
         queries = {text: _kept(entry) for text, entry in _table(fields, "queries", check_query)}
@@ -265,18 +267,18 @@ def _kept_channel(entry: object) -> KeptChannel:
     return KeptChannel(since=since, position=position, told=_number(entry, "told", _U64), lost=lost)
 
 
-def _pending(field_: str, table: list[tuple[str, Any]], wanted: Container[str], of: str) -> dict[str, Kind]:
-    pending: dict[str, Kind] = {}
+def _pending(field_: str, table: list[tuple[str, Any]], wanted: Container[str], of: str) -> dict[str, OperationKind]:
+    pending: dict[str, OperationKind] = {}
     for name, kind in table:
-        if kind not in (Kind.REGISTER.value, Kind.UNREGISTER.value):
+        if kind not in (OperationKind.REGISTER.value, OperationKind.UNREGISTER.value):
             raise _Wrong(f"{field_}: {kind!r} is not an operation")
-        pending[name] = Kind(kind)
-        if (pending[name] is Kind.REGISTER) != (name in wanted):
+        pending[name] = OperationKind(kind)
+        if (pending[name] is OperationKind.REGISTER) != (name in wanted):
             raise _Wrong(f"{field_}: {name!r} contradicts {of}")
     return pending
 
 
-def _of_kept(kept: Kept) -> dict[str, object]:
+def _of_kept(kept: KeptQuery) -> dict[str, object]:
     """Returns a query's entry; fields with default values are left out."""
     entry: dict[str, object] = {"members": sorted(kept.members)}
     if kept.telling is not None:
@@ -298,13 +300,13 @@ def _of_kept(kept: Kept) -> dict[str, object]:
     return entry
 
 
-def _kept(entry: object) -> Kept:
+def _kept(entry: object) -> KeptQuery:
     if not isinstance(entry, dict):
         raise _Wrong("queries: has an entry that is not an object")
     telling = answer = reached = None
     if "telling" in entry:
         told = _part(entry, "telling")
-        telling = Change(_names(told, "telling.added", "added"), _names(told, "telling.removed", "removed"))
+        telling = MembersChange(_names(told, "telling.added", "added"), _names(told, "telling.removed", "removed"))
     if "answer" in entry:
         came = _part(entry, "answer")
         answer = _names(came, "answer.members", "members")
@@ -323,7 +325,7 @@ def _kept(entry: object) -> Kept:
         flags[name] = entry.get(name, False)
         if not isinstance(flags[name], bool):
             raise _Wrong(f"queries: {name} is not true or false")
-    return Kept(
+    return KeptQuery(
         members=_names(entry, "members", "members"),
         telling=telling,
         entering=_names(entry, "entering", "entering") if "entering" in entry else frozenset(),

@@ -11,8 +11,8 @@ consequences and preconditions of an action are decided here and nowhere else:
    no members callback begins.
 2. There is one connection at a time. `Connect` is answered by `link_up`, and in the end by one `link_down`; there is no
    other Connect before. It must be established within `connect_timeout_s`.
-3. There is one `Send` at a time: the next one after `sent`. So what waits in a shell is limited.
-4. There is one `Call` at a time, and none once the client is stopping. `Tell` goes before `Call`.
+3. There is one `SendBytes` at a time: the next one after `sent`. So what waits in a shell is limited.
+4. There is one `CallCallbacks` at a time, and none once the client is stopping. `Tell` goes before `CallCallbacks`.
 5. A client that stops lets its callback return, saves, acknowledges and sends Bye. When that is written: `EndSending`.
    Then the gateway has LINGER_S to close; then we `Close`. A client that was refused, or abandons its callback, closes
    at once.
@@ -31,12 +31,12 @@ from coldnotify._core.client import Client, Save, Status
 from coldnotify._core.delivery import AnyJob
 from coldnotify._core.document import Document
 from coldnotify._core.feed import ChannelJob
-from coldnotify._core.interests import Channel, Interest, Query
+from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest
 from coldnotify._core.publications import Publications
 from coldnotify._core.reconnect import Address
-from coldnotify._core.settings import LINGER_S, REPORTS_MAX, Settings
+from coldnotify._core.settings import LINGER_S, REPORTS_MAX, ClientSettings
 from coldnotify._core.since import Since
-from coldnotify._core.slot import Job
+from coldnotify._core.slot import CallbackJob
 from coldnotify._core.telling import MembersJob
 from coldnotify.errors import StateError
 from coldnotify.notification import Notification
@@ -44,19 +44,19 @@ from coldnotify.notification import Notification
 __all__ = [
     "Action",
     "AnyJob",
-    "Call",
     "CallAction",
+    "CallCallbacks",
+    "CallbackJob",
     "ChannelJob",
     "Close",
     "Connect",
     "Driver",
     "End",
     "EndSending",
-    "Job",
     "MembersJob",
     "Report",
     "Save",
-    "Send",
+    "SendBytes",
     "Status",
     "Tell",
 ]
@@ -70,7 +70,7 @@ class Connect(NamedTuple):
     address: Address
 
 
-class Send(NamedTuple):
+class SendBytes(NamedTuple):
     """Write this. Tell `sent` when it is written."""
 
     data: bytes
@@ -98,7 +98,7 @@ class Tell(NamedTuple):
     error: Exception
 
 
-class Call(NamedTuple):
+class CallCallbacks(NamedTuple):
     """Run the callbacks of the job's subscribers with its `arguments`. Tell `called` when they have returned."""
 
     job: AnyJob
@@ -108,9 +108,9 @@ class End:
     """Nothing more is to be done."""
 
 
-Action = Save | Connect | Send | EndSending | Close | Report | End
+Action = Save | Connect | SendBytes | EndSending | Close | Report | End
 """Actions for the hand with the connection and the state file. After a Save, call `saved` or `save_failed`."""
-CallAction = Report | Tell | Call | End
+CallAction = Report | Tell | CallCallbacks | End
 """Actions for the hand that runs the application's code."""
 
 
@@ -135,7 +135,7 @@ class Driver:
         self,
         document: Document,
         addresses: Sequence[Address],
-        settings: Settings,
+        settings: ClientSettings,
         random: Random,
         now: float,
         untold: "deque[Exception] | None" = None,
@@ -162,7 +162,7 @@ class Driver:
         """Unregisters an interest. Its subscribers stay, until the shell removes them."""
         self._client.unregister(interest)
 
-    def register_channel(self, channel: Channel, since: Since) -> None:
+    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
         """Want this channel's messages. `since` counts if none of this name is wanted."""
         self._client.register_channel(channel, since)
 
@@ -174,7 +174,7 @@ class Driver:
         """Want exactly these objects, by name. Queries stay as they are."""
         self._client.register_only(names)
 
-    def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
+    def ask_descriptions(self, query: QueryInterest, *, wanted: bool) -> None:
         """Sets whether descriptions of this query's members are told."""
         self._client.ask_descriptions(query, wanted=wanted)
 
@@ -187,19 +187,19 @@ class Driver:
         """Removes callback number `subscriber`."""
         self._client.unsubscribe(interest, subscriber)
 
-    def subscribe_members(self, query: Query, subscriber: int) -> None:
+    def subscribe_members(self, query: QueryInterest, subscriber: int) -> None:
         """Adds callback number `subscriber` for objects that enter and leave this query."""
         self._client.subscribe_members(query, subscriber)
 
-    def unsubscribe_members(self, query: Query, subscriber: int) -> None:
+    def unsubscribe_members(self, query: QueryInterest, subscriber: int) -> None:
         """Removes members callback number `subscriber`."""
         self._client.unsubscribe_members(query, subscriber)
 
-    def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
+    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
         """Adds callback number `subscriber` for missed messages of the channel of this name."""
         self._client.subscribe_missed(channel, subscriber)
 
-    def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
+    def unsubscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
         """Removes callback number `subscriber`."""
         self._client.unsubscribe_missed(channel, subscriber)
 
@@ -243,7 +243,7 @@ class Driver:
         data = b"" if link.sending else client.data_to_send(now)
         if data:
             link.sending = True
-            return Send(data)
+            return SendBytes(data)
         return None if client.link_wanted else self._end_link(link, now)
 
     def _end_link(self, link: _Link, now: float) -> Action | None:
@@ -326,7 +326,7 @@ class Driver:
         if job is None:
             return None
         self._calling = True
-        return Call(job)
+        return CallCallbacks(job)
 
     def next_call_at(self) -> float:
         """Returns when a callback may run next: -inf for now; inf: when something comes."""
@@ -355,7 +355,7 @@ class Driver:
         return self._client.wanted
 
     @property
-    def queries(self) -> Set[Query]:
+    def queries(self) -> Set[QueryInterest]:
         """The queries in the wanted set."""
         return self._client.queries
 
@@ -367,15 +367,15 @@ class Driver:
         """Returns the notification that callbacks of this object last handled, if it is kept."""
         return self._client.current(name)
 
-    def members(self, query: Query) -> frozenset[str]:
+    def members(self, query: QueryInterest) -> frozenset[str]:
         """Returns a query's members: as members callbacks were told, or as the service reported if there are none."""
         return self._client.members(query)
 
-    def knows_members(self, query: Query) -> bool:
+    def knows_members(self, query: QueryInterest) -> bool:
         """Returns true if these are all members, as of the last update."""
         return self._client.knows_members(query)
 
-    def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
+    def descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]:
         """Returns the last descriptions of the members of a query that asks for them; None: the object has none."""
         return self._client.descriptions(query)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify._core.interests import Channel
+from coldnotify._core.interests import ChannelInterest
 from coldnotify._core.since import NOW, Since
 from coldnotify.message import Message, Missed, MissedReason
 
@@ -109,7 +109,7 @@ class Feed:
         "told",
     )
 
-    def __init__(self, channel: Channel, kept: KeptChannel | None = None) -> None:
+    def __init__(self, channel: ChannelInterest, kept: KeptChannel | None = None) -> None:
         kept = KeptChannel(since=NOW) if kept is None else kept
         self.channel = channel
         # As in the document

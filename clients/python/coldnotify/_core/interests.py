@@ -19,7 +19,7 @@ from coldnotify_schemas.protocol import (
 )
 
 
-class Query(NamedTuple):
+class QueryInterest(NamedTuple):
     """A condition over objects' names and descriptions, which the service parses."""
 
     text: str
@@ -31,7 +31,7 @@ class Query(NamedTuple):
         return query_hash(self.text)
 
 
-class Channel(NamedTuple):
+class ChannelInterest(NamedTuple):
     """A channel, and the attributes of the subscription. A client wants at most one of a name."""
 
     name: str
@@ -49,10 +49,10 @@ class Channel(NamedTuple):
         return channel_hash(self.text)
 
 
-Interest = str | Query | Channel
+Interest = str | QueryInterest | ChannelInterest
 
 
-def channel_from(text: str) -> Channel:
+def channel_from(text: str) -> ChannelInterest:
     """The channel that has this `text`. Raises InvalidName, a ValueError."""
     name, attributes = channel_of(text)
     channel = channel_by(name, attributes)
@@ -61,7 +61,7 @@ def channel_from(text: str) -> Channel:
     return channel
 
 
-def channel_by(name: str, attributes: Iterable[str] = ()) -> Channel:
+def channel_by(name: str, attributes: Iterable[str] = ()) -> ChannelInterest:
     """The channel of this name. Raises InvalidName, a ValueError that names the field."""
     texts = () if isinstance(attributes, str) else tuple(attributes)
     if isinstance(attributes, str) or not all(isinstance(one, str) for one in texts):
@@ -70,15 +70,15 @@ def channel_by(name: str, attributes: Iterable[str] = ()) -> Channel:
         name, sorted_attributes = channel_of(channel_text(name if isinstance(name, str) else "", texts))
     except InvalidName as error:
         raise InvalidName(re.sub("^object", "channel", str(error))) from None
-    return Channel(name, tuple(sorted_attributes))
+    return ChannelInterest(name, tuple(sorted_attributes))
 
 
-def query_of(text: str) -> Query:
+def query_of(text: str) -> QueryInterest:
     """Returns the query with this text. Raises InvalidName, a ValueError, if it cannot be sent to a service."""
-    return Query(check_query(text) if isinstance(text, str) else check_query(""))
+    return QueryInterest(check_query(text) if isinstance(text, str) else check_query(""))
 
 
-def prefix_of(prefix: str) -> Query:
+def prefix_of(prefix: str) -> QueryInterest:
     """The query for all objects whose names begin with `prefix`. Raises InvalidName, a ValueError."""
     size = len(prefix.encode(errors="replace")) if isinstance(prefix, str) else 0
     if not 0 < size <= OBJECT_BYTES_MAX:
@@ -96,7 +96,7 @@ def text_of(interest: Interest) -> str:
     """Returns the application's name for it: an object's or a channel's name, or a query's text."""
     if isinstance(interest, str):
         return interest
-    return interest.text if isinstance(interest, Query) else interest.name
+    return interest.text if isinstance(interest, QueryInterest) else interest.name
 
 
 def names_of(interests: Iterable[Interest]) -> list[str]:
@@ -104,14 +104,14 @@ def names_of(interests: Iterable[Interest]) -> list[str]:
     return [interest for interest in interests if isinstance(interest, str)]
 
 
-def queries_of(interests: Iterable[Interest]) -> list[Query]:
+def queries_of(interests: Iterable[Interest]) -> list[QueryInterest]:
     """Those that are queries."""
-    return [interest for interest in interests if isinstance(interest, Query)]
+    return [interest for interest in interests if isinstance(interest, QueryInterest)]
 
 
-def channels_of(interests: Iterable[Interest]) -> list[Channel]:
+def channels_of(interests: Iterable[Interest]) -> list[ChannelInterest]:
     """Those that are channels."""
-    return [interest for interest in interests if isinstance(interest, Channel)]
+    return [interest for interest in interests if isinstance(interest, ChannelInterest)]
 
 
 def hashes_of(interests: Iterable[Interest]) -> list[int]:
@@ -119,7 +119,7 @@ def hashes_of(interests: Iterable[Interest]) -> list[int]:
     return [interest.hash for interest in interests if not isinstance(interest, str)]
 
 
-class Room:
+class FrameRoom:
     """The remaining room of a frame: a number of interests, and bytes of texts of queries and channels."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Room:
     def take(self, interest: Interest) -> bool:
         """Takes room for an interest. Returns false if there is none."""
         size = 0 if isinstance(interest, str) else len(interest.text.encode())
-        if isinstance(interest, Channel):
+        if isinstance(interest, ChannelInterest):
             size += _CHANNEL_BYTES + len(interest.attributes)
         if not self.interests or size > self.text_bytes:
             return False
@@ -140,18 +140,18 @@ class Room:
 
 def fit_in_frame(interests: Iterable[Interest]) -> bool:
     """Returns true if all of them fit in one frame."""
-    room = Room()
+    room = FrameRoom()
     return all(room.take(interest) for interest in interests)
 
 
 def frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
     """Divides interests into frames. Without any interest it is one empty frame."""
     frames: list[list[Interest]] = [[]]
-    room = Room()
+    room = FrameRoom()
     for interest in interests:
         if not room.take(interest):
             frames.append([])
-            room = Room()
+            room = FrameRoom()
             room.take(interest)
         frames[-1].append(interest)
     return frames

@@ -18,7 +18,7 @@ def parsed(description: bytes | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-class Descriptions:
+class MemberDescriptions:
     """Those of one query's members, as JSON; empty: the object has none."""
 
     __slots__ = ("_said", "_unsure", "told")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from coldnotify_schemas.digest import digest
 
 from coldnotify._core.frontier import Hold
-from coldnotify._core.interests import Query
-from coldnotify._core.member_descriptions import Descriptions
+from coldnotify._core.interests import QueryInterest
+from coldnotify._core.member_descriptions import MemberDescriptions
 
 Floor = tuple[int, int]
 """(incarnation, version): the order of an object's versions."""
@@ -24,7 +24,7 @@ class Reached(NamedTuple):
     offset: int
 
 
-class Change(NamedTuple):
+class MembersChange(NamedTuple):
     """Names that entered and left, for members callbacks."""
 
     added: frozenset[str]
@@ -32,12 +32,12 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
+class KeptQuery:
     """The state of a query in the document."""
 
     members: frozenset[str] = frozenset()
     """The members that the application was told, once it is told `telling`."""
-    telling: Change | None = None
+    telling: MembersChange | None = None
     """A change that members callbacks may have been told, and are told again."""
     followed: bool = False
     """True if no members callback has been told of any member, because there was none."""
@@ -57,7 +57,7 @@ class Kept:
 class Telling:
     """A change that members callbacks are told. It stays unchanged until all of them know it, or fail too often."""
 
-    change: Change
+    change: MembersChange
     revision: int
     """Revision of the document that first contained it; the callbacks wait until that is durable."""
     spared: set[int] = field(default_factory=set)
@@ -101,7 +101,7 @@ class Membership:
         "whole",
     )
 
-    def __init__(self, query: Query, kept: Kept, *, registered: bool) -> None:
+    def __init__(self, query: QueryInterest, kept: KeptQuery, *, registered: bool) -> None:
         self.query = query
         # As in the document
         self.members = set(kept.members)
@@ -110,7 +110,7 @@ class Membership:
         self.dropped = kept.dropped
         self.answer = None if kept.answer is None else set(kept.answer)
         self.reached = kept.reached
-        self.descriptions = None if kept.descriptions is None else Descriptions(kept.descriptions)
+        self.descriptions = None if kept.descriptions is None else MemberDescriptions(kept.descriptions)
         """None: the application does not ask for them."""
         # What the service said
         self.received = self.members | (self.answer or set())
@@ -160,10 +160,10 @@ class Membership:
         self.parked = False
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> KeptQuery:
         """For the document."""
         resumable = self.reached is not None and self.answer is not None
-        return Kept(
+        return KeptQuery(
             members=frozenset(self.members),
             telling=None if self.telling is None else self.telling.change,
             followed=self.followed,
@@ -260,7 +260,7 @@ class Membership:
 
     # What is told
 
-    def next_change(self) -> tuple[Change, set[str]]:
+    def next_change(self) -> tuple[MembersChange, set[str]]:
         """Returns the next change for members callbacks, which `members` includes from here on; and the objects that
         left.
         """
@@ -269,7 +269,7 @@ class Membership:
         # Nobody has been told anything.
         _, gone = self._catch_up()
         self.followed = False
-        return Change(frozenset(self.members), frozenset()), gone
+        return MembersChange(frozenset(self.members), frozenset()), gone
 
     def follow(self) -> set[str]:
         """Follows the members without a callback. Returns the objects that left."""
@@ -277,11 +277,11 @@ class Membership:
         self.followed = True
         return set(change.removed)
 
-    def _catch_up(self) -> tuple[Change, set[str]]:
+    def _catch_up(self) -> tuple[MembersChange, set[str]]:
         added = {name for name in self.touched if name in self.received and name not in self.members}
         removed = {name for name in self.touched if name in self.members and not self.concerns(name)}
         self.members |= added
         self.members -= removed
         self.missed -= removed
         self.touched = set(self.deferred)
-        return Change(frozenset(added), frozenset(removed)), removed
+        return MembersChange(frozenset(added), frozenset(removed)), removed

@@ -22,7 +22,7 @@ class KeptPayload(NamedTuple):
     deleted: bool = False
 
 
-class Newest:
+class NewestUpdates:
     """Updates by object, the one last told at the end. Their total size is limited; above it the first ones are
     dropped.
     """

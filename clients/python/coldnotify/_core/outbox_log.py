@@ -36,7 +36,7 @@ class NewerLog(Exception):
     """The log was written by a newer library, in another format."""
 
 
-class Kept(NamedTuple):
+class KeptEntry(NamedTuple):
     """An entry: `outgoing` was accepted as `number`."""
 
     number: int
@@ -69,7 +69,7 @@ class Renumbered(NamedTuple):
     service_ms: int
     """The service's clock when it was found that ours had been wrong."""
 
-    def applied_to(self, kept: Kept) -> Kept:
+    def applied_to(self, kept: KeptEntry) -> KeptEntry:
         """The record, saying that."""
         said = kept.outgoing._replace(version=self.version, clock_ms=self.clock_ms, expires_at=self.expires_at)
         return kept._replace(outgoing=said)
@@ -83,10 +83,10 @@ class Checkpoint(NamedTuple):
     """No version that the library gave was higher."""
 
 
-Entry = Kept | Settled | Renumbered | Checkpoint
+Entry = KeptEntry | Settled | Renumbered | Checkpoint
 
 
-class Log(NamedTuple):
+class OutboxLog(NamedTuple):
     """A parsed log."""
 
     entries: list[Entry]
@@ -134,7 +134,7 @@ def _entry(body: bytes) -> bytes:
     return MARK + len(body).to_bytes(4) + zlib.crc32(body).to_bytes(4) + body
 
 
-def read_log(data: bytes) -> Log:
+def read_log(data: bytes) -> OutboxLog:
     """Parses a log. Raises NewerLog."""
     if data[:3] == _FAMILY and len(data) > 3 and data[:4] != MARK and data[3:4].isdigit():
         raise NewerLog
@@ -150,11 +150,11 @@ def read_log(data: bytes) -> Log:
         begin, after = at, _next_entry(data, at + 1)
         if after is None:
             if _is_torn(data, begin):
-                return Log(entries, damaged, begin)
+                return OutboxLog(entries, damaged, begin)
             after = len(data)
         damaged.append((begin, after))
         at = after
-    return Log(entries, damaged, None)
+    return OutboxLog(entries, damaged, None)
 
 
 def _next_entry(data: bytes, at: int) -> int | None:
@@ -202,7 +202,7 @@ def _parse(body: bytes, size_bytes: int) -> Entry:
             payload = None if said.get("empty") else body[13 + size :]
             outgoing = Outgoing(**fields | {"payload": payload})
             given, before = bool(said.get("given")), tuple(map(int, said.get("before", ())))
-            return Kept(number, outgoing, given, int(said["at"]), size_bytes, before)
+            return KeptEntry(number, outgoing, given, int(said["at"]), size_bytes, before)
         case b"S":
             return Settled([int.from_bytes(body[at : at + 8]) for at in range(1, len(body), _NUMBER_BYTES)])
         case b"N":

@@ -22,8 +22,8 @@ from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 
 from coldnotify._core.outbox_log import (
     Checkpoint,
-    Kept,
-    Log,
+    KeptEntry,
+    OutboxLog,
     Renumbered,
     Settled,
     accepted_entry,
@@ -74,14 +74,14 @@ class OutboxQueue:
 
     def __init__(self, records_max: int, bytes_max: int) -> None:
         self._records_max, self._bytes_max = records_max, bytes_max
-        self._waiting: dict[int, Kept] = {}
+        self._waiting: dict[int, KeptEntry] = {}
         """By number, in the order of sending, including those in flight."""
         self._under_way: set[int] = set()
         self._of_object: dict[tuple[str, str, str], list[int]] = {}
         """The numbers of each object's versions in `_waiting`: one, apart from those in flight and those that newer
         ones do not outdo.
         """
-        self._uncommitted: dict[int, Kept] = {}
+        self._uncommitted: dict[int, KeptEntry] = {}
         self._bytes = 0
         self._next = 1
         self._versions: OrderedDict[tuple[str, str, str], _Last] = OrderedDict()
@@ -92,14 +92,14 @@ class OutboxQueue:
 
     # -- from the log, and to it ---------------------------------------------------------------------------------------
 
-    def load(self, data: bytes) -> Log:
+    def load(self, data: bytes) -> OutboxLog:
         """Loads a log; returns it. Raises outbox_log.NewerLog."""
         log = read_log(data)
-        unsettled: dict[int, Kept] = {}
+        unsettled: dict[int, KeptEntry] = {}
         """Also those that were taken out: they may have been under way then, and published."""
         for entry in log.entries:
             match entry:
-                case Kept():
+                case KeptEntry():
                     self._next = max(self._next, entry.number + 1)
                     unsettled[entry.number] = entry
                     self._remember(entry)
@@ -130,13 +130,13 @@ class OutboxQueue:
 
     # -- what comes ----------------------------------------------------------------------------------------------------
 
-    def accept(self, outgoings: Sequence[Outgoing], now_ms: int, version_min: int = 0) -> list[tuple[Kept, bytes]]:
+    def accept(self, outgoings: Sequence[Outgoing], now_ms: int, version_min: int = 0) -> list[tuple[KeptEntry, bytes]]:
         """Returns records with what is to be written for each. All or none. Raises OutboxFull.
 
         An object's version that has none gets `now_ms`, or one above the object's last, or `version_min`: the highest.
         Raises ValueError if that is not a version.
         """
-        made: list[tuple[Kept, bytes]] = []
+        made: list[tuple[KeptEntry, bytes]] = []
         number, versions = self._next, dict[tuple[str, str, str], _Last]()
         for outgoing in outgoings:
             given = not outgoing.is_message and outgoing.version is None
@@ -153,7 +153,7 @@ class OutboxQueue:
                 assert outgoing.version is not None
                 versions[outgoing.key] = versions.get(outgoing.key, _NO_LAST).max(_last_of(outgoing, given=given))
             entry = accepted_entry(number, outgoing, given=given, accepted_ms=now_ms)
-            made.append((Kept(number, outgoing, given, now_ms, len(entry)), entry))
+            made.append((KeptEntry(number, outgoing, given, now_ms, len(entry)), entry))
             number += 1
         self._check_room([record for record, _ in made])
         self._next = number
@@ -163,7 +163,7 @@ class OutboxQueue:
             self._bytes += record.size_bytes
         return made
 
-    def commit(self, records: Iterable[Kept]) -> list[tuple[int, int]]:
+    def commit(self, records: Iterable[KeptEntry]) -> list[tuple[int, int]]:
         """These are durable: they wait now. Returns who was taken out, and by whom."""
         taken_out = []
         for record in records:
@@ -172,7 +172,7 @@ class OutboxQueue:
             taken_out += [(replaced, record.number) for replaced in self._insert(record)]
         return taken_out
 
-    def abandon(self, records: Iterable[Kept]) -> None:
+    def abandon(self, records: Iterable[KeptEntry]) -> None:
         """These could not be written: they never were."""
         for record in records:
             del self._uncommitted[record.number]
@@ -180,9 +180,9 @@ class OutboxQueue:
 
     # -- what goes -----------------------------------------------------------------------------------------------------
 
-    def take(self, records_max: int, bytes_max: int) -> list[Kept]:
+    def take(self, records_max: int, bytes_max: int) -> list[KeptEntry]:
         """The next ones, at most as many, and at least one if any waits. They are under way from now on."""
-        taken: list[Kept] = []
+        taken: list[KeptEntry] = []
         size = 0
         for record in self._waiting.values():
             if record.number in self._under_way:
@@ -217,14 +217,14 @@ class OutboxQueue:
             self._settled(number, self._waiting.get(number))
         return settled_entry(numbers)
 
-    def renumber(self, clocks: Mapping[int, int], now_ms: int) -> list[tuple[Kept, bytes]]:
+    def renumber(self, clocks: Mapping[int, int], now_ms: int) -> list[tuple[KeptEntry, bytes]]:
         """Renumbers records of a wrong clock; `clocks` contains the service's time at its refusal, by number.
 
         Returns the new records, and what is to be written for each. Their age counts by our clock, so a clock that is
         always wrong gives the version that a right one would have given, and one that was corrected meanwhile gives the
         present one.
         """
-        made: list[tuple[Kept, bytes]] = []
+        made: list[tuple[KeptEntry, bytes]] = []
         for number, service_ms in sorted(clocks.items()):
             record = self._waiting.get(number)
             if record is None:
@@ -244,7 +244,7 @@ class OutboxQueue:
             self._replace(made[-1][0])
         return made
 
-    def _version_before(self, record: Kept, service_ms: int) -> int:
+    def _version_before(self, record: KeptEntry, service_ms: int) -> int:
         """The highest that is known of those before it of its object, and can be."""
         numbers = self._of_object.get(record.outgoing.key, ())
         before = [self._waiting[number].outgoing.version or 0 for number in numbers if number < record.number]
@@ -295,7 +295,7 @@ class OutboxQueue:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _insert(self, record: Kept) -> list[int]:
+    def _insert(self, record: KeptEntry) -> list[int]:
         """Behind all others; the numbers of those that it takes out."""
         outdone = self._outdone(record.outgoing)
         for number in outdone:
@@ -327,7 +327,7 @@ class OutboxQueue:
             if not numbers:
                 del self._of_object[record.outgoing.key]
 
-    def _replace(self, record: Kept) -> None:
+    def _replace(self, record: KeptEntry) -> None:
         """Replaces a record at its place."""
         old = self._waiting[record.number]
         record = record._replace(size_bytes=len(_entry(record)))
@@ -335,7 +335,7 @@ class OutboxQueue:
         self._waiting[record.number] = record
         self._remember(record)
 
-    def _settled(self, number: int, record: Kept | None) -> None:
+    def _settled(self, number: int, record: KeptEntry | None) -> None:
         """Notes a settled record: if the clock gave its version, the service has found nothing wrong with it."""
         if record is not None and record.outgoing.version is not None:
             last = _last_of(record.outgoing, given=record.given)
@@ -344,7 +344,7 @@ class OutboxQueue:
                 self._floor_all = max(self._floor_all, last.version)
         self._remove(number)
 
-    def _remember(self, record: Kept, settled: int = -1) -> None:
+    def _remember(self, record: KeptEntry, settled: int = -1) -> None:
         if record.outgoing.version is None:
             return
         key = record.outgoing.key
@@ -357,7 +357,7 @@ class OutboxQueue:
                 self._floor_all = max(self._floor_all, forgotten.version)
             self._floor = self._floor_all
 
-    def _check_room(self, records: Sequence[Kept]) -> None:
+    def _check_room(self, records: Sequence[KeptEntry]) -> None:
         """Raises OutboxFull if there is no room. What a newer publish will replace counts as gone, unless it is in
         flight.
         """
@@ -382,6 +382,6 @@ def _last_of(outgoing: Outgoing, *, given: bool) -> _Last:
     return _Last(outgoing.version, clocked=given and outgoing.version == outgoing.clock_ms)
 
 
-def _entry(record: Kept) -> bytes:
+def _entry(record: KeptEntry) -> bytes:
     given, accepted_ms = record.given, record.accepted_ms
     return accepted_entry(record.number, record.outgoing, given=given, accepted_ms=accepted_ms, before=record.before)

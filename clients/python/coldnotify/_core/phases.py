@@ -18,7 +18,7 @@ class Phase(Enum):
     LIVE = "live"
 
 
-class Said(Enum):
+class PhaseSaid(Enum):
     """The events that move a session on."""
 
     IN_SYNC = "Welcome, in sync"
@@ -27,15 +27,15 @@ class Said(Enum):
 
 
 NEXT = {
-    (Phase.OPENING, Said.IN_SYNC): Phase.CATCHING,
-    (Phase.OPENING, Said.NOT_IN_SYNC): Phase.SYNCING,
-    (Phase.SYNCING, Said.IN_SYNC): Phase.CATCHING,
-    (Phase.SYNCING, Said.NOT_IN_SYNC): Phase.SYNCING,  # begin again at chunk 0
-    (Phase.CATCHING, Said.IN_SYNC): Phase.CATCHING,
-    (Phase.CATCHING, Said.NOT_IN_SYNC): Phase.SYNCING,
-    (Phase.CATCHING, Said.CAUGHT_UP): Phase.LIVE,
-    (Phase.LIVE, Said.IN_SYNC): Phase.CATCHING,
-    (Phase.LIVE, Said.NOT_IN_SYNC): Phase.SYNCING,  # a Ping's digest was not the agreed one
-    (Phase.LIVE, Said.CAUGHT_UP): Phase.LIVE,  # after a slow phase
+    (Phase.OPENING, PhaseSaid.IN_SYNC): Phase.CATCHING,
+    (Phase.OPENING, PhaseSaid.NOT_IN_SYNC): Phase.SYNCING,
+    (Phase.SYNCING, PhaseSaid.IN_SYNC): Phase.CATCHING,
+    (Phase.SYNCING, PhaseSaid.NOT_IN_SYNC): Phase.SYNCING,  # begin again at chunk 0
+    (Phase.CATCHING, PhaseSaid.IN_SYNC): Phase.CATCHING,
+    (Phase.CATCHING, PhaseSaid.NOT_IN_SYNC): Phase.SYNCING,
+    (Phase.CATCHING, PhaseSaid.CAUGHT_UP): Phase.LIVE,
+    (Phase.LIVE, PhaseSaid.IN_SYNC): Phase.CATCHING,
+    (Phase.LIVE, PhaseSaid.NOT_IN_SYNC): Phase.SYNCING,  # a Ping's digest was not the agreed one
+    (Phase.LIVE, PhaseSaid.CAUGHT_UP): Phase.LIVE,  # after a slow phase
 }
 """Any other event is unexpected, and ignored."""

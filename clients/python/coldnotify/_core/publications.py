@@ -23,7 +23,7 @@ ONCE_MAX = 1000
 """Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped."""
 
 
-class Answer(NamedTuple):
+class PublishAnswer(NamedTuple):
     """The service's answer to a publish."""
 
     offset: int | None
@@ -47,7 +47,7 @@ class _Question:
 @dataclass(slots=True, eq=False)
 class _Said:
     outgoing: Outgoing
-    told: Callable[[Answer], None]
+    told: Callable[[PublishAnswer], None]
     request: int = 0
     """The request number in this session; 0: it has none yet."""
     sent: bool = False
@@ -71,7 +71,7 @@ class Publications:
 
     # The application
 
-    def say(self, outgoings: Sequence[tuple[Outgoing, Callable[[Answer], None]]]) -> None:
+    def say(self, outgoings: Sequence[tuple[Outgoing, Callable[[PublishAnswer], None]]]) -> None:
         """Publishes these after all others. Each has its version or id, and a function that gets its answer."""
         self._said.extend(_Said(outgoing, told) for outgoing, told in outgoings)
 
@@ -147,14 +147,14 @@ class Publications:
 
     def published(self, request: int, offset: int) -> None:
         """The service has it."""
-        self._answered(request, Answer(offset))
+        self._answered(request, PublishAnswer(offset))
 
     def not_published(
         self, request: int, reason: str, retry_after_ms: int, now: float, clock_ms: int | None = None
     ) -> None:
         """The service has not taken it. `clock_ms`: its clock, where ours is why."""
         if not retry_after_ms:
-            self._answered(request, Answer(None, reason, clock_ms))
+            self._answered(request, PublishAnswer(None, reason, clock_ms))
             return
         one = self._of(request)
         if one is not None:
@@ -167,7 +167,7 @@ class Publications:
         """Returns when something is to be sent, if nothing happens before."""
         return float("inf") if self._again_at is None or self._unanswered else self._again_at
 
-    def _answered(self, request: int, answer: Answer) -> None:
+    def _answered(self, request: int, answer: PublishAnswer) -> None:
         one = self._of(request)
         if one is not None:
             self._said.remove(one)
@@ -186,7 +186,7 @@ def check_frame(outgoing: Outgoing) -> None:
         raise ValueError(f"payload: with all fields has {size} bytes (at most {CLIENT_FRAME_BYTES_MAX} fit a frame)")
 
 
-def _nobody(_answer: Answer) -> None:
+def _nobody(_answer: PublishAnswer) -> None:
     """Ignores an answer."""
 
 

@@ -12,11 +12,11 @@ from coldnotify_schemas.digest import sets_digest
 
 from coldnotify._core.asked_descriptions import AskedDescriptions
 from coldnotify._core.frontier import Hold
-from coldnotify._core.interests import Interest, Query, queries_of, spare_bytes
+from coldnotify._core.interests import Interest, QueryInterest, queries_of, spare_bytes
 from coldnotify._core.journal import Journal
-from coldnotify._core.membership import Floor, Kept, Membership, Reached
-from coldnotify._core.registrations import Registrations, Stage
-from coldnotify._core.settings import Settings
+from coldnotify._core.membership import Floor, KeptQuery, Membership, Reached
+from coldnotify._core.registrations import OperationStage, Registrations
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.telling import MembersCallbacks
 from coldnotify.errors import ColdNotifyError
 
@@ -24,7 +24,7 @@ _MISMATCHES_MAX = 2
 """How often in a row a session asks for its sets; what is wrong after that is left to the next session."""
 
 
-class Objects(Protocol):
+class ObjectVersions(Protocol):
     """The interface of those who deliver objects' versions, for queries."""
 
     def hold(self) -> Hold:
@@ -33,7 +33,7 @@ class Objects(Protocol):
     def release(self, hold: Hold) -> None:
         """It need not wait for this any more."""
 
-    def is_heard(self, query: Query) -> bool:
+    def is_heard(self, query: QueryInterest) -> bool:
         """Returns true if callbacks are told the versions of its members."""
 
     def newest(self, name: str) -> Floor | None:
@@ -62,9 +62,9 @@ class Queries:
         self,
         journal: Journal,
         registrations: Registrations,
-        settings: Settings,
-        objects: Objects,
-        kept: Mapping[Query, Kept],
+        settings: ClientSettings,
+        objects: ObjectVersions,
+        kept: Mapping[QueryInterest, KeptQuery],
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -81,7 +81,7 @@ class Queries:
         """So many times in a row the service's sets were others than ours."""
         self.descriptions = AskedDescriptions(journal, self)
         for query in sorted(registrations.queries):
-            membership = Membership(query, kept.get(query, Kept()), registered=True)
+            membership = Membership(query, kept.get(query, KeptQuery()), registered=True)
             self.by_hash[query.hash] = membership
             for name in membership.received:
                 self.of.setdefault(name, []).append(membership)
@@ -89,11 +89,11 @@ class Queries:
 
     # What the application asks for
 
-    def add(self, query: Query) -> None:
+    def add(self, query: QueryInterest) -> None:
         """It is wanted from now on."""
-        self.by_hash[query.hash] = Membership(query, Kept(), registered=False)
+        self.by_hash[query.hash] = Membership(query, KeptQuery(), registered=False)
 
-    def forget(self, query: Query) -> None:
+    def forget(self, query: QueryInterest) -> None:
         """It is not wanted any more. Its subscribers stay."""
         membership = self.by_hash.pop(query.hash, None)
         if membership is None:
@@ -110,11 +110,11 @@ class Queries:
         self.gone(told)
         self._journal.changed()
 
-    def get(self, query: Query) -> Membership | None:
+    def get(self, query: QueryInterest) -> Membership | None:
         """Returns its state."""
         return self.by_hash.get(query.hash)
 
-    def members(self, query: Query) -> frozenset[str]:
+    def members(self, query: QueryInterest) -> frozenset[str]:
         """Returns the members as members callbacks were told; if there are none, as the service reported."""
         membership = self.get(query)
         if membership is None:
@@ -124,16 +124,16 @@ class Queries:
         return frozenset() if membership.followed else frozenset(membership.members)
 
     @property
-    def kept(self) -> dict[str, Kept]:
+    def kept(self) -> dict[str, KeptQuery]:
         """Returns the states by text, for the document."""
         return {one.query.text: one.kept for one in self.by_hash.values()}
 
     @property
-    def all_parked(self) -> set[Query]:
+    def all_parked(self) -> set[QueryInterest]:
         """The queries whose members callbacks failed too often."""
         return {one.query for one in self.by_hash.values() if one.parked}
 
-    def subscribe(self, query: Query) -> None:
+    def subscribe(self, query: QueryInterest) -> None:
         """There is now a callback for the members' versions."""
         membership = self.get(query)
         if membership is None:
@@ -144,7 +144,7 @@ class Queries:
         if membership.touched:
             self.callbacks.touch(membership)
 
-    def unsubscribe(self, query: Query) -> None:
+    def unsubscribe(self, query: QueryInterest) -> None:
         """There is no callback for the members' versions any more."""
         membership = self.get(query)
         if membership is None:
@@ -180,7 +180,7 @@ class Queries:
             self._restart(membership)
             self._trust(membership)
 
-    def confirmed(self, queries: Iterable[Query]) -> None:
+    def confirmed(self, queries: Iterable[QueryInterest]) -> None:
         """The service has these registrations: its frames speak of them."""
         for query in queries:
             membership = self.get(query)
@@ -299,7 +299,7 @@ class Queries:
         answered whole, and if that does not help either, they are in the next session."""
         known = self._known()
         self._all_known = False
-        asked = (Stage.UNSENT, Stage.SENT)
+        asked = (OperationStage.UNSENT, OperationStage.SENT)
         if all(self._registrations.stage(membership.query) in asked for membership in known):
             return
         self._mismatches += 1
@@ -406,7 +406,7 @@ class Queries:
         """It need not wait for this any more."""
         self._objects.release(hold)
 
-    def is_heard(self, query: Query) -> bool:
+    def is_heard(self, query: QueryInterest) -> bool:
         """Returns true if callbacks are told the versions of its members."""
         return self._objects.is_heard(query)
 
@@ -446,7 +446,7 @@ class Queries:
         return [
             one
             for one in self.by_hash.values()
-            if one.registered and self._registrations.stage(one.query) is not Stage.WITHHELD
+            if one.registered and self._registrations.stage(one.query) is not OperationStage.WITHHELD
         ]
 
     def _trust(self, membership: Membership) -> None:
@@ -533,7 +533,7 @@ class Queries:
         """It is to be answered again, whole."""
         self._spoil(membership)
         # Where an answer came, what is owed of it would be asked for in the next session.
-        if self._registrations.stage(membership.query) in (None, Stage.ARRIVED):
+        if self._registrations.stage(membership.query) in (None, OperationStage.ARRIVED):
             self._registrations.ask_again(membership.query)
 
     def _spoil(self, membership: Membership) -> None:

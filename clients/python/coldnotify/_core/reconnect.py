@@ -8,7 +8,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.protocol import UNKNOWN_SESSION_DELAY_S
 
-from coldnotify._core.settings import DISPLACED_JITTER, Settings
+from coldnotify._core.settings import DISPLACED_JITTER, ClientSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Address:
         return f"{self.scheme}://{self.authority}{self.path}" if self.scheme else self.authority
 
 
-class Addresses:
+class GatewayAddresses:
     """The gateways that are known. One that failed rests for a while; if all rest, the one that rested longest is
     next."""
 
@@ -61,7 +61,7 @@ class Addresses:
 class Backoff:
     """The pause before the next connection: truncated exponential back-off with full jitter."""
 
-    def __init__(self, settings: Settings, random: Random) -> None:
+    def __init__(self, settings: ClientSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
         self._failures = 0

@@ -22,9 +22,9 @@ from coldnotify_schemas.protocol import (
 
 from coldnotify._core.delivery import Delivery
 from coldnotify._core.interests import (
-    Channel,
+    ChannelInterest,
     Interest,
-    Query,
+    QueryInterest,
     channels_of,
     frames_of,
     hashes_of,
@@ -33,19 +33,19 @@ from coldnotify._core.interests import (
 )
 from coldnotify._core.journal import Journal
 from coldnotify._core.names_in_use import NamesInUse
-from coldnotify._core.phases import NEXT, Phase, Said
+from coldnotify._core.phases import NEXT, Phase, PhaseSaid
 from coldnotify._core.publications import Publications
-from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
+from coldnotify._core.registrations import Operation, OperationKind, OperationStage, Registrations
 from coldnotify._core.session_channels import SessionChannels
-from coldnotify._core.settings import OUT_BYTES_MAX, Settings
+from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify._core.slot import Update
 from coldnotify._core.stream import FIRST, Stream, first_of, streams_of
-from coldnotify._core.unsettled import Unsettled
+from coldnotify._core.unsettled import UnsettledTold
 from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ClientIdentity:
     """The identity of this client."""
 
     domain: str
@@ -53,7 +53,7 @@ class Identity:
     client: str
 
 
-class Ended(NamedTuple):
+class SessionEnded(NamedTuple):
     """The end of a session: a close code, or None and the fault in words."""
 
     code: int | None
@@ -64,7 +64,7 @@ class Ended(NamedTuple):
 class _Request:
     """Operations that wait: for an answer (`stage` SENT), or for a notification after it (CONFIRMED)."""
 
-    stage: Stage
+    stage: OperationStage
     operations: dict[Interest, Operation]
     due: float
 
@@ -89,21 +89,21 @@ class _Doubt:
     due: float
 
 
-class Session:
+class ClientSession:
     """The client's side of one connection. Over when `ended` is set."""
 
     def __init__(
         self,
-        identity: Identity,
+        identity: ClientIdentity,
         journal: Journal,
         registrations: Registrations,
         delivery: Delivery,
-        settings: Settings,
+        settings: ClientSettings,
         report: Callable[[Exception], None],
         now: float,
         token: str = "",
         publications: Publications | None = None,
-        unsettled: Unsettled | None = None,
+        unsettled: UnsettledTold | None = None,
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -112,7 +112,7 @@ class Session:
         self._report = report
         self.phase = Phase.OPENING
         self.caught_up_at: float | None = None
-        self.ended: Ended | None = None
+        self.ended: SessionEnded | None = None
         self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._out = bytearray()
         self._said_bye = False
@@ -140,10 +140,10 @@ class Session:
         self._queries.begin_session()
         self._hello_operations = registrations.begin_session()
         self._unsettled = (
-            Unsettled(journal, registrations, delivery, settings, known=True) if unsettled is None else unsettled
+            UnsettledTold(journal, registrations, delivery, settings, known=True) if unsettled is None else unsettled
         )
         self._says_all_unsettled = self._unsettled.begin(self._hello_operations)
-        many_channels = any(registrations.unanswered(Stage.UNSENT)) and registrations.has_channels
+        many_channels = any(registrations.unanswered(OperationStage.UNSENT)) and registrations.has_channels
         self._asks_for_kinds = registrations.has_queries or many_channels
         self._asks_descriptions = self._queries.descriptions.asked
         self._publications = Publications() if publications is None else publications
@@ -234,12 +234,12 @@ class Session:
                 # The answer to something earlier: to a set that is being said anew, or to an Open of the gateway's own.
                 # It takes no chunks any more. All that they would have said is said by requests; if the sets differ all
                 # the same, the next Ping tells.
-                self._registrations.resend(operations, Stage.SENT)
+                self._registrations.resend(operations, OperationStage.SENT)
             self._confirm(operations)
             self._unsettled.welcomed(now)
-            self._advance(Said.IN_SYNC)
+            self._advance(PhaseSaid.IN_SYNC)
         else:
-            self._advance(Said.NOT_IN_SYNC)
+            self._advance(PhaseSaid.NOT_IN_SYNC)
             self._begin_sync()
 
     def _on_notification(self, notification: wire.Notification) -> None:
@@ -263,9 +263,9 @@ class Session:
             self._delivery.complete(notification.offset - notification.behind)
 
     def _on_caught_up(self, caught_up: wire.CaughtUp, now: float) -> None:
-        if (self.phase, Said.CAUGHT_UP) not in NEXT:
+        if (self.phase, PhaseSaid.CAUGHT_UP) not in NEXT:
             return
-        self._advance(Said.CAUGHT_UP)
+        self._advance(PhaseSaid.CAUGHT_UP)
         self.objects.caught_up()
         self._unsettled.caught_up(now)
         if caught_up.HasField("sets_digest"):
@@ -274,7 +274,7 @@ class Session:
         if caught_up.HasField("complete"):
             self._delivery.complete(caught_up.complete)
         # What was confirmed before, and has not come, was lost on its way.
-        self._registrations.resend(self._channels.caught_up(caught_up), Stage.CONFIRMED)
+        self._registrations.resend(self._channels.caught_up(caught_up), OperationStage.CONFIRMED)
         self._answered.clear()
         if self.caught_up_at is None:
             self.caught_up_at = now
@@ -318,7 +318,7 @@ class Session:
     def _know(self, kinds: int) -> None:
         """Notes the kinds that the service knows."""
         knows = bool(kinds & wire.KINDS_QUERIES)
-        self._registrations.know(Query, known=knows)
+        self._registrations.know(QueryInterest, known=knows)
         if not knows:
             self._queries.unknown()
         if not knows and not self._queries.told_unknown:
@@ -343,7 +343,7 @@ class Session:
         }
         if self.objects.live and names:
             due = now + self._settings.request_timeout_s
-            self._answered.append(_Request(Stage.CONFIRMED, names, due))
+            self._answered.append(_Request(OperationStage.CONFIRMED, names, due))
 
     def _refuse(self, refused: Collection[wire.Refusal], operations: dict[Interest, Operation]) -> None:
         by_hash: dict[int, Interest] = {}
@@ -358,18 +358,18 @@ class Session:
 
     def _refused(self, interest: Interest, reason: str) -> None:
         self._delivery.forget(interest)
-        if isinstance(interest, Query):
+        if isinstance(interest, QueryInterest):
             self._report(RegistrationRefused("", reason, query=interest.text))
-        elif isinstance(interest, Channel):
+        elif isinstance(interest, ChannelInterest):
             self._report(RegistrationRefused("", reason, channel=interest.name))
         else:
             self._report(RegistrationRefused(interest, reason))
 
-    def _advance(self, said: Said) -> None:
+    def _advance(self, said: PhaseSaid) -> None:
         self.phase = NEXT.get((self.phase, said), self.phase)
 
     def _end(self, code: int | None, reason: str) -> None:
-        self.ended = self.ended or Ended(code, reason)
+        self.ended = self.ended or SessionEnded(code, reason)
 
     # Bytes out
 
@@ -419,14 +419,14 @@ class Session:
         """Returns True if versions, and messages of channels, come as they are published."""
         return self.objects.live and self._channels.are_live
 
-    def _hello(self, identity: Identity, token: str, now: float) -> None:
+    def _hello(self, identity: ClientIdentity, token: str, now: float) -> None:
         operations = self._hello_operations
         if self._asks_for_kinds or not self._crcs.use(
             {*self._registrations.wanted, *names_of(self._registrations.pending)}
         ):
             self._crcs.are_said = True
-        registered = [one for one, operation in operations.items() if operation.kind is Kind.REGISTER]
-        unregistered = [one for one, operation in operations.items() if operation.kind is Kind.UNREGISTER]
+        registered = [one for one, operation in operations.items() if operation.kind is OperationKind.REGISTER]
+        unregistered = [one for one, operation in operations.items() if operation.kind is OperationKind.UNREGISTER]
         hello = wire.Hello(
             protocol=PROTOCOL_VERSION,
             capabilities=self._capabilities,
@@ -465,8 +465,8 @@ class Session:
         self._unsettled.begin_sync()
         operations = self._registrations.begin_sync()
         self._delivery.owe_all()
-        queries = sorted(self._registrations.queries if self._registrations.knows(Query) else ())
-        channels = sorted(self._registrations.channels if self._registrations.knows(Channel) else ())
+        queries = sorted(self._registrations.queries if self._registrations.knows(QueryInterest) else ())
+        channels = sorted(self._registrations.channels if self._registrations.knows(ChannelInterest) else ())
         chunks = frames_of([*sorted(self._registrations.wanted), *queries, *channels])
         self._sync = _Sync(self._journal.revision, operations, chunks)
 
@@ -510,7 +510,7 @@ class Session:
             self._request += 1
             self._use_or_ask(operations, now)
             names = names_of(operations)
-            if kind is Kind.REGISTER:
+            if kind is OperationKind.REGISTER:
                 register = wire.Register(request=self._request, objects=names, interests=self._said(operations))
                 frame = wire.ClientFrame(register=register)
             else:
@@ -519,7 +519,7 @@ class Session:
                 frame = wire.ClientFrame(unregister=unregister)
             self._send(frame, now)
             due = now + self._settings.request_timeout_s
-            self._requests[self._request] = _Request(Stage.SENT, operations, due)
+            self._requests[self._request] = _Request(OperationStage.SENT, operations, due)
 
     def _send_publications(self, now: float) -> None:
         if self._takes_requests:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify._core.channels import Channels
-from coldnotify._core.interests import Channel, Interest, channels_of
-from coldnotify._core.registrations import Operation, Registrations, Stage
+from coldnotify._core.interests import ChannelInterest, Interest, channels_of
+from coldnotify._core.registrations import Operation, OperationStage, Registrations
 from coldnotify._core.stream import Stream, first_of, streams_of
 from coldnotify.errors import ChannelsUnknown
 
@@ -81,9 +81,9 @@ class SessionChannels:
             self._said = True
             self._channels.caught_up(log.complete)
         # Pages of channels may come later; but who has said nothing of channels may know none, and is asked.
-        lost = self._registrations.unanswered(Stage.CONFIRMED)
+        lost = self._registrations.unanswered(OperationStage.CONFIRMED)
         if self._said:
-            lost = {interest: one for interest, one in lost.items() if not isinstance(interest, Channel)}
+            lost = {interest: one for interest, one in lost.items() if not isinstance(interest, ChannelInterest)}
         self._said = True
         return lost
 
@@ -108,7 +108,7 @@ class SessionChannels:
         # Who says where channels begin knows them, too.
         knows = bool(answer.kinds & wire.KINDS_CHANNELS or first_of(answer.streams).positions)
         self._said = True
-        self._registrations.know(Channel, known=knows)
+        self._registrations.know(ChannelInterest, known=knows)
         if not knows and self._registrations.has_channels and not self._channels.told_unknown:
             self._channels.told_unknown = True
             self._report(ChannelsUnknown())

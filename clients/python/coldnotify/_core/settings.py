@@ -45,7 +45,7 @@ REPORTS_MAX = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ClientSettings:
     """See `Connection` and `Notify` for what each one means; all times in seconds."""
 
     connect_timeout_s: float = 10.0

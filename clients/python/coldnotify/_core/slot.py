@@ -26,7 +26,7 @@ class Update(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class CallbackJob:
     """Run the callbacks of these subscribers with this notification, then call `Delivery.done`."""
 
     notification: Notification
@@ -49,7 +49,7 @@ class Slot:
     waiting_hold: Hold | None = None
     told: set[int] = field(default_factory=set)
     """Subscribers whose callback has returned for `waiting`: a retry leaves them out."""
-    running: Job | None = None
+    running: CallbackJob | None = None
     running_hold: Hold | None = None
     failures: int = 0
     retry_at: float | None = None

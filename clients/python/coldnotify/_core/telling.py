@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coldnotify._core.frontier import Hold
-from coldnotify._core.interests import Query
+from coldnotify._core.interests import QueryInterest
 from coldnotify._core.journal import Journal
 from coldnotify._core.membership import Membership, Telling
-from coldnotify._core.settings import Settings
+from coldnotify._core.settings import ClientSettings
 from coldnotify.errors import ColdNotifyError, QueryParked
 
 
@@ -29,7 +29,7 @@ class MembersJob:
     """None: these subscribers came later, and are told all members."""
 
     @property
-    def query(self) -> Query:
+    def query(self) -> QueryInterest:
         """The query whose members they are."""
         return self.membership.query
 
@@ -39,7 +39,7 @@ class MembersJob:
         return set(self.added), set(self.removed)
 
 
-class Keeper(Protocol):
+class ToldQueries(Protocol):
     """The interface of those who keep the queries and their objects, for telling."""
 
     def hold(self) -> Hold:
@@ -48,7 +48,7 @@ class Keeper(Protocol):
     def release(self, hold: Hold) -> None:
         """It need not wait for this any more."""
 
-    def is_heard(self, query: Query) -> bool:
+    def is_heard(self, query: QueryInterest) -> bool:
         """Returns true if callbacks are told the versions of its members."""
 
     def offer(self, name: str) -> None:
@@ -70,11 +70,11 @@ class Keeper(Protocol):
 class MembersCallbacks:
     """The members callbacks, and the changes that they must still be told."""
 
-    def __init__(self, journal: Journal, settings: Settings, keeper: Keeper) -> None:
+    def __init__(self, journal: Journal, settings: ClientSettings, keeper: ToldQueries) -> None:
         self._journal = journal
         self._settings = settings
         self._keeper = keeper
-        self._subscribers: dict[Query, set[int]] = {}
+        self._subscribers: dict[QueryInterest, set[int]] = {}
         self._touched: dict[Membership, None] = {}
         """Queries whose members may differ from what was told."""
         self.telling: dict[Membership, None] = {}
@@ -89,11 +89,11 @@ class MembersCallbacks:
         if membership.telling is not None or membership.touched:
             self._touched[membership] = None
 
-    def are_for(self, query: Query) -> bool:
+    def are_for(self, query: QueryInterest) -> bool:
         """Returns true if there are any for this query."""
         return query in self._subscribers
 
-    def subscribe(self, query: Query, membership: Membership | None, subscriber: int) -> None:
+    def subscribe(self, query: QueryInterest, membership: Membership | None, subscriber: int) -> None:
         """Adds a callback. A late one is told all members first."""
         self._subscribers.setdefault(query, set()).add(subscriber)
         if membership is None:
@@ -107,7 +107,7 @@ class MembersCallbacks:
             self.touch(membership)
         self._consider(membership)
 
-    def unsubscribe(self, query: Query, membership: Membership | None, subscriber: int) -> None:
+    def unsubscribe(self, query: QueryInterest, membership: Membership | None, subscriber: int) -> None:
         """One callback less."""
         subscribers = self._subscribers.get(query, set())
         subscribers.discard(subscriber)

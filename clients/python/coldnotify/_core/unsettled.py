@@ -18,11 +18,11 @@ from coldnotify_schemas.protocol import (
     UNSETTLED_ERROR_BYTES_MAX,
 )
 
-from coldnotify._core.interests import Channel, Interest, Query, names_of
+from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest, names_of
 from coldnotify._core.journal import Journal
 from coldnotify._core.membership import Membership
-from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
-from coldnotify._core.settings import Settings
+from coldnotify._core.registrations import Operation, OperationKind, OperationStage, Registrations
+from coldnotify._core.settings import ClientSettings
 
 IN_VAIN_S_MAX = 600.0
 """Limit on the pause between repeats of unanswered reports, which grows: a service of release 0.1.0 never answers."""
@@ -36,7 +36,7 @@ MEMBERS_BYTES_MAX = 250
 """...of so many bytes: 64 entries fit in a frame."""
 
 
-class Failure(NamedTuple):
+class CallbackFailure(NamedTuple):
     """That callbacks raise, and have not returned since."""
 
     times: int
@@ -51,7 +51,7 @@ class Failing:
 
     def __init__(self, *, say_errors: bool) -> None:
         self._say_errors = say_errors
-        self.by_interest: dict[Interest, Failure] = {}
+        self.by_interest: dict[Interest, CallbackFailure] = {}
         """An object may be here that is wanted for the sake of queries only."""
         self.changes = 0
 
@@ -60,7 +60,7 @@ class Failing:
         before = self.by_interest.get(interest)
         error = next((_first_line(cause) for cause in causes), "") if self._say_errors else ""
         since, times = (now, 0) if before is None else (before.since, before.times)
-        self.by_interest[interest] = Failure(times + 1, error, since)
+        self.by_interest[interest] = CallbackFailure(times + 1, error, since)
         self.changes += 1
 
     def over(self, interest: Interest) -> None:
@@ -69,11 +69,11 @@ class Failing:
             self.changes += 1
 
 
-class Entry(NamedTuple):
+class UnsettledInterest(NamedTuple):
     """The report on one interest."""
 
     parked: bool = False
-    failure: Failure | None = None
+    failure: CallbackFailure | None = None
     members: tuple[str, ...] = ()
     """For a query: the members that were not taken. Empty: any may be missing."""
     position: int = -1
@@ -86,24 +86,24 @@ class Entry(NamedTuple):
         return self.parked, self.failure is not None, error, self.members, self.position
 
 
-PENDING = Entry()
-_NOT_ASKED = (Stage.UNSENT, Stage.WITHHELD)
+PENDING = UnsettledInterest()
+_NOT_ASKED = (OperationStage.UNSENT, OperationStage.WITHHELD)
 
 
-class Channels(Protocol):
+class UnsettledChannels(Protocol):
     """The interface of those who deliver messages."""
 
     progress: int
     """How often something of a pending channel was told."""
 
-    def told(self, channel: Channel) -> int:
+    def told(self, channel: ChannelInterest) -> int:
         """Returns the offset up to which a pending channel is told; -1: nothing is."""
 
-    def lacks(self, channel: Channel) -> bool:
+    def lacks(self, channel: ChannelInterest) -> bool:
         """Returns true if something of a pending channel must be told, or is still to come."""
 
 
-class Objects(Protocol):
+class UnsettledObjects(Protocol):
     """The interface of those who deliver objects."""
 
     @property
@@ -111,7 +111,7 @@ class Objects(Protocol):
         """The interests whose callbacks raise."""
 
     @property
-    def channels(self) -> Channels:
+    def channels(self) -> UnsettledChannels:
         """Those of channels."""
 
     @property
@@ -121,15 +121,21 @@ class Objects(Protocol):
     def memberships(self, name: str) -> Collection[Membership]:
         """Returns the queries because of which an object is told."""
 
-    def membership_of(self, query: Query) -> Membership | None:
+    def membership_of(self, query: QueryInterest) -> Membership | None:
         """Returns the state of a query."""
 
 
-class Unsettled:
+class UnsettledTold:
     """Holds what is unsettled, and what the service knows of it. One per client; `begin` is called for each session."""
 
     def __init__(
-        self, journal: Journal, registrations: Registrations, objects: Objects, settings: Settings, *, known: bool
+        self,
+        journal: Journal,
+        registrations: Registrations,
+        objects: UnsettledObjects,
+        settings: ClientSettings,
+        *,
+        known: bool,
     ) -> None:
         """`known`: the service knows that nothing is unsettled, by the document."""
         self._journal = journal
@@ -137,7 +143,7 @@ class Unsettled:
         self._objects = objects
         self._settings = settings
         self._known = known
-        self._said: dict[Interest, Entry] | None = None
+        self._said: dict[Interest, UnsettledInterest] | None = None
         """The service's state, once what is in transit has arrived; None: not known."""
         self._in_hello = False
         self._seen = -1
@@ -273,7 +279,7 @@ class Unsettled:
         self._due, self._seen, self._hurried = float("inf"), self._changes, False
         before = self._said
         said = {} if before is None else before
-        held = {one: said.get(one, PENDING) for one in entries if one in said or self._is_at(one, Stage.SENT)}
+        held = {one: said.get(one, PENDING) for one in entries if one in said or self._is_at(one, OperationStage.SENT)}
         changed = {one: entry for one, entry in entries.items() if one not in held or entry.gist != held[one].gist}
         settled = [one for one in said if one not in entries and not self._is_at(one, *_NOT_ASKED)]
         # Whatever is shorter.
@@ -305,34 +311,34 @@ class Unsettled:
 
     # What is unsettled
 
-    def entries(self) -> dict[Interest, Entry]:
+    def entries(self) -> dict[Interest, UnsettledInterest]:
         """All of it."""
-        entries: dict[Interest, Entry] = {}
+        entries: dict[Interest, UnsettledInterest] = {}
         parked = self._objects.all_parked
         failing = self._objects.failing.by_interest
         for interest, operation in self._registrations.pending.items():
-            if operation.kind is Kind.REGISTER and not self._is_drained(interest):
-                entries[interest] = Entry(interest in parked, failing.get(interest))
+            if operation.kind is OperationKind.REGISTER and not self._is_drained(interest):
+                entries[interest] = UnsettledInterest(interest in parked, failing.get(interest))
         for interest, failure in failing.items():
             if interest not in entries and self._registrations.wants(interest):
-                entries[interest] = Entry(interest in parked, failure)
+                entries[interest] = UnsettledInterest(interest in parked, failure)
             for membership in self._objects.memberships(interest) if isinstance(interest, str) else ():
                 query = membership.query
                 before = entries.get(query, PENDING)
-                entries[query] = Entry(before.parked or interest in parked, before.failure or failure)
+                entries[query] = UnsettledInterest(before.parked or interest in parked, before.failure or failure)
         for interest, entry in entries.items():
-            if isinstance(interest, Query):
+            if isinstance(interest, QueryInterest):
                 entries[interest] = entry._replace(members=self._lacking(interest))
-            elif isinstance(interest, Channel):
+            elif isinstance(interest, ChannelInterest):
                 entries[interest] = entry._replace(position=self._objects.channels.told(interest))
         return entries
 
-    def _lacking(self, query: Query) -> tuple[str, ...]:
+    def _lacking(self, query: QueryInterest) -> tuple[str, ...]:
         """The members that were not taken, if these are known and few."""
         membership = self._objects.membership_of(query)
         if membership is None or membership.telling is not None or membership.dropped:
             return ()
-        if self._registrations.stage(query) not in (None, Stage.ARRIVED):
+        if self._registrations.stage(query) not in (None, OperationStage.ARRIVED):
             return ()  # its answer is to come
         failing = [name for name in self._objects.failing.by_interest if isinstance(name, str)]
         names = {name for name in failing if membership.concerns(name)} | membership.untold
@@ -347,18 +353,18 @@ class Unsettled:
         """Returns true if it is a channel that is pending only because its log has no message for
         the cursor to be at.
         """
-        return isinstance(interest, Channel) and not self._objects.channels.lacks(interest)
+        return isinstance(interest, ChannelInterest) and not self._objects.channels.lacks(interest)
 
-    def _is_at(self, interest: Interest, *stages: Stage) -> bool:
+    def _is_at(self, interest: Interest, *stages: OperationStage) -> bool:
         return self._registrations.stage(interest) in stages
 
 
 def _registered(operations: Mapping[Interest, Operation]) -> list[Interest]:
-    return [one for one, operation in operations.items() if operation.kind is Kind.REGISTER]
+    return [one for one, operation in operations.items() if operation.kind is OperationKind.REGISTER]
 
 
 def _frames(
-    entries: Mapping[Interest, Entry], settled: Sequence[Interest], now: float, *, whole: bool
+    entries: Mapping[Interest, UnsettledInterest], settled: Sequence[Interest], now: float, *, whole: bool
 ) -> Iterator[wire.Unsettled]:
     """`whole`: nothing else is unsettled."""
     said = [_entry(interest, entry, now) for interest, entry in entries.items()]
@@ -374,9 +380,9 @@ def _frames(
         )
 
 
-def _entry(interest: Interest, entry: Entry, now: float) -> wire.UnsettledEntry:
+def _entry(interest: Interest, entry: UnsettledInterest, now: float) -> wire.UnsettledEntry:
     said = wire.UnsettledEntry(parked=entry.parked, members=entry.members)
-    if isinstance(interest, Query | Channel):
+    if isinstance(interest, QueryInterest | ChannelInterest):
         said.hash = interest.hash
     else:
         said.name = interest

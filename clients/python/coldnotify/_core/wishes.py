@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coldnotify._core.interests import Channel, Interest, Query
+from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest
 from coldnotify._core.since import Since
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ class Wishes:
         self.only: set[str] | None = None
         self.steps: dict[Interest, tuple[bool, ...]] = {}
         """By interest: unregister (False), register (True), or both in this order."""
-        self.descriptions: dict[Query, bool] = {}
+        self.descriptions: dict[QueryInterest, bool] = {}
         """By registered query: true if descriptions are requested."""
-        self.channels: dict[str, tuple[bool, list[tuple[Channel, Since]]]] = {}
+        self.channels: dict[str, tuple[bool, list[tuple[ChannelInterest, Since]]]] = {}
         """By name: true if it is unregistered first, and the registrations after that."""
 
     def register(self, interest: Interest) -> None:
@@ -29,11 +29,11 @@ class Wishes:
         """Want this no more."""
         self.steps[interest] = (False,)
 
-    def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
+    def ask_descriptions(self, query: QueryInterest, *, wanted: bool) -> None:
         """Sets whether descriptions of this query's members are told."""
         self.descriptions[query] = wanted
 
-    def register_channel(self, channel: Channel, since: Since) -> None:
+    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
         """Want this channel's messages."""
         ends, wanted = self.channels.get(channel.name, (False, []))
         # Of those of one name, the first says where it begins, the last which attributes it has.

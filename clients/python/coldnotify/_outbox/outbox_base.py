@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._forked import Owner
 from coldnotify.errors import OutboxDamaged
 
 
-class Rejected(NamedTuple):
+class RejectedRecord(NamedTuple):
     """A record that the service refused for ever. It is set aside in rejected.jsonl."""
 
     domain: str
@@ -27,10 +27,10 @@ class Rejected(NamedTuple):
     reason: str
 
 
-def rejected_of(kept: Kept, reason: str) -> Rejected:
+def rejected_of(kept: KeptEntry, reason: str) -> RejectedRecord:
     """Returns the report on a refused record."""
     said = kept.outgoing
-    return Rejected(
+    return RejectedRecord(
         said.domain,
         said.group,
         None if said.is_message else said.name,
@@ -71,15 +71,15 @@ class Outbox(ABC):
     def accept(
         self,
         outgoings: Sequence[Outgoing],
-        on_numbered: Callable[[list[Kept]], None] = lambda _: None,
+        on_numbered: Callable[[list[KeptEntry]], None] = lambda _: None,
         version_min: int = 0,
-    ) -> list[Kept]:
+    ) -> list[KeptEntry]:
         """Keeps these, all or none; returns when they are kept. Raises OutboxFull, OutboxError, UsedAfterFork.
 
         `on_numbered` is called with the numbered records before anybody can take them.
         """
 
-    def take(self, records_max: int, bytes_max: int) -> list[Kept]:
+    def take(self, records_max: int, bytes_max: int) -> list[KeptEntry]:
         """The next ones; they are under way from now on."""
         self.owner.check()
         with self._lock:
@@ -92,7 +92,7 @@ class Outbox(ABC):
                 self.on_taken_out(old, new)
 
     @abstractmethod
-    def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
+    def renumber(self, clocks: Mapping[int, int]) -> list[KeptEntry]:
         """Gives these records, by number, new versions: they were numbered by a wrong clock, while the service's showed
         this. Returns the new records, once they are kept. Raises OutboxError.
         """
@@ -110,7 +110,7 @@ class Outbox(ABC):
         return False
 
     @abstractmethod
-    def set_aside(self, kept: Kept, reason: str) -> Rejected:
+    def set_aside(self, kept: KeptEntry, reason: str) -> RejectedRecord:
         """A record was refused for ever. Raises OutboxError."""
 
     def pending(self) -> Pending:

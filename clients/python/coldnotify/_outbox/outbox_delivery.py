@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._forked import Owner
-from coldnotify._outbox.outbox_base import Outbox, Rejected
+from coldnotify._outbox.outbox_base import Outbox, RejectedRecord
 from coldnotify._outbox.outbox_directory import SYNC_S
 from coldnotify.errors import OutboxError
 
@@ -58,7 +58,7 @@ class WrongClock(NotYet):
 Outcome = Place | RejectedForEver | NotYet
 
 
-class Carrier(Protocol):
+class RecordCarrier(Protocol):
     """Brings records to the service."""
 
     def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
@@ -79,7 +79,7 @@ class Delivered(NamedTuple):
     offset: int
 
 
-class Delivery(concurrent.futures.Future[Delivered]):
+class RecordDelivery(concurrent.futures.Future[Delivered]):
     """Also ends with RejectedForEver, or with NotYet when the outbox was closed before.
 
     In a child of fork() nobody would settle it: whatever is asked of it raises UsedAfterFork there.
@@ -115,8 +115,8 @@ class OutboxDelivery:
     def __init__(
         self,
         directory: Outbox,
-        carrier: Carrier,
-        on_rejected: Callable[[Rejected], None] | None,
+        carrier: RecordCarrier,
+        on_rejected: Callable[[RejectedRecord], None] | None,
     ) -> None:
         """Starts it. `on_rejected` is called in it."""
         self._directory, self._carrier, self._on_rejected = directory, carrier, on_rejected
@@ -129,7 +129,7 @@ class OutboxDelivery:
         self._last_error: str | None = None
         self._receipts_lock = threading.Lock()
         """Guards what follows; the last of all locks to be taken."""
-        self._receipts: dict[int, list[Delivery]] = {}
+        self._receipts: dict[int, list[RecordDelivery]] = {}
         """By the number of the record that they wait for."""
         directory.on_change = self._wake
         directory.on_taken_out = self._taken_out
@@ -140,16 +140,16 @@ class OutboxDelivery:
 
     # -- what comes ----------------------------------------------------------------------------------------------------
 
-    def accept(self, outgoings: Sequence[Outgoing], version_min: int = 0) -> list[tuple[Kept, Delivery]]:
+    def accept(self, outgoings: Sequence[Outgoing], version_min: int = 0) -> list[tuple[KeptEntry, RecordDelivery]]:
         """Keeps these, all or none; returns each with a future that is settled once it is published. Raises OutboxFull,
         OutboxError, UsedAfterFork.
         """
         self._owner.check()
-        deliveries: dict[int, Delivery] = {}
+        deliveries: dict[int, RecordDelivery] = {}
 
-        def expect(records: list[Kept]) -> None:
+        def expect(records: list[KeptEntry]) -> None:
             for record in records:
-                delivery = deliveries[record.number] = Delivery()
+                delivery = deliveries[record.number] = RecordDelivery()
                 delivery.set_running_or_notify_cancel()  # who waits may go, the record is not taken back
             with self._receipts_lock:
                 self._receipts |= {number: [delivery] for number, delivery in deliveries.items()}
@@ -240,11 +240,11 @@ class OutboxDelivery:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping, max(pause_s, failed.retry_after_s))
 
-    def _take_in(self, batch: Sequence[Kept], outcomes: Sequence[Outcome]) -> NotYet | None:
+    def _take_in(self, batch: Sequence[KeptEntry], outcomes: Sequence[Outcome]) -> NotYet | None:
         """Handles a batch's outcomes; returns the first reason why some of it must be sent again."""
         failed: NotYet | None = None
-        gone: list[tuple[Kept, Place | RejectedForEver]] = []
-        rejected: list[Rejected] = []
+        gone: list[tuple[KeptEntry, Place | RejectedForEver]] = []
+        rejected: list[RejectedRecord] = []
         back: list[int] = []
         for place, record in enumerate(batch):
             outcome = outcomes[place] if place < len(outcomes) else NotYet("what came before it is not published")
@@ -295,7 +295,7 @@ class OutboxDelivery:
                 for delivery in self._receipts.get(record.number, ())[:1]:
                     delivery.version = record.outgoing.version
 
-    def _tell(self, rejected: Rejected) -> None:
+    def _tell(self, rejected: RejectedRecord) -> None:
         about = f"{rejected.domain}/{rejected.group}/{rejected.object or rejected.channel}"
         _logger.error("outbox %s: %s is set aside: %s", self._directory, about, rejected.reason)
         if self._on_rejected is not None:

@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from coldnotify._core.outbox_log import Kept, Log, NewerLog
+from coldnotify._core.outbox_log import KeptEntry, NewerLog, OutboxLog
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._forked import in_children
-from coldnotify._outbox.outbox_base import Outbox, Rejected, rejected_of
+from coldnotify._outbox.outbox_base import Outbox, RejectedRecord, rejected_of
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxInUse
 
 RECORDS_MAX = 100_000
@@ -47,7 +47,7 @@ class _Commit:
     """Records that are written together."""
 
     def __init__(self) -> None:
-        self.made: list[tuple[Kept, bytes]] = []
+        self.made: list[tuple[KeptEntry, bytes]] = []
         self.done = False
         self.error: OSError | None = None
 
@@ -105,9 +105,9 @@ class OutboxDirectory(Outbox):
     def accept(
         self,
         outgoings: Sequence[Outgoing],
-        on_numbered: Callable[[list[Kept]], None] = lambda _: None,
+        on_numbered: Callable[[list[KeptEntry]], None] = lambda _: None,
         version_min: int = 0,
-    ) -> list[Kept]:
+    ) -> list[KeptEntry]:
         """Keeps these, all or none; returns when they are durable. Raises OutboxFull, OutboxError, UsedAfterFork.
 
         `on_numbered` is called with the numbered records before anybody can take them.
@@ -158,7 +158,7 @@ class OutboxDirectory(Outbox):
 
     # -- what goes -----------------------------------------------------------------------------------------------------
 
-    def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
+    def renumber(self, clocks: Mapping[int, int]) -> list[KeptEntry]:
         """See Outbox. What could not be written is in the log with what comes next, or the service refuses it again."""
         with self._disk:
             with self._lock:
@@ -206,7 +206,7 @@ class OutboxDirectory(Outbox):
         """True if sync() has something to do."""
         return self._unsynced
 
-    def set_aside(self, kept: Kept, reason: str) -> Rejected:
+    def set_aside(self, kept: KeptEntry, reason: str) -> RejectedRecord:
         """Writes a record that was refused for ever to rejected.jsonl. Raises OutboxError."""
         self.owner.check()
         said, rejected = kept.outgoing, rejected_of(kept, reason)
@@ -297,7 +297,7 @@ class OutboxDirectory(Outbox):
         except OSError as error:
             raise OutboxError(f"outbox: {self._log_path}: cannot be written: {error}") from error
 
-    def _keep_damaged(self, data: bytes, log: Log) -> None:
+    def _keep_damaged(self, data: bytes, log: OutboxLog) -> None:
         number = 1
         while (aside := self._path / f"outbox.damaged-{number}").exists():
             number += 1

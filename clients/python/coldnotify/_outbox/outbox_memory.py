@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import Outgoing
-from coldnotify._outbox.outbox_base import Outbox, Rejected, rejected_of
+from coldnotify._outbox.outbox_base import Outbox, RejectedRecord, rejected_of
 from coldnotify.errors import OutboxError
 
 
@@ -22,9 +22,9 @@ class OutboxMemory(Outbox):
     def accept(
         self,
         outgoings: Sequence[Outgoing],
-        on_numbered: Callable[[list[Kept]], None] = lambda _: None,
+        on_numbered: Callable[[list[KeptEntry]], None] = lambda _: None,
         version_min: int = 0,
-    ) -> list[Kept]:
+    ) -> list[KeptEntry]:
         """Keeps these, all or none. Raises OutboxFull, OutboxError, UsedAfterFork."""
         self.owner.check()
         with self._lock:
@@ -38,7 +38,7 @@ class OutboxMemory(Outbox):
         self.on_change()
         return records
 
-    def renumber(self, clocks: Mapping[int, int]) -> list[Kept]:
+    def renumber(self, clocks: Mapping[int, int]) -> list[KeptEntry]:
         """See Outbox."""
         with self._lock:
             return [record for record, _ in self._queue.renumber(clocks, time.time_ns() // 1_000_000)]
@@ -48,7 +48,7 @@ class OutboxMemory(Outbox):
         with self._lock:
             self._queue.settle(numbers)
 
-    def set_aside(self, kept: Kept, reason: str) -> Rejected:
+    def set_aside(self, kept: KeptEntry, reason: str) -> RejectedRecord:
         """Returns the report; the record is kept nowhere."""
         return rejected_of(kept, reason)
 

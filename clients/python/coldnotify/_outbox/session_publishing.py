@@ -16,17 +16,17 @@ from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._core.outgoing import Outgoing
-from coldnotify._core.publications import Answer, Publications
+from coldnotify._core.publications import Publications, PublishAnswer
 from coldnotify._effect import ALTERED, PUBLISHED, REJECTED, REPEATED, STALE, Outcome
 from coldnotify._outbox import outbox_delivery
-from coldnotify._outbox.outbox_base import Outbox, Pending, Rejected
+from coldnotify._outbox.outbox_base import Outbox, Pending, RejectedRecord
 from coldnotify._outbox.outbox_delivery import (
     Delivered,
-    Delivery,
     NotYet,
     OutboxDelivery,
+    RecordDelivery,
     RejectedForEver,
     WrongClock,
 )
@@ -48,7 +48,7 @@ PARTITION_NOT_SAID = -1
 class Publication:
     """A publish that is accepted. wait(), or await it, to know that the service has it."""
 
-    def __init__(self, outgoing: Outgoing, delivery: Delivery, asking: "Asking") -> None:
+    def __init__(self, outgoing: Outgoing, delivery: RecordDelivery, asking: "Asking") -> None:
         self._delivery = delivery
         self._object = None if outgoing.is_message else outgoing.name
         self._asking = asking
@@ -171,9 +171,9 @@ class SessionCarrier:
 
     def carry(self, batch: Sequence[Outgoing]) -> list[outbox_delivery.Outcome]:
         """Waits for all answers, however long there is no session."""
-        answers: dict[int, Answer] = {}
+        answers: dict[int, PublishAnswer] = {}
 
-        def told(place: int, answer: Answer) -> None:
+        def told(place: int, answer: PublishAnswer) -> None:
             with self._answered:
                 answers[place] = answer
                 self._answered.notify_all()
@@ -225,7 +225,7 @@ class SessionPublishing:
                 store.close()
                 raise OutboxError(f"outbox: {path}: holds what is to be published to {'/'.join(min(others))}")
 
-        def rejected(one: Rejected) -> None:
+        def rejected(one: RejectedRecord) -> None:
             report(PublishRefused(one.object or one.channel or "", one.reason))
 
         self._delivery = OutboxDelivery(store, SessionCarrier(publications, lock, wake), rejected)
@@ -239,7 +239,7 @@ class SessionPublishing:
 
     def accept(self, outgoing: Outgoing, version_min: int) -> Publication:
         """Keeps it. A version that is given to it is `version_min` or above. Raises OutboxFull, OutboxError."""
-        record: Kept
+        record: KeptEntry
         ((record, delivery),) = self._delivery.accept([outgoing], version_min)
         return Publication(record.outgoing, delivery, self._asking)
 
@@ -252,7 +252,7 @@ class SessionPublishing:
         self._delivery.close(0)
 
 
-def _outcome(answer: Answer | None) -> outbox_delivery.Outcome:
+def _outcome(answer: PublishAnswer | None) -> outbox_delivery.Outcome:
     if answer is None:
         return NotYet("the service has not answered")
     if answer.clock_ms is not None:

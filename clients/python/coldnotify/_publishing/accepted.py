@@ -2,10 +2,10 @@
 
 from typing import cast
 
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._effect import Outcome
-from coldnotify._outbox.outbox_delivery import Delivered, Delivery, NotYet, RejectedForEver
-from coldnotify._publishing.applied import Applied, Ledger, Receipt
+from coldnotify._outbox.outbox_delivery import Delivered, NotYet, RecordDelivery, RejectedForEver
+from coldnotify._publishing.applied import Applied, LedgerClient, Receipt
 from coldnotify._publishing.published import Published, PublishRejected, PublishTimeout, Sent
 from coldnotify._publishing.settling import settled
 
@@ -15,10 +15,10 @@ WAIT_S = 10.0
 class Accepted(Receipt):
     """A version that the outbox has. Its partition and offset are -1: it is not in Kafka yet."""
 
-    _delivery: Delivery
+    _delivery: RecordDelivery
 
     @classmethod
-    def of_record(cls, record: Kept, delivery: Delivery, ledger: Ledger | None) -> "Accepted":
+    def of_record(cls, record: KeptEntry, delivery: RecordDelivery, ledger: LedgerClient | None) -> "Accepted":
         """Creates the result for a record that an outbox accepted."""
         said = record.outgoing
         accepted = cls(cast(int, said.version), -1, -1)
@@ -66,10 +66,10 @@ class Accepted(Receipt):
 class AcceptedMessage(Sent):
     """A message that the outbox has. Its partition and offset are -1: it is not in Kafka yet."""
 
-    _delivery: Delivery
+    _delivery: RecordDelivery
 
     @classmethod
-    def of_record(cls, record: Kept, delivery: Delivery) -> "AcceptedMessage":
+    def of_record(cls, record: KeptEntry, delivery: RecordDelivery) -> "AcceptedMessage":
         """Creates the result for a message that an outbox accepted."""
         accepted = cls(-1, -1, record.outgoing.id)
         accepted._delivery = delivery
@@ -92,11 +92,11 @@ class AcceptedMessage(Sent):
         return Sent(done.partition, done.offset, self.id)
 
 
-def _is_delivered(delivery: Delivery) -> bool:
+def _is_delivered(delivery: RecordDelivery) -> bool:
     return delivery.done() and delivery.exception() is None
 
 
-def _wait(delivery: Delivery, timeout_s: float) -> Delivered:
+def _wait(delivery: RecordDelivery, timeout_s: float) -> Delivered:
     _check(timeout_s)
     try:
         return delivery.result(timeout_s)
@@ -104,7 +104,7 @@ def _wait(delivery: Delivery, timeout_s: float) -> Delivered:
         raise _error_of(error, timeout_s) from None
 
 
-async def _wait_async(delivery: Delivery, timeout_s: float) -> Delivered:
+async def _wait_async(delivery: RecordDelivery, timeout_s: float) -> Delivered:
     _check(timeout_s)
     try:
         return await settled(delivery, timeout_s)

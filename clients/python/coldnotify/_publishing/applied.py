@@ -71,7 +71,7 @@ class LedgerRefused(Exception):
     """The HTTP service does not answer such a question: not allowed, or no such address."""
 
 
-class Ledger:
+class LedgerClient:
     """The HTTP service's ledger."""
 
     def __init__(self, http: str, token: str | None, context: ssl.SSLContext | None) -> None:
@@ -128,14 +128,14 @@ class Ledger:
 class Receipt(Published):
     """A version that Kafka has; its effect, and the clients that have it, can be asked for and waited for."""
 
-    _ledger: Ledger | None
+    _ledger: LedgerClient | None
     _written: bool
     _about: tuple[str, str, str]
     _incarnation: int | None
 
     @classmethod
     def of(
-        cls, published: Published, ledger: Ledger | None, about: tuple[str, str, str], incarnation: int | None
+        cls, published: Published, ledger: LedgerClient | None, about: tuple[str, str, str], incarnation: int | None
     ) -> "Receipt":
         """`about`: domain, group, object."""
         receipt = cls(*published)
@@ -215,7 +215,7 @@ class Receipt(Published):
             await asyncio.sleep(pause_s)
             answer = await asyncio.to_thread(ledger.ask, self._about, self, ask_s)
 
-    def _checked(self, method: str) -> Ledger:
+    def _checked(self, method: str) -> LedgerClient:
         if self._ledger is None:
             raise RuntimeError(f"{method}: needs the HTTP service's address, as in Publisher(http='host:55002')")
         return self._ledger

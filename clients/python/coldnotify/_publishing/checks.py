@@ -52,7 +52,7 @@ def make_description(description: Mapping[str, Value] | None) -> DescriptionReco
     return DescriptionRecord(check_description(description))
 
 
-class MessageRecord(NamedTuple):
+class CheckedMessage(NamedTuple):
     """A message of a channel."""
 
     payload: bytes
@@ -67,7 +67,7 @@ def make_message(
     expires_at: int | None = None,
     source: str | None = None,
     priority: str | None = None,
-) -> MessageRecord:
+) -> CheckedMessage:
     """Returns the record of a message: bytes unchanged, anything else as JSON. Raises InvalidRecord and InvalidName."""
     if isinstance(to, str):
         raise InvalidRecord(f"to: {to!r} is text, and not several attributes")
@@ -102,7 +102,7 @@ def make_message(
         source=source,
         time_ms=time.time_ns() // 1_000_000,
     )
-    return MessageRecord(check_message(value), headers)
+    return CheckedMessage(check_message(value), headers)
 
 
 def check_channel(domain: str, group: str, channel: str) -> None:
@@ -197,7 +197,7 @@ def outgoing_version(domain: str, group: str, object_: str, record: PublicRecord
     )
 
 
-def outgoing_message(domain: str, group: str, channel: str, record: MessageRecord, trace: str | None) -> Outgoing:
+def outgoing_message(domain: str, group: str, channel: str, record: CheckedMessage, trace: str | None) -> Outgoing:
     """Likewise."""
     said = record.said
     return Outgoing(

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from coldnotify._core.outgoing import Outgoing
 from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock
-from coldnotify._publishing.checks import MessageRecord
+from coldnotify._publishing.checks import CheckedMessage
 from coldnotify._publishing.published import PublishError, PublishRejected
 from coldnotify._publishing.sender import NotNow, Sender, Sending, VersionAhead
 
@@ -109,7 +109,7 @@ class _Stopped(Exception):
     """stop() was called."""
 
 
-def _record(outgoing: Outgoing) -> PublicRecord | MessageRecord:
+def _record(outgoing: Outgoing) -> PublicRecord | CheckedMessage:
     if outgoing.is_message:
         said = MessageHeaders(
             id=outgoing.id,
@@ -119,7 +119,7 @@ def _record(outgoing: Outgoing) -> PublicRecord | MessageRecord:
             source=outgoing.source,
             time_ms=outgoing.time_ms,
         )
-        return MessageRecord(outgoing.payload or b"", said)
+        return CheckedMessage(outgoing.payload or b"", said)
     record = PublicRecord(
         version=outgoing.version,
         source=outgoing.source,

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from coldnotify_schemas.records import PublicRecord
 from confluent_kafka import KafkaError, KafkaException
 
-from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
+from coldnotify._publishing.checks import CheckedMessage, DescriptionRecord
 from coldnotify._publishing.published import Published, PublishError, PublishTimeout
 from coldnotify._publishing.sender import NoRoom, NotNow, Sender, Sending
 from coldnotify._publishing.settling import settled
 
-Record = PublicRecord | DescriptionRecord | MessageRecord
+Record = PublicRecord | DescriptionRecord | CheckedMessage
 Named = tuple[str, Record]
 """A record, behind the object's or the channel's name."""
 

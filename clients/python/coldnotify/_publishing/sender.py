@@ -25,7 +25,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 from confluent_kafka.admin import AdminClient
 
 from coldnotify._forked import Owner
-from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
+from coldnotify._publishing.checks import CheckedMessage, DescriptionRecord
 from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Repeat
 from coldnotify._publishing.stamping import STAMPS_MAX, StampClock, Stamps
 from coldnotify.flow.beginnings import KAFKA
@@ -271,7 +271,7 @@ class Sender:
         domain: str,
         group: str,
         object_: str,
-        record: PublicRecord | DescriptionRecord | MessageRecord,
+        record: PublicRecord | DescriptionRecord | CheckedMessage,
         traceparent: str | None = None,
         *,
         waited: bool = False,
@@ -296,7 +296,7 @@ class Sender:
             version, value = record.version, encode_public_record(record)
             if is_high(record):
                 headers.append(priority_header())
-        elif isinstance(record, MessageRecord):
+        elif isinstance(record, CheckedMessage):
             topic, value = self._retentions.of(domain).topic(self.topics), record.payload
             headers += message_headers(record.said)
         else:

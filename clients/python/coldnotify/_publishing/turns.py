@@ -16,7 +16,7 @@ class NoTurn(Exception):
     """There was no turn in time."""
 
 
-class Refused(Exception):
+class TurnRefused(Exception):
     """A publish was refused, may be sent again after a while, and was not written."""
 
     def __init__(self, error: Exception, retry_after_s: float) -> None:
@@ -26,7 +26,7 @@ class Refused(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Turns:
+class PublisherTurns:
     """Shared by the threads of one publisher. They wait in turn, independently of other publishers."""
 
     def __init__(self, controller: str, in_flight_max: int) -> None:
@@ -78,7 +78,7 @@ class Turns:
         except BaseException as error:
             with self._changed:
                 self._limit.failed()
-                if isinstance(error, Refused):
+                if isinstance(error, TurnRefused):
                     self._pacing.refuse(time.monotonic(), now_s, error.retry_after_s)
                 self._changed.notify_all()
             raise

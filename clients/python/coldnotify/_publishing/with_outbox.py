@@ -5,14 +5,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from coldnotify._core.outgoing import Outgoing
-from coldnotify._outbox.outbox_base import Pending, Rejected
-from coldnotify._outbox.outbox_delivery import Carrier, OutboxDelivery
+from coldnotify._outbox.outbox_base import Pending, RejectedRecord
+from coldnotify._outbox.outbox_delivery import OutboxDelivery, RecordCarrier
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage
-from coldnotify._publishing.applied import Ledger
+from coldnotify._publishing.applied import LedgerClient
 from coldnotify.errors import OutboxDamaged
 
-OnRejected = Callable[[Rejected], None]
+OnRejected = Callable[[RejectedRecord], None]
 
 
 class WithOutbox:
@@ -21,12 +21,12 @@ class WithOutbox:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        carrier: Callable[[], Carrier],
+        carrier: Callable[[], RecordCarrier],
         *,
         records_max: int,
         bytes_max: int,
         on_rejected: OnRejected | None,
-        ledger: Ledger | None = None,
+        ledger: LedgerClient | None = None,
     ) -> None:
         """`carrier` is called once the directory is taken. Raises OutboxError; ValueError naming the argument."""
         self._directory = OutboxDirectory(path, records_max=records_max, bytes_max=bytes_max)

@@ -17,7 +17,7 @@ _SAID = (wire.SINCE_POSITION, wire.SINCE_BEGINNING)
 
 
 @dataclass(slots=True)
-class Sent:
+class LoggedMessage:
     """A message in a log."""
 
     offset: int
@@ -37,10 +37,10 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Log:
+class ServiceLog:
     """All messages of a domain and group, in order; the first one has offset 0."""
 
-    messages: list[Sent] = field(default_factory=list)
+    messages: list[LoggedMessage] = field(default_factory=list)
     start: int = 0
     """The lowest offset that it still has."""
 
@@ -49,12 +49,12 @@ class Log:
         """The last offset; BEGINNING if there is none."""
         return len(self.messages) - 1
 
-    def append(self, message: Sent) -> bool:
+    def append(self, message: LoggedMessage) -> bool:
         """Appends a message. Returns true if it is to be told, which a repeated id is not."""
         self.messages.append(message)
         return not self._is_repeat(message)
 
-    def _is_repeat(self, message: Sent) -> bool:
+    def _is_repeat(self, message: LoggedMessage) -> bool:
         return bool(message.id) and any(
             one.channel == message.channel and one.id == message.id for one in self.messages[: message.offset]
         )
@@ -65,7 +65,7 @@ class Log:
         for message in self.messages[: self.start]:
             message.gone = wire.RETENTION
 
-    def lacking(self, text: str, position: int) -> list[Sent]:
+    def lacking(self, text: str, position: int) -> list[LoggedMessage]:
         """Returns the messages after a position for the registration with this text, including removed ones."""
         return [one for one in self.messages[position + 1 :] if one.is_for(text) and not self._is_repeat(one)]
 
@@ -96,7 +96,7 @@ class Registered:
     """The position at which it began."""
 
 
-class Registrations:
+class ServiceChannels:
     """The channels that one client is registered for, by name."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Registrations:
         """The registrations' hashes on the wire."""
         return [channel_hash(text) for text in self.texts]
 
-    def register(self, log: Log, said: wire.Interest) -> Registered:
+    def register(self, log: ServiceLog, said: wire.Interest) -> Registered:
         """A client registers, perhaps again: the same request has the same result."""
         text = channel_text(said.text, said.attributes)
         old = self.by_name.get(said.text)
@@ -134,7 +134,9 @@ class Registrations:
 class Feeds:
     """The channels of one session, and the position of each."""
 
-    def __init__(self, registrations: Registrations, log: Log, page_messages: int, send: Callable[..., None]) -> None:
+    def __init__(
+        self, registrations: ServiceChannels, log: ServiceLog, page_messages: int, send: Callable[..., None]
+    ) -> None:
         self.registrations = registrations
         self.log = log
         self.live = False
@@ -191,11 +193,13 @@ class Feeds:
         self._told = {text: told for text, told in self._told.items() if text in texts}
         self._lost &= texts
 
-    def _lacking(self) -> list[tuple[float, str, Sent | None]]:
+    def _lacking(self) -> list[tuple[float, str, LoggedMessage | None]]:
         """Returns (offset, text, message) in the order of the log. A message of None means that the
         log is another one.
         """
-        lacking: list[tuple[float, str, Sent | None]] = [(self.log.start - 0.5, text, None) for text in self._lost]
+        lacking: list[tuple[float, str, LoggedMessage | None]] = [
+            (self.log.start - 0.5, text, None) for text in self._lost
+        ]
         for text, told in self._told.items():
             lacking += [(one.offset, text, one) for one in self.log.lacking(text, told)]
         return sorted(lacking, key=lambda entry: entry[:2])
@@ -238,14 +242,14 @@ class Feeds:
         self.live = True
         self._told = dict.fromkeys(self._told, self.log.complete)
 
-    def fan_out(self, message: Sent) -> None:
+    def fan_out(self, message: LoggedMessage) -> None:
         """A message was sent."""
         if self.live:
             for text in self._told:
                 if message.is_for(text):
                     self._say(text, message, paged=False)
 
-    def _say(self, text: str, message: Sent, *, paged: bool) -> None:
+    def _say(self, text: str, message: LoggedMessage, *, paged: bool) -> None:
         if message.gone:
             before = self.log.start if message.gone == wire.RETENTION else message.offset + 1
             self._say_missed(text, before, message.gone, after=True, paged=paged)

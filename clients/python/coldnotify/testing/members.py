@@ -9,7 +9,7 @@ from coldnotify_schemas.interests import query_hash
 
 
 @dataclass
-class Sets:
+class ServiceSets:
     """The members of all queries of a domain and group, by text, and the offset of each object's last change."""
 
     members: dict[str, set[str]] = field(default_factory=dict)

@@ -8,8 +8,8 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 
-from coldnotify.testing.channels import BEGINNING, Log, Sent
-from coldnotify.testing.service_partition import Newest, Partition
+from coldnotify.testing.channels import BEGINNING, LoggedMessage, ServiceLog
+from coldnotify.testing.service_partition import Newest, ServicePartition
 from coldnotify.testing.service_session import Host, Session
 
 
@@ -76,7 +76,7 @@ class Service(Host):
         """
         log = self.partition(domain, group).log
         encoded = json.dumps(payload).encode() if data is None else data
-        message = Sent(len(log.messages), channel, encoded, id, source, tuple(sorted(to)), published_ms)
+        message = LoggedMessage(len(log.messages), channel, encoded, id, source, tuple(sorted(to)), published_ms)
         if log.append(message):
             for session in self.sessions:
                 session.fan_out_message(domain, group, message)
@@ -97,7 +97,7 @@ class Service(Host):
         self.close_all(CloseCode.UNKNOWN_SESSION)
         self.channels_epoch += 1
         for partition in self._partitions.values():
-            partition.log = Log()
+            partition.log = ServiceLog()
         for registrations in self.channels.values():
             for registered in registrations.by_name.values():
                 registered.position = BEGINNING
@@ -130,7 +130,7 @@ class Service(Host):
             self._tell(domain, group, object_, entered=entered, left=left)
 
     @staticmethod
-    def _put(partition: Partition, query: str, object_: str, *, member: bool = False) -> bool:
+    def _put(partition: ServicePartition, query: str, object_: str, *, member: bool = False) -> bool:
         return partition.sets.put(query, object_, partition.end, member=member)
 
     def _tell(

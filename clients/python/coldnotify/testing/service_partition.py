@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from coldnotify.testing.channels import Log
-from coldnotify.testing.members import Sets
+from coldnotify.testing.channels import ServiceLog
+from coldnotify.testing.members import ServiceSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Newest:
 
 
 @dataclass
-class Partition:
+class ServicePartition:
     """A domain and group: its objects, and one order of all that is published."""
 
     objects: dict[str, Newest] = field(default_factory=dict)
@@ -26,12 +26,12 @@ class Partition:
     """The last offset that was given away; the first one is 1."""
     held: dict[str, int] = field(default_factory=dict)
     """Conflation: objects whose live notification waits, with the lowest offset that it covers."""
-    sets: Sets = field(default_factory=Sets)
+    sets: ServiceSets = field(default_factory=ServiceSets)
     descriptions: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     """By object: its description as JSON, empty if it has none any more, and the offset of the change."""
     outcomes: dict[int, tuple[str, str, int, int]] = field(default_factory=dict)
     """By offset: the object, the outcome of the version, and incarnation and version of the newest then."""
-    log: Log = field(default_factory=Log)
+    log: ServiceLog = field(default_factory=ServiceLog)
     """The log of its channels."""
 
     @property

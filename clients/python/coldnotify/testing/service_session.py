@@ -11,7 +11,7 @@ from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_cli
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, REQUESTS_UNANSWERED_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault
 
-from coldnotify.testing.channels import Feeds, Sent
+from coldnotify.testing.channels import Feeds, LoggedMessage
 from coldnotify.testing.members import queries_among
 from coldnotify.testing.service_partition import Newest
 from coldnotify.testing.service_state import Name, ServiceState
@@ -376,7 +376,7 @@ class Session:
         """The object is described in another way."""
         self._telling.redescribe(domain, group, name)
 
-    def fan_out_message(self, domain: str, group: str, message: Sent) -> None:
+    def fan_out_message(self, domain: str, group: str, message: LoggedMessage) -> None:
         """A message was sent."""
         self._feeds.fan_out(domain, group, message)
 

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from coldnotify.testing.channels import Registrations
-from coldnotify.testing.service_partition import Newest, Partition
+from coldnotify.testing.channels import ServiceChannels
+from coldnotify.testing.service_partition import Newest, ServicePartition
 
 Name = tuple[str, str, str]
 """A client's: domain, group, client."""
@@ -45,18 +45,18 @@ class ServiceState:
         self.registered: dict[Name, set[str]] = {}
         self.queries: dict[Name, set[str]] = {}
         """The texts of the queries that each client is registered for."""
-        self.channels: dict[Name, Registrations] = {}
+        self.channels: dict[Name, ServiceChannels] = {}
         """The channels that each client is registered for."""
         self.acknowledged_channels: dict[Name, int] = {}
         """The highest cursor of channels each client has acknowledged."""
         self.acknowledged: dict[Name, int] = {}
         """The highest cursor each client has acknowledged."""
-        self._partitions: dict[tuple[str, str], Partition] = {}
+        self._partitions: dict[tuple[str, str], ServicePartition] = {}
 
     def newest(self, domain: str, group: str, object_: str) -> Newest | None:
         """The newest version; None: nothing was ever published."""
         return self.partition(domain, group).objects.get(object_)
 
-    def partition(self, domain: str, group: str) -> Partition:
+    def partition(self, domain: str, group: str) -> ServicePartition:
         """All of a domain and group."""
-        return self._partitions.setdefault((domain, group), Partition())
+        return self._partitions.setdefault((domain, group), ServicePartition())

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify.testing.channels import Registrations
+from coldnotify.testing.channels import ServiceChannels
 from coldnotify.testing.members import digest_of, hashes, queries_among
-from coldnotify.testing.service_partition import Partition
+from coldnotify.testing.service_partition import ServicePartition
 from coldnotify.testing.service_state import Name, ServiceState
 
 
@@ -28,7 +28,7 @@ class SessionClient:
         return self.hello.domain, self.hello.group, self.hello.client
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> ServicePartition:
         """The partition of its domain and group."""
         assert self.hello is not None
         return self.service.partition(self.hello.domain, self.hello.group)
@@ -44,9 +44,9 @@ class SessionClient:
         return self.service.queries.setdefault(self.name, set())
 
     @property
-    def channels(self) -> Registrations:
+    def channels(self) -> ServiceChannels:
         """Its registrations of channels."""
-        return self.service.channels.setdefault(self.name, Registrations())
+        return self.service.channels.setdefault(self.name, ServiceChannels())
 
     @property
     def digest(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.interests import channel_hash, channel_text
 
-from coldnotify.testing.channels import Feeds, Sent
+from coldnotify.testing.channels import Feeds, LoggedMessage
 from coldnotify.testing.session_client import SessionClient
 
 
@@ -84,7 +84,7 @@ class SessionFeeds:
             else:
                 self.feeds.go_live()
 
-    def fan_out(self, domain: str, group: str, message: Sent) -> None:
+    def fan_out(self, domain: str, group: str, message: LoggedMessage) -> None:
         """A message was sent."""
         if self.feeds is not None and self._client.name[:2] == (domain, group):
             self.feeds.fan_out(message)

@@ -15,9 +15,9 @@ from coldnotify._core import settings as numbers
 from coldnotify._core.channel_cursor import ChannelCursor
 from coldnotify._core.channels import Channels
 from coldnotify._core.document import decode
-from coldnotify._core.driver import Call, ChannelJob, Save
+from coldnotify._core.driver import CallCallbacks, ChannelJob, Save
 from coldnotify._core.feed import Feed, Item, KeptChannel
-from coldnotify._core.interests import Channel
+from coldnotify._core.interests import ChannelInterest
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.since import NOW, OLDEST, Since
 from coldnotify.errors import StateDamaged
@@ -28,7 +28,7 @@ from coldnotify_testkit.crashing_unit import ME, CrashingUnit
 from coldnotify_testkit.examples import examples
 
 KEY = ("d", "g", "c")
-CHANNELS = {"a": Channel("a", ()), "b": Channel("b", ("x",)), "c": Channel("c", ("x", "y"))}
+CHANNELS = {"a": ChannelInterest("a", ()), "b": ChannelInterest("b", ("x",)), "c": ChannelInterest("c", ("x", "y"))}
 OBJECT = "o"
 
 
@@ -107,7 +107,7 @@ class World(CrashingUnit[Session]):
             self.session.drop()
         self.session = None
 
-    def hear(self, call: Call, failed: Collection[int] = ()) -> None:
+    def hear(self, call: CallCallbacks, failed: Collection[int] = ()) -> None:
         """The application takes in what it is told."""
         job = call.job
         if not isinstance(job, ChannelJob) or failed:
@@ -270,12 +270,12 @@ class World(CrashingUnit[Session]):
             if registered is not None and name in registered.by_name:
                 self.heard[name] = Heard(registered.by_name[name].position)
 
-    def failures(self, call: Call) -> dict[int, BaseException]:
+    def failures(self, call: CallCallbacks) -> dict[int, BaseException]:
         if isinstance(call.job, ChannelJob) and self.random.random() < self.failing:
             return {number: RuntimeError("no") for number in call.job.subscribers}
         return {}
 
-    def on_call(self, call: Call) -> None:
+    def on_call(self, call: CallCallbacks) -> None:
         self.call_epoch = self.epoch_of_client
 
     def deliver(self, limit: int | None = None) -> bool:

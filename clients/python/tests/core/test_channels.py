@@ -10,8 +10,8 @@ import pytest
 from coldnotify._core import settings as numbers
 from coldnotify._core.document import Document, decode, encode
 from coldnotify._core.feed import BEGINNING, ChannelJob, KeptChannel
-from coldnotify._core.interests import Channel, channel_from
-from coldnotify._core.registrations import Kind
+from coldnotify._core.interests import ChannelInterest, channel_from
+from coldnotify._core.registrations import OperationKind
 from coldnotify._core.since import NOW, OLDEST, Since, since_from
 from coldnotify.errors import ChannelCallbackFailed, ChannelParked, StateDamaged
 from coldnotify.message import Missed, MissedReason
@@ -20,18 +20,20 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode as encode_frame
 from coldnotify_testkit.client_bench import LAMPS, ME, ClientBench
 
-TASKS, ALARMS = Channel("tasks", ()), Channel("alarms", ("camera",))
+TASKS, ALARMS = ChannelInterest("tasks", ()), ChannelInterest("alarms", ("camera",))
 KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES | wire.KINDS_CHANNELS
 
 
-def at(cursor: int | None, *channels: Channel, pending: tuple[Channel, ...] = (), **kept: Any) -> Document:
+def at(
+    cursor: int | None, *channels: ChannelInterest, pending: tuple[ChannelInterest, ...] = (), **kept: Any
+) -> Document:
     """A client that is at this cursor in these channels."""
     return Document(
         identity=ME,
         epoch=1,
         cursor=10,
         channels={channel: KeptChannel(**kept) for channel in (*channels, *pending)},
-        pending_channels=dict.fromkeys(pending, Kind.REGISTER),
+        pending_channels=dict.fromkeys(pending, OperationKind.REGISTER),
         channels_epoch=7,
         channels_cursor=cursor,
     )
@@ -49,7 +51,7 @@ def live(document: Document, complete: int = 100) -> ClientBench:
     return bench
 
 
-def message(bench: ClientBench, channel: Channel, offset: int, back: int, *, paged: bool = False) -> None:
+def message(bench: ClientBench, channel: ChannelInterest, offset: int, back: int, *, paged: bool = False) -> None:
     bench.say(message=wire.Message(channel=channel.hash, offset=offset, back=back, payload=b"1", paged=paged))
 
 
@@ -72,7 +74,7 @@ def document(bench: ClientBench) -> Document:
 
 @pytest.mark.parametrize("count", [3, 300])
 def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(count: int) -> None:
-    channels = [Channel(f"channel-{number}", ()) for number in range(count)]
+    channels = [ChannelInterest(f"channel-{number}", ()) for number in range(count)]
     wanted = frozenset("o")
     plain = ClientBench(Document(identity=ME, epoch=1, cursor=10, wanted=wanted))
     with_channels = ClientBench(replace(at(100, *channels), wanted=wanted))
@@ -256,7 +258,7 @@ def test_a_parked_channel_lets_the_others_and_the_cursor_pass() -> None:
     saved = document(bench)
     assert saved.channels_cursor == 102
     assert saved.channels[TASKS] == KeptChannel(position=100)
-    assert saved.pending_channels == {TASKS: Kind.REGISTER}
+    assert saved.pending_channels == {TASKS: OperationKind.REGISTER}
     bench.now += 10
     assert tell(bench) == []
     message(bench, TASKS, 110, 9)
@@ -292,7 +294,7 @@ def test_a_message_parked_while_the_service_is_asked_is_not_skipped() -> None:
     bench.say(caught_up=wire.CaughtUp(complete=10, streams=[wire.Stream(complete=120)]))
     saved = document(bench)
     assert (saved.channels_cursor, saved.channels[TASKS].position) == (120, 100)
-    assert saved.pending_channels == {TASKS: Kind.REGISTER}
+    assert saved.pending_channels == {TASKS: OperationKind.REGISTER}
     bench.client.link_down("", bench.now)
     (said,) = bench.connect().interests
     assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
@@ -441,7 +443,7 @@ def test_a_reg_sync_says_where_each_channel_is() -> None:
 
 def test_other_attributes_go_on_where_the_channel_is() -> None:
     bench = live(at(100, ALARMS, told=80))
-    other = Channel("alarms", ("solar",))
+    other = ChannelInterest("alarms", ("solar",))
     bench.client.register_channel(other, NOW)
     unregister, register = bench.out()
     assert list(unregister.unregister.interests) == [ALARMS.hash]
@@ -471,7 +473,7 @@ def test_a_document_with_channels(kept: KeptChannel) -> None:
     whole = Document(
         identity=ME,
         channels={ALARMS: kept},
-        pending_channels={ALARMS: Kind.REGISTER, TASKS: Kind.UNREGISTER},
+        pending_channels={ALARMS: OperationKind.REGISTER, TASKS: OperationKind.UNREGISTER},
         channels_epoch=7,
         channels_cursor=2**63,
     )
@@ -510,7 +512,7 @@ def test_frames_of_channels_fit() -> None:
     bench = ClientBench()
     for number in range(70):
         attributes = tuple(f"{letter}" * 60 for letter in "abcdefghijklmnop")
-        bench.client.register_channel(Channel(f"{number}" * 100, attributes), OLDEST)
+        bench.client.register_channel(ChannelInterest(f"{number}" * 100, attributes), OLDEST)
     hello = bench.connect()
     assert len(hello.interests) == 0
     assert hello.capabilities & wire.CAPABILITY_QUERIES, "which kinds it knows is to be said"

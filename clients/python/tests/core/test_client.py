@@ -6,18 +6,18 @@ from itertools import pairwise
 
 import pytest
 from coldnotify._core.document import decode
-from coldnotify._core.registrations import Kind
-from coldnotify._core.settings import TRIES_APART_S, Settings
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.settings import TRIES_APART_S, ClientSettings
 from coldnotify.errors import ObjectParked, RegistrationRefused, ServiceRefused
 from coldnotify.testing import Service
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
-from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, World, publish
+from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, ClientWorld, publish
 
 
 def test_a_hello_waits_until_its_operations_are_durable():
-    world = World()
+    world = ClientWorld()
     world.client.register("a")
     world.network()
     world.network()
@@ -31,7 +31,7 @@ def test_a_hello_waits_until_its_operations_are_durable():
 
 
 def test_nothing_is_acknowledged_that_is_not_on_disk():
-    world = World()
+    world = ClientWorld()
     for name in ("a", "b"):
         world.subscribe(name)
         world.register(name)
@@ -55,7 +55,7 @@ def test_nothing_is_acknowledged_that_is_not_on_disk():
 
 
 def test_a_state_that_cannot_be_written_is_reported_and_tried_again():
-    world = World()
+    world = ClientWorld()
     world.subscribe("a")
     world.register("a")
     world.begin_save()
@@ -70,8 +70,8 @@ def test_a_state_that_cannot_be_written_is_reported_and_tried_again():
 def test_a_caught_up_client_reconnects_in_one_exchange_of_constant_size():
     sizes = []
     for n in (1, 1000):
-        world = World(Service())
-        world.settings = Settings()
+        world = ClientWorld(Service())
+        world.settings = ClientSettings()
         for i in range(n):
             world.register(f"object-{i}")
             world.subscribe(f"object-{i}")
@@ -86,7 +86,7 @@ def test_a_caught_up_client_reconnects_in_one_exchange_of_constant_size():
 
 
 def test_a_callback_that_fails_holds_the_cursor_until_its_object_is_parked():
-    world = World(settings_=Settings(tries_max=3, retry_min_s=1))
+    world = ClientWorld(settings_=ClientSettings(tries_max=3, retry_min_s=1))
     for name in ("a", "b"):
         world.subscribe(name)
         world.register(name)
@@ -109,14 +109,14 @@ def test_a_callback_that_fails_holds_the_cursor_until_its_object_is_parked():
     assert [type(report) for report in world.client.take_reports()][-1] is ObjectParked
     world.begin_save()
     document = decode(world.save.data, ME)
-    assert (document.cursor, document.pending) == (2, {"a": Kind.REGISTER})
+    assert (document.cursor, document.pending) == (2, {"a": OperationKind.REGISTER})
     world.end_save()
     world.crash()
     world.settle()
 
 
 def test_a_refused_registration_leaves_the_wanted_set_and_is_reported():
-    world = World(Service(registrations_max=2))
+    world = ClientWorld(Service(registrations_max=2))
     for name in ("a", "b", "c"):
         world.subscribe(name)
         world.register(name)
@@ -127,7 +127,7 @@ def test_a_refused_registration_leaves_the_wanted_set_and_is_reported():
 
 
 def test_displaced_waits_a_minute_then_two_up_to_an_hour():
-    world = World()
+    world = ClientWorld()
     world.register("a")
     waits = []
     for _ in range(8):
@@ -140,7 +140,7 @@ def test_displaced_waits_a_minute_then_two_up_to_an_hour():
 
 
 def test_a_code_from_64_on_stops_the_client_for_good():
-    world = World()
+    world = ClientWorld()
     world.register("a")
     world.run()
     world.service.close_all(99, "go away")
@@ -156,7 +156,7 @@ def test_a_code_from_64_on_stops_the_client_for_good():
 
 
 def test_stopping_waits_for_the_callback_then_saves_acknowledges_and_says_bye():
-    world = World()
+    world = ClientWorld()
     for name in ("a", "b"):
         world.subscribe(name)
         world.register(name)
@@ -183,7 +183,7 @@ def test_stopping_waits_for_the_callback_then_saves_acknowledges_and_says_bye():
 
 
 def test_stopping_does_not_wait_for_an_abandoned_callback():
-    world = World()
+    world = ClientWorld()
     world.subscribe("a")
     world.register("a")
     publish(world, "a")
@@ -194,10 +194,10 @@ def test_stopping_does_not_wait_for_an_abandoned_callback():
     world.end_save()
     world.network()
     assert world.client.finished
-    assert decode(world.disk, ME).pending == {"a": Kind.REGISTER}
+    assert decode(world.disk, ME).pending == {"a": OperationKind.REGISTER}
 
 
-def failed_often(world: World) -> None:
+def failed_often(world: ClientWorld) -> None:
     """Its last tries have failed, at once each."""
     for _ in range(12):
         world.now += 1000
@@ -206,7 +206,7 @@ def failed_often(world: World) -> None:
 
 
 def test_connect_while_it_backs_off_means_now_but_not_without_a_pause():
-    world = World()
+    world = ClientWorld()
     failed_often(world)
     down_at = world.now
     world.client.connect_now(world.now)
@@ -219,7 +219,7 @@ def test_connect_while_it_backs_off_means_now_but_not_without_a_pause():
 
 
 def test_after_a_standstill_it_connects_at_once_and_the_backoff_begins_anew():
-    world = World()
+    world = ClientWorld()
     failed_often(world)
     world.now += 5
     world.client.doubt(world.now, 5)
@@ -229,7 +229,7 @@ def test_after_a_standstill_it_connects_at_once_and_the_backoff_begins_anew():
 
 
 def test_a_displaced_client_does_not_reconnect_earlier_on_request():
-    world = World()
+    world = ClientWorld()
     world.register("a")
     world.run()
     world.service.close_all(CloseCode.DISPLACED)
@@ -241,7 +241,7 @@ def test_a_displaced_client_does_not_reconnect_earlier_on_request():
 
 
 def test_a_client_that_stood_still_is_not_caught_up_before_a_pong():
-    world = World()
+    world = ClientWorld()
     world.register("a")
     world.run()
     assert world.client.caught_up
@@ -254,7 +254,7 @@ def test_a_client_that_stood_still_is_not_caught_up_before_a_pong():
 
 @pytest.mark.parametrize("stands", [False, True], ids=["it connects", "its Hello waits for the disk"])
 def test_a_connection_from_before_a_standstill_is_asked_behind_its_hello_and_given_up_within_the_grace(stands):
-    world = World()
+    world = ClientWorld()
     client = world.client
     client.register("a")
     assert client.connect_due(world.now) is not None
@@ -277,7 +277,7 @@ def test_a_connection_from_before_a_standstill_is_asked_behind_its_hello_and_giv
 
 
 def test_the_next_connection_is_not_doubted():
-    world = World()
+    world = ClientWorld()
     client = world.client
     assert client.connect_due(world.now) is not None
     client.doubt(world.now, 200)

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 from coldnotify._core.document import decode
-from coldnotify._core.settings import Settings
+from coldnotify._core.settings import ClientSettings
 from coldnotify.testing import Service
-from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, NAMES, World, publish
+from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, NAMES, ClientWorld, publish
 from coldnotify_testkit.examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def first_start(world: World) -> None:
+def first_start(world: ClientWorld) -> None:
     """Registrations, a catch-up in pages, live versions."""
     for name in NAMES:
         publish(world, name)
@@ -28,7 +28,7 @@ def first_start(world: World) -> None:
     world.run(lambda world: world.disk is not None and decode(world.disk, ME).cursor == end)
 
 
-def reg_sync(world: World) -> None:
+def reg_sync(world: ClientWorld) -> None:
     """The service has forgotten us, and what is published meanwhile passes us by, until a Ping finds out."""
     for name in ("a", "b", "c"):
         world.subscribe(name)
@@ -40,7 +40,7 @@ def reg_sync(world: World) -> None:
     world.run(lambda world: world.told.get("b") == (0, 0))
 
 
-def nobody_subscribed(world: World) -> None:
+def nobody_subscribed(world: ClientWorld) -> None:
     """Notifications that wait for subscribe()."""
     world.register("a")
     world.register("b")
@@ -51,7 +51,7 @@ def nobody_subscribed(world: World) -> None:
     world.run(lambda world: world.disk is not None and decode(world.disk, ME).cursor == 3)
 
 
-def re_registered(world: World) -> None:
+def re_registered(world: ClientWorld) -> None:
     """Unregister, then register again."""
     world.subscribe("a")
     world.register("a")
@@ -64,7 +64,7 @@ def re_registered(world: World) -> None:
     world.run()
 
 
-def new_epoch(world: World) -> None:
+def new_epoch(world: ClientWorld) -> None:
     """The service has been set up anew."""
     for name in ("a", "b"):
         world.subscribe(name)
@@ -81,7 +81,7 @@ def test_a_power_cut_between_any_two_steps_loses_nothing(scenario):
     step = 0
     while True:
         step += 1
-        world = World(seed=step)
+        world = ClientWorld(seed=step)
         world.crash_at = step
         scenario(world)
         passed = world.crash_at > 0
@@ -92,10 +92,12 @@ def test_a_power_cut_between_any_two_steps_loses_nothing(scenario):
     assert step > 20
 
 
-def play(seed: int, steps: int) -> World:
+def play(seed: int, steps: int) -> ClientWorld:
     """A random history, the same for the same seed: mostly progress, now and then trouble; in the end, peace."""
     random = Random(seed)
-    world = World(Service(page_objects=random.randint(1, 3)), Settings(tries_max=random.randint(1, 3)), seed)
+    world = ClientWorld(
+        Service(page_objects=random.randint(1, 3)), ClientSettings(tries_max=random.randint(1, 3)), seed
+    )
     trouble = random.choice([0.02, 0.1, 0.3])
     # Some applications subscribe as they register, some take their time.
     eager = random.random() < 0.7

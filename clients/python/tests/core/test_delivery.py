@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from coldnotify._core.delivery import Delivery
-from coldnotify._core.interests import Query
+from coldnotify._core.interests import QueryInterest
 from coldnotify._core.journal import Journal
-from coldnotify._core.membership import Kept
+from coldnotify._core.membership import KeptQuery
 from coldnotify._core.registrations import Registrations
-from coldnotify._core.settings import Settings
-from coldnotify._core.slot import Job, Update
+from coldnotify._core.settings import ClientSettings
+from coldnotify._core.slot import CallbackJob, Update
 from coldnotify.errors import CallbackFailed, ObjectParked, PayloadUnreadable
 from coldnotify.notification import Notification
 
@@ -27,7 +27,7 @@ class Bench:
         self.delivery = Delivery(
             self.journal,
             self.registrations,
-            Settings(**settings),
+            ClientSettings(**settings),
             self.reports.append,
             floors={"a": (0, 5)},
             epoch=1,
@@ -45,7 +45,7 @@ class Bench:
         job = self.delivery.next_job(now)
         if job is None:
             return None
-        assert isinstance(job, Job)
+        assert isinstance(job, CallbackJob)
         self.delivery.done(job, {n: RuntimeError("no") for n in job.subscribers} if fails else {}, now)
         return job.notification
 
@@ -240,18 +240,18 @@ def test_a_payload_is_parsed_and_what_is_no_json_is_reported(bench):
 
 @pytest.mark.parametrize("subscriber", [1, 2])
 def test_a_registration_by_name_during_the_delivery_of_a_member_receives_it_too(subscriber):
-    query = Query("has a")
+    query = QueryInterest("has a")
     journal = Journal()
     registrations = Registrations(journal, queries={query})
     delivery = Delivery(
         journal,
         registrations,
-        Settings(),
+        ClientSettings(),
         [].append,
         floors={},
         epoch=1,
         cursor=10,
-        queries={query: Kept(members=frozenset({"a"}))},
+        queries={query: KeptQuery(members=frozenset({"a"}))},
     )
     delivery.subscribe(query, 1)
     delivery.arrived("a", Update(0, 6))
@@ -269,11 +269,13 @@ def test_a_registration_by_name_during_the_delivery_of_a_member_receives_it_too(
 
 
 def test_sets_may_be_doubted_at_each_of_many_takeovers():
-    query = Query("has a")
+    query = QueryInterest("has a")
     journal = Journal()
     registrations = Registrations(journal, queries={query})
-    kept = {query: Kept(members=frozenset({"a"}))}
-    delivery = Delivery(journal, registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept)
+    kept = {query: KeptQuery(members=frozenset({"a"}))}
+    delivery = Delivery(
+        journal, registrations, ClientSettings(), [].append, floors={}, epoch=1, cursor=10, queries=kept
+    )
     for _ in range(5):
         delivery.queries.compare(1)
         journal.durable = journal.revision
@@ -288,10 +290,12 @@ def test_sets_may_be_doubted_at_each_of_many_takeovers():
 
 
 def test_a_delivery_left_to_the_next_session_is_not_settled_before():
-    query = Query("has a")
+    query = QueryInterest("has a")
     registrations = Registrations(Journal(), queries={query})
-    kept = {query: Kept(members=frozenset({"a"}))}
-    delivery = Delivery(Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept)
+    kept = {query: KeptQuery(members=frozenset({"a"}))}
+    delivery = Delivery(
+        Journal(), registrations, ClientSettings(), [].append, floors={}, epoch=1, cursor=10, queries=kept
+    )
     for _ in range(3):
         registrations.pending.clear()
         delivery.queries.compare(1)
@@ -300,10 +304,12 @@ def test_a_delivery_left_to_the_next_session_is_not_settled_before():
 
 
 def test_an_answer_that_was_not_asked_for_is_a_pending_registration_until_it_is_told():
-    query = Query("has a")
+    query = QueryInterest("has a")
     registrations = Registrations(Journal(), queries={query})
-    kept = {query: Kept(members=frozenset({"a"}))}
-    delivery = Delivery(Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=None, queries=kept)
+    kept = {query: KeptQuery(members=frozenset({"a"}))}
+    delivery = Delivery(
+        Journal(), registrations, ClientSettings(), [].append, floors={}, epoch=1, cursor=None, queries=kept
+    )
     delivery.queries.begun([query.hash])
     assert registrations.is_owed(query)
     delivery.queries.answered([query.hash])

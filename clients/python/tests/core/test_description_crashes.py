@@ -12,11 +12,11 @@ import pytest
 from coldnotify._core.asked_descriptions import AskedDescriptions
 from coldnotify._core.delivery import Delivery
 from coldnotify._core.document import Document
-from coldnotify._core.driver import Call
-from coldnotify._core.interests import Query
-from coldnotify._core.member_descriptions import Descriptions, parsed
+from coldnotify._core.driver import CallCallbacks
+from coldnotify._core.interests import QueryInterest
+from coldnotify._core.member_descriptions import MemberDescriptions, parsed
 from coldnotify._core.membership import Membership
-from coldnotify._core.slot import Job
+from coldnotify._core.slot import CallbackJob
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.querying_unit import NAMES, QUERIES, QueryingUnit
 
@@ -40,7 +40,7 @@ class DescribedUnit(QueryingUnit):
 
     def ask(self) -> None:
         for text in self.wish & set(self.told):
-            self.driver.ask_descriptions(Query(text), wanted=text in self.asks)
+            self.driver.ask_descriptions(QueryInterest(text), wanted=text in self.asks)
 
     def wishes(self) -> None:
         before = set(self.wish)
@@ -60,9 +60,9 @@ class DescribedUnit(QueryingUnit):
         super().change_release()
         self.service.tells_descriptions = self.service.knows_queries and (self.settles or self.random.random() < 0.5)
 
-    def hear(self, call: Call, failed: Collection[int] = ()) -> None:
+    def hear(self, call: CallCallbacks, failed: Collection[int] = ()) -> None:
         job = call.job
-        if isinstance(job, Job):
+        if isinstance(job, CallbackJob):
             for number in set(job.subscribers) - {1, *failed}:
                 text = QUERIES[number - 10].text
                 if text not in self.deaf:
@@ -96,7 +96,7 @@ class DescribedUnit(QueryingUnit):
         for text in self.wish & set(self.told) & self.asks:
             members = self.service.members(text)
             now = {name: parsed(self.service.descriptions.get(name, (b"", 0))[0]) for name in members}
-            assert self.driver.descriptions(Query(text)) == now, text
+            assert self.driver.descriptions(QueryInterest(text)) == now, text
             if self.with_values[text]:
                 # Of what was never published, and has no description, there is nothing to be told.
                 told = {name: self.described[text].get(name) for name in members}
@@ -109,14 +109,14 @@ def test_any_order(seed: int) -> None:
         DescribedUnit(one)
 
 
-def _said_is_told(self: Descriptions, name: str, description: bytes, _telling: bytes | None = None) -> bool:
+def _said_is_told(self: MemberDescriptions, name: str, description: bytes, _telling: bytes | None = None) -> bool:
     before = self.told.get(name)
     self.told[name] = description
     return before != description
 
 
 BUGS: dict[str, tuple[object, str, object]] = {
-    "what was only said is in the document": (Descriptions, "say", _said_is_told),
+    "what was only said is in the document": (MemberDescriptions, "say", _said_is_told),
     "what differs is told to nobody": (Delivery, "_tell_description", lambda *said: said[2]),
     "what an older service did not say is not asked for": (Membership, "undescribed", property(lambda _: False)),
     "an older service's silence is no change": (AskedDescriptions, "welcomed", lambda *_, **__: None),
@@ -146,7 +146,7 @@ def test_a_description_is_as_the_publisher_wrote_it() -> None:
 
 
 def test_the_last_description_from_the_service_wins_and_the_delivered_one_is_kept() -> None:
-    one = Descriptions({"a": b"{}"})
+    one = MemberDescriptions({"a": b"{}"})
     one.told_as("a", b"{}")
     assert not one.say("a", b"{}")
     assert one.say("a", b"")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from coldnotify._core.document import Document
-from coldnotify._core.membership import Kept
-from coldnotify._core.slot import Job
+from coldnotify._core.membership import KeptQuery
+from coldnotify._core.slot import CallbackJob
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.client_bench import LAMPS, ROOM, ClientBench, kept
 
@@ -48,7 +48,7 @@ def test_a_description_that_comes_again_while_it_is_told_is_told_once() -> None:
     said = wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}')
     bench.say(notification=said)
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     assert (job.subscribers, job.notification.description) == ((1,), {"on": True})
     bench.say(notification=said)
     bench.client.job_done(job, {}, bench.now)
@@ -61,13 +61,13 @@ def test_the_description_of_before_is_told_after_another_one_that_is_being_told(
     bench = described()
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
     first = bench.client.next_job(bench.now)
-    assert isinstance(first, Job)
+    assert isinstance(first, CallbackJob)
     heard = [(first.subscribers, first.notification.description)]
     for offset, said in enumerate((b"{}", b'{"on":true}', b"{}"), 12):
         bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=said))
     bench.client.job_done(first, {}, bench.now)
     assert bench.client._document().cursor == 11
-    while isinstance(job := bench.client.next_job(bench.now), Job):
+    while isinstance(job := bench.client.next_job(bench.now), CallbackJob):
         heard.append((job.subscribers, job.notification.description))
         bench.client.job_done(job, {}, bench.now)
     assert heard == [((1,), {"on": True}), ((1,), {})]
@@ -85,7 +85,7 @@ def test_a_version_for_some_follows_one_that_waited_for_nobody_any_more() -> Non
     bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
     bench.say(notification=wire.Notification(name="a", version=1, offset=13))
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     assert (job.subscribers, job.notification.version) == ((2,), 1)
 
 
@@ -111,7 +111,7 @@ def test_a_description_of_an_older_version_is_told_with_the_one_that_waits_for_o
     bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b'{"on":true}'))
     bench.now += 10
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     assert (job.subscribers, job.notification.version, job.notification.description) == ((1, 2), 2, {"on": True})
     bench.client.job_done(job, {}, bench.now)
     document = bench.client._document()
@@ -128,7 +128,7 @@ def test_the_description_of_before_is_told_after_one_that_only_some_callbacks_to
     bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b"{}"))
     bench.now += 10
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     assert (job.subscribers, job.notification.description) == ((1, 3), {})
     bench.client.job_done(job, {}, bench.now)
     bench.say(notification=wire.Notification(name="a", version=1, offset=13, description=b"{}"))
@@ -141,7 +141,7 @@ def test_the_description_of_before_is_told_after_one_that_was_told_before_a_cras
     before = bench.client._document()
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     assert job.notification.description == {"on": True}
     bench = described(before)
     for offset in (12, 13):
@@ -152,13 +152,13 @@ def test_the_description_of_before_is_told_after_one_that_was_told_before_a_cras
 
 
 def test_a_description_is_stored_of_each_query_once_the_last_callback_took_it_in() -> None:
-    one = Kept(members=frozenset({"a"}), descriptions={"a": b"{}"})
+    one = KeptQuery(members=frozenset({"a"}), descriptions={"a": b"{}"})
     bench = described(replace(kept(), queries={LAMPS.text: one, ROOM.text: one}, applied={"a": (0, 1)}))
     bench.client.subscribe(ROOM, 3)
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
     for subscribers, failed in (((1, 3), {3: Exception()}), ((3,), {})):
         job = bench.client.next_job(bench.now)
-        assert isinstance(job, Job)
+        assert isinstance(job, CallbackJob)
         assert job.subscribers == subscribers
         bench.client.job_done(job, failed, bench.now)
         bench.now += 10
@@ -192,7 +192,7 @@ def test_a_registration_is_not_settled_while_the_description_that_its_answer_rep
 def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after_a_crash() -> None:
     """Another callback was told it, and it comes with a description that is new to that one's query."""
     known = kept("a", descriptions={"a": b"{}"})
-    known = replace(known, applied={"a": (0, 1)}, queries={**known.queries, ROOM.text: Kept()})
+    known = replace(known, applied={"a": (0, 1)}, queries={**known.queries, ROOM.text: KeptQuery()})
     bench = described(known)
     bench.client.subscribe(ROOM, 3)
     bench.client.subscribe_members(ROOM, 4)
@@ -208,11 +208,13 @@ def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after
 
 def test_a_known_version_is_not_delivered_again_when_two_descriptions_follow_its_entry() -> None:
     known = kept("a", descriptions={"a": b"{}"})
-    known = replace(known, queries={LAMPS.text: Kept(descriptions={})}, applied={"a": (0, 1)}, wanted=frozenset({"a"}))
+    known = replace(
+        known, queries={LAMPS.text: KeptQuery(descriptions={})}, applied={"a": (0, 1)}, wanted=frozenset({"a"})
+    )
     bench = described(known)
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, entered=[LAMPS.hash], description=b"{}"))
     first = bench.client.next_job(bench.now)
-    assert isinstance(first, Job)
+    assert isinstance(first, CallbackJob)
     for offset, said in ((12, b'{"on":true}'), (13, b"{}")):
         bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=said))
     bench.client.job_done(first, {}, bench.now)
@@ -243,7 +245,7 @@ def test_an_older_version_delivers_its_description_alone(version: int | None) ->
     bench.say(notification=wire.Notification(name="a", version=version, offset=11, description=b'{"on":true}'))
     assert bench.client._document().cursor == 10
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     said = job.notification
     assert (job.subscribers, said.version, said.description) == ((1,), None, {"on": True})
     bench.client.job_done(job, {}, bench.now)

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 from coldnotify._core.document import Document, decode, encode
-from coldnotify._core.membership import Change, Kept, Reached
+from coldnotify._core.membership import KeptQuery, MembersChange, Reached
 from coldnotify._core.newest import KeptPayload
-from coldnotify._core.registrations import Kind
-from coldnotify._core.session import Identity
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.session import ClientIdentity
 from coldnotify.errors import StateDamaged, StateMismatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-ME = Identity("d", "g", "c")
+ME = ClientIdentity("d", "g", "c")
 SOME = Document(
     identity=ME,
     wanted=frozenset({"a", "ü/b"}),
-    pending={"a": Kind.REGISTER, "gone": Kind.UNREGISTER},
+    pending={"a": OperationKind.REGISTER, "gone": OperationKind.UNREGISTER},
     applied={"a": (0, (1 << 63) - 1)},
     newest={"a": KeptPayload('{"ü": [1]}', deleted=True), "b": KeptPayload()},
     epoch=7,
@@ -32,16 +32,16 @@ QUERIES = Document(
     wanted=frozenset({"a"}),
     applied={"a": (0, 1), "m": (0, 2)},
     queries={
-        "lamps": Kept(
+        "lamps": KeptQuery(
             members=frozenset({"m", "n"}),
-            telling=Change(frozenset({"n"}), frozenset({"gone"})),
+            telling=MembersChange(frozenset({"n"}), frozenset({"gone"})),
             entering=frozenset({"n"}),
             answer=frozenset({"m"}),
             reached=Reached("m", 12),
         ),
-        "room": Kept(followed=True, dropped=True),
+        "room": KeptQuery(followed=True, dropped=True),
     },
-    pending_queries={"lamps": Kind.REGISTER, "old": Kind.UNREGISTER},
+    pending_queries={"lamps": OperationKind.REGISTER, "old": OperationKind.UNREGISTER},
     epoch=7,
     cursor=11,
 )
@@ -138,7 +138,7 @@ def test_the_field_that_is_wrong_with_queries_is_named(field, value, words):
 def test_only_a_document_with_a_query_has_a_format_that_release_0_1_0_refuses():
     assert json.loads(encode(SOME))["format"] == 1
     assert json.loads(encode(QUERIES))["format"] == 2
-    gone = Document(identity=ME, pending_queries={"lamps": Kind.UNREGISTER})
+    gone = Document(identity=ME, pending_queries={"lamps": OperationKind.UNREGISTER})
     assert json.loads(encode(gone))["format"] == 2
 
 
@@ -149,7 +149,7 @@ def test_floors_are_those_of_registered_objects_and_members():
 
 def test_the_state_of_another_client_is_refused():
     with pytest.raises(StateMismatch, match="belongs to d/g/c, not to d/g/other"):
-        decode(encode(SOME), Identity("d", "g", "other"))
+        decode(encode(SOME), ClientIdentity("d", "g", "other"))
 
 
 def test_the_state_of_a_newer_library_is_not_thrown_away():
@@ -162,4 +162,4 @@ def test_the_example_of_the_documentation_is_written_so():
     example = re.search(r"^```\n(\{.*?\})\n```", text, re.DOTALL | re.MULTILINE)
     assert example is not None
     line = "".join(line.strip() for line in example[1].splitlines()).encode() + b"\n"
-    assert encode(decode(line, Identity("animal.observer", "region-1", "observer-1"))) == line
+    assert encode(decode(line, ClientIdentity("animal.observer", "region-1", "observer-1"))) == line

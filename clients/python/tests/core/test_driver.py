@@ -4,17 +4,29 @@ from collections import deque
 from random import Random
 
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Action, Call, Close, Connect, Driver, End, EndSending, Report, Save, Send, Tell
+from coldnotify._core.driver import (
+    Action,
+    CallCallbacks,
+    Close,
+    Connect,
+    Driver,
+    End,
+    EndSending,
+    Report,
+    Save,
+    SendBytes,
+    Tell,
+)
 from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import LINGER_S, Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import LINGER_S, ClientSettings
 from coldnotify.errors import CallbackFailed, StateError
 from coldnotify.testing import Service, Session
 from coldnotify_schemas.close_codes import CloseCode
 
-ME = Identity("animal.observer", "region-1", "observer-1")
+ME = ClientIdentity("animal.observer", "region-1", "observer-1")
 DOMAIN, GROUP = ME.domain, ME.group
-SETTINGS = Settings(connect_timeout_s=3, keepalive_s=60)
+SETTINGS = ClientSettings(connect_timeout_s=3, keepalive_s=60)
 
 
 class Bench:
@@ -42,7 +54,7 @@ class Bench:
             case Connect():
                 self.session = self.service.open()
                 self.driver.link_up(self.now)
-            case Send(data):
+            case SendBytes(data):
                 assert self.session is not None
                 self.session.receive(data)
                 self.driver.sent()
@@ -67,18 +79,18 @@ class Bench:
                 return done
             self.driver.received(said, self.now)
 
-    def call(self) -> Call:
+    def call(self) -> CallCallbacks:
         action = self.driver.next_call(self.now)
-        assert isinstance(action, Call)
+        assert isinstance(action, CallCallbacks)
         return action
 
-    def returns(self, call: Call, failed: BaseException | None = None) -> None:
+    def returns(self, call: CallCallbacks, failed: BaseException | None = None) -> None:
         self.driver.called(call.job, {} if failed is None else {1: failed}, self.now)
 
     def live(self) -> "Bench":
         """Caught up, and told everything."""
         self.run()
-        while isinstance(call := self.driver.next_call(self.now), Call):
+        while isinstance(call := self.driver.next_call(self.now), CallCallbacks):
             self.returns(call)
         self.run()
         self.now += SETTINGS.save_interval_s
@@ -96,7 +108,7 @@ def test_operations_are_saved_before_the_hello_that_carries_them_leaves():
     bench.driver.link_up(bench.now)
     assert bench.next() is None, "one save at a time, and no Hello without it"
     bench.driver.saved(save, bench.now)
-    assert isinstance(bench.next(), Send)
+    assert isinstance(bench.next(), SendBytes)
 
 
 def test_a_save_that_failed_is_reported_and_tried_again_later():
@@ -160,8 +172,8 @@ def test_one_piece_after_the_other_is_sent():
     bench.driver.link_up(bench.now)
     sent = 0
     while (action := bench.next()) is not None:
-        assert isinstance(action, Send | Save)
-        if isinstance(action, Send):
+        assert isinstance(action, SendBytes | Save)
+        if isinstance(action, SendBytes):
             assert len(action.data) < 100_000
             assert bench.next() is None, "the last one is not written"
             sent += 1
@@ -220,7 +232,7 @@ def test_stopping_returns_saves_acknowledges_says_bye_and_ends_in_this_order():
     assert bench.next() is None
     bench.driver.saved(save, bench.now)
     send = bench.next()
-    assert isinstance(send, Send)
+    assert isinstance(send, SendBytes)
     assert bench.session is not None
     session = bench.session
     session.receive(send.data)
@@ -238,7 +250,7 @@ def test_a_gateway_that_does_not_close_after_bye_is_waited_for_for_a_moment():
     bench = Bench().live()
     bench.driver.stop()
     send = bench.next()
-    assert isinstance(send, Send)
+    assert isinstance(send, SendBytes)
     bench.driver.sent()
     assert isinstance(bench.next(), EndSending)
     bench.driver.received(b"what is no frame would end a session", bench.now)
@@ -252,7 +264,7 @@ def test_a_gateway_that_does_not_close_after_bye_is_waited_for_for_a_moment():
 def test_a_bye_that_cannot_be_written_is_waited_for_no_longer():
     bench = Bench().live()
     bench.driver.stop()
-    assert isinstance(bench.next(), Send)
+    assert isinstance(bench.next(), SendBytes)
     assert bench.next() is None
     bench.now += LINGER_S
     assert bench.next() == Close("ended")
@@ -269,7 +281,7 @@ def test_an_abandoned_callback_is_not_waited_for():
         assert action is not None
         actions.append(type(action))
         bench.do(action)
-    assert actions == [Send, Close], "a Bye, and nobody waits for what it leads to"
+    assert actions == [SendBytes, Close], "a Bye, and nobody waits for what it leads to"
     bench.driver.close()
     bench.returns(call)
     assert isinstance(bench.driver.next_call(bench.now), End)

@@ -5,8 +5,8 @@ from random import Random
 from coldnotify._core.client import Client
 from coldnotify._core.document import Document, decode
 from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import OUT_BYTES_MAX, REPORTS_MAX, Settings
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import OUT_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-ME = Identity("animal.observer", "region-1", "observer-1")
+ME = ClientIdentity("animal.observer", "region-1", "observer-1")
 # The last two share a CRC-32.
 NAMES = ["a", "b", "c", "plumless", "buckeroo"]
 SET_BYTES_MAX = 1024
@@ -94,7 +94,7 @@ class AnyGateway(RuleBasedStateMachine):
 
     def boot(self) -> None:
         document = Document(identity=ME) if self.disk is None else decode(self.disk, ME)
-        self.client = Client(document, [Address("gateway", 1)], Settings(tries_max=2), self.random, self.now)
+        self.client = Client(document, [Address("gateway", 1)], ClientSettings(tries_max=2), self.random, self.now)
         self.linked = False
         self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
         for number, name in enumerate(NAMES):

@@ -1,12 +1,12 @@
 """What `current` says, and what the document has of it."""
 
-from coldnotify._core.newest import KeptPayload, Newest
+from coldnotify._core.newest import KeptPayload, NewestUpdates
 from coldnotify._core.slot import Update
 from coldnotify.notification import Notification
 
 
 def test_the_last_delivered_version_survives_a_restart():
-    newest = Newest(1000, {}, {})
+    newest = NewestUpdates(1000, {}, {})
     assert newest.get("a") is None
     newest.put("a", Update(0, 1, b'{"fps": 5}'))
     newest.put("a", Update(0, 2, b'{"fps": 6}'))
@@ -15,20 +15,20 @@ def test_the_last_delivered_version_survives_a_restart():
     floors = {"a": (0, 2), "gone": (0, 3)}
     kept = newest.kept(floors)
     assert kept == {"a": KeptPayload('{"fps": 6}'), "gone": KeptPayload("", deleted=True)}
-    again = Newest(1000, kept | {"unknown": KeptPayload("7")}, floors)
+    again = NewestUpdates(1000, kept | {"unknown": KeptPayload("7")}, floors)
     assert again.get("a") == Notification("a", 2, {"fps": 6})
     assert again.get("gone") == Notification("gone", 3, None, deleted=True)
     assert again.get("never-published") is again.get("unknown") is None
 
 
 def test_the_document_has_what_its_floors_say_only():
-    newest = Newest(1000, {}, {})
+    newest = NewestUpdates(1000, {}, {})
     newest.put("a", Update(0, 2, b"7"))
     assert newest.kept({}) == newest.kept({"a": (0, 1)}) == {}
 
 
 def test_beyond_the_bound_what_was_told_first_goes():
-    newest = Newest(250, {}, {})
+    newest = NewestUpdates(250, {}, {})
     for name in "abc":
         newest.put(name, Update(0, 1, b'"' + b"x" * 20 + b'"'))
     assert [name for name in "abc" if newest.get(name)] == ["b", "c"]
@@ -40,12 +40,12 @@ def test_beyond_the_bound_what_was_told_first_goes():
     assert newest.get("b") is not None
     newest.forget("b")
     assert newest.get("b") is None
-    nothing = Newest(0, {"a": KeptPayload("7")}, {"a": (0, 1)})
+    nothing = NewestUpdates(0, {"a": KeptPayload("7")}, {"a": (0, 1)})
     assert nothing.get("a") is None
 
 
 def test_a_payload_that_is_not_json_reads_as_none():
-    newest = Newest(1000, {}, {})
+    newest = NewestUpdates(1000, {}, {})
     newest.put("a", Update(0, 1, b"\xff"))
     assert newest.get("a") == Notification("a", 1, None)
-    assert Newest(1000, newest.kept({"a": (0, 1)}), {"a": (0, 1)}).get("a") == Notification("a", 1, None)
+    assert NewestUpdates(1000, newest.kept({"a": (0, 1)}), {"a": (0, 1)}).get("a") == Notification("a", 1, None)

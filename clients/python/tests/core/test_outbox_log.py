@@ -4,7 +4,7 @@ import pytest
 from coldnotify._core.outbox_log import (
     HEAD_BYTES,
     Checkpoint,
-    Kept,
+    KeptEntry,
     NewerLog,
     Settled,
     accepted_entry,
@@ -42,7 +42,7 @@ ENTRIES = [accepted_entry(number, one, given=False, accepted_ms=7) for number, o
 def test_a_round_trip_preserves_everything(outgoing: Outgoing, said: bool):
     entry = accepted_entry(3, outgoing, given=said, accepted_ms=9)
     log = read_log(checkpoint_entry(2, 8) + entry + settled_entry([1, 3]))
-    assert log.entries == [Checkpoint(2, 8), Kept(3, outgoing, said, 9, len(entry)), Settled([1, 3])]
+    assert log.entries == [Checkpoint(2, 8), KeptEntry(3, outgoing, said, 9, len(entry)), Settled([1, 3])]
     assert (log.damaged, log.torn_at) == ([], None)
 
 
@@ -52,7 +52,7 @@ def test_a_torn_last_record_is_dropped(cut: int, zeros: bool):
     whole = b"".join(ENTRIES[:-1])
     rest = ENTRIES[-1][:cut] + (bytes(700) if zeros and cut <= HEAD_BYTES else b"")
     log = read_log(whole + rest)
-    assert [entry.number for entry in log.entries if isinstance(entry, Kept)] == [1, 2, 3, 4]
+    assert [entry.number for entry in log.entries if isinstance(entry, KeptEntry)] == [1, 2, 3, 4]
     assert (log.damaged, log.torn_at) == ([], len(whole))
 
 
@@ -63,7 +63,7 @@ def test_a_damaged_record_takes_no_other_with_it(which: int, at: int, bit: int):
     if entries[0][3:4].isdigit() and entries[0][:3] == b"CNo" and entries[0][:4] != b"CNo1":
         return  # that is what a newer library's begins with
     log = read_log(b"".join(entries))
-    numbers = [entry.number for entry in log.entries if isinstance(entry, Kept)]
+    numbers = [entry.number for entry in log.entries if isinstance(entry, KeptEntry)]
     assert numbers == [number for number in range(1, 6) if number != which + 1]
     begin = sum(map(len, ENTRIES[:which]))
     assert (log.damaged, log.torn_at) == ([(begin, begin + len(ENTRIES[which]))], None)
@@ -95,4 +95,4 @@ def test_a_newer_librarys_log_is_not_touched():
 
 def test_a_length_beyond_all_measure_is_damage():
     data = ENTRIES[0] + b"CNo1" + b"\xff" * (HEAD_BYTES - 4) + ENTRIES[1]
-    assert [entry.number for entry in read_log(data).entries if isinstance(entry, Kept)] == [1, 2]
+    assert [entry.number for entry in read_log(data).entries if isinstance(entry, KeptEntry)] == [1, 2]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_log import KeptEntry
 from coldnotify._core.outbox_queue import STEPS_REMEMBERED_MAX, OutboxQueue
 from coldnotify._core.outgoing import Outgoing
 from coldnotify.errors import OutboxFull
@@ -21,13 +21,13 @@ def message(name: str = "a", id_: str = "m") -> Outgoing:
     return Outgoing("d", "g", name, is_message=True, payload=b"\x00CNo1", id=id_)
 
 
-def accept(queue: OutboxQueue, *outgoings: Outgoing, now_ms: int = 5) -> tuple[list[Kept], bytes]:
+def accept(queue: OutboxQueue, *outgoings: Outgoing, now_ms: int = 5) -> tuple[list[KeptEntry], bytes]:
     made = queue.accept(outgoings, now_ms)
     queue.commit([record for record, _ in made])
     return [record for record, _ in made], b"".join(entry for _, entry in made)
 
 
-def names(records: list[Kept]) -> list[tuple[str, int | str | None]]:
+def names(records: list[KeptEntry]) -> list[tuple[str, int | str | None]]:
     return [(record.outgoing.name, record.outgoing.version or record.outgoing.id) for record in records]
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from functools import partial
 
 from coldnotify._core.outgoing import Outgoing
-from coldnotify._core.publications import Answer, Publications
+from coldnotify._core.publications import Publications, PublishAnswer
 from coldnotify_schemas import wire_pb2 as wire
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +14,10 @@ def message(number: int) -> Outgoing:
     return Outgoing("d", "g", "c", is_message=True, payload=b"x", id=str(number))
 
 
-def say(publications: Publications, *numbers: int) -> list[tuple[int, Answer]]:
-    told: list[tuple[int, Answer]] = []
+def say(publications: Publications, *numbers: int) -> list[tuple[int, PublishAnswer]]:
+    told: list[tuple[int, PublishAnswer]] = []
 
-    def tell(number: int, answer: Answer) -> None:
+    def tell(number: int, answer: PublishAnswer) -> None:
         told.append((number, answer))
 
     publications.say([(message(number), partial(tell, number)) for number in numbers])
@@ -36,7 +36,7 @@ def test_at_most_64_are_unanswered():
     told = say(publications, *range(70))
     assert len(drain(publications)) == 64
     publications.published(1, 7)
-    assert told == [(0, Answer(7))]
+    assert told == [(0, PublishAnswer(7))]
     assert drain(publications) == [(65, "64")]
 
 
@@ -53,7 +53,7 @@ def test_a_refused_one_comes_again_before_the_rest_once_its_time_is_over():
     assert drain(publications, 10.5) == [(2, "2"), (3, "3")]
     publications.not_published(2, "payload: is odd", 0, 11)
     publications.published(3, 8)
-    assert told == [(1, Answer(7)), (2, Answer(None, "payload: is odd")), (3, Answer(8))]
+    assert told == [(1, PublishAnswer(7)), (2, PublishAnswer(None, "payload: is odd")), (3, PublishAnswer(8))]
 
 
 def test_in_a_new_session_all_that_is_not_answered_is_said_again():

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 from coldnotify._core.document import Document, decode, encode
-from coldnotify._core.interests import Query, frames_of, prefix_of, query_of
-from coldnotify._core.membership import Change, Kept, Reached
-from coldnotify._core.registrations import Kind
-from coldnotify._core.slot import Job
+from coldnotify._core.interests import QueryInterest, frames_of, prefix_of, query_of
+from coldnotify._core.membership import KeptQuery, MembersChange, Reached
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.slot import CallbackJob
 from coldnotify._core.telling import MembersJob
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, sets_digest
@@ -116,8 +116,8 @@ def test_answers_of_an_older_epoch_are_asked_for_again() -> None:
     bench = ClientBench(
         Document(
             identity=ME,
-            queries={"lamps": Kept(members=frozenset("a"), answer=frozenset("a"), reached=Reached("a", 7))},
-            pending_queries={"lamps": Kind.REGISTER},
+            queries={"lamps": KeptQuery(members=frozenset("a"), answer=frozenset("a"), reached=Reached("a", 7))},
+            pending_queries={"lamps": OperationKind.REGISTER},
             epoch=1,
             cursor=10,
         )
@@ -135,7 +135,7 @@ def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("ab"))])))
     document = decode(encode(bench.client._document()), ME)
-    assert (document.cursor, document.pending_queries) == (20, {"lamps": Kind.REGISTER})
+    assert (document.cursor, document.pending_queries) == (20, {"lamps": OperationKind.REGISTER})
     (register,) = bench.out()
     assert register.register.interests[0].held == digest("a")
     bench.say(registered=wire.Registered(request=1, kinds=KINDS))
@@ -146,7 +146,9 @@ def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
 
 
 def test_a_version_waits_until_it_is_known_whose_member_the_object_is() -> None:
-    bench = ClientBench(replace(kept("a"), queries={LAMPS.text: Kept(members=frozenset("a")), ROOM.text: Kept()}))
+    bench = ClientBench(
+        replace(kept("a"), queries={LAMPS.text: KeptQuery(members=frozenset("a")), ROOM.text: KeptQuery()})
+    )
     bench.client.subscribe(LAMPS, 1)
     bench.client.subscribe(ROOM, 2)
     bench.connect()
@@ -203,14 +205,14 @@ def test_an_entry_repeated_after_a_crash_is_delivered_once() -> None:
     bench.enter("a", LAMPS, version=3, offset=12)
     bench.save()
     running = bench.client.next_job(bench.now)
-    assert isinstance(running, Job)
+    assert isinstance(running, CallbackJob)
     bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("a"))])))
     assert bench.out() == [], "its version is being told"
     saved = decode(encode(bench.client._document()), ME)
     assert saved.queries["lamps"].entering == {"a"}, "a crash would have it come again"
     bench.client.job_done(running, {}, bench.now)
     assert bench.tell() == []
-    assert decode(encode(bench.client._document()), ME).queries["lamps"] == Kept(members=frozenset("a"))
+    assert decode(encode(bench.client._document()), ME).queries["lamps"] == KeptQuery(members=frozenset("a"))
 
 
 def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
@@ -225,7 +227,7 @@ def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
     bench.say(notification=deleted)
     assert bench.tell() == [({"b"}, set()), ("a", (2,)), (set(), {"a"})]
     assert decode(encode(bench.client._document()), ME) == Document(
-        identity=ME, queries={"lamps": Kept(members=frozenset("b"))}, epoch=1, cursor=12, settled=True
+        identity=ME, queries={"lamps": KeptQuery(members=frozenset("b"))}, epoch=1, cursor=12, settled=True
     )
 
 
@@ -240,7 +242,9 @@ def test_members_callbacks_wait_until_the_change_is_durable() -> None:
     assert save is not None
     assert bench.client.next_job(bench.now) is None
     document = decode(save.data, ME)
-    assert document.queries["lamps"] == Kept(members=frozenset("a"), telling=Change(frozenset("a"), frozenset()))
+    assert document.queries["lamps"] == KeptQuery(
+        members=frozenset("a"), telling=MembersChange(frozenset("a"), frozenset())
+    )
     assert document.cursor == 10
     bench.client.saved(save, bench.now)
     assert bench.client.next_job(bench.now) is not None
@@ -319,7 +323,7 @@ def test_a_member_that_returns_before_its_leaving_was_delivered_has_its_version_
     bench.say(notification=wire.Notification(name="a", version=2, offset=13))
     bench.save()
     job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
+    assert isinstance(job, CallbackJob)
     assert job.subscribers == (1,)
     if not under_way:
         bench.client.job_done(job, {}, bench.now)
@@ -377,7 +381,7 @@ def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
     bench.say(welcome=wire.Welcome(in_sync=True))
     bench.say(caught_up=wire.CaughtUp(complete=20))
     document = decode(encode(bench.client._document()), ME)
-    assert (document.cursor, document.pending_queries) == (20, {"lamps": Kind.REGISTER})
+    assert (document.cursor, document.pending_queries) == (20, {"lamps": OperationKind.REGISTER})
     assert bench.out() == []
     again = ClientBench(document)
     (query,) = again.connect().interests
@@ -431,7 +435,7 @@ def test_a_member_that_left_is_delivered_once_the_failing_members_callback_is_pa
         job = bench.client.next_job(bench.now)
         if isinstance(job, MembersJob):
             bench.client.job_done(job, {3: RuntimeError("no")}, bench.now)
-        elif isinstance(job, Job):
+        elif isinstance(job, CallbackJob):
             told.append((job.notification.object_id, job.subscribers))
             bench.client.job_done(job, {}, bench.now)
         if not turn:
@@ -485,7 +489,7 @@ def test_a_registration_by_name_during_a_failing_callback_is_delivered_with_the_
     bench.client.job_done(members, {}, bench.now)
     for _ in range(tries):
         job = bench.client.next_job(bench.now)
-        assert isinstance(job, Job)
+        assert isinstance(job, CallbackJob)
         bench.client.subscribe("a", 1)
         bench.client.register("a")
         bench.client.job_done(job, dict.fromkeys(job.subscribers, RuntimeError()), bench.now)
@@ -510,11 +514,11 @@ def test_sets_that_never_fit_are_owed_until_the_next_session() -> None:
     bench.say(caught_up=wire.CaughtUp(complete=21))
     bench.enter("a", LAMPS, offset=22)
     assert bench.tell() == [({"a"}, set())]
-    assert decode(encode(bench.client._document()), ME).pending_queries == {"lamps": Kind.REGISTER}
+    assert decode(encode(bench.client._document()), ME).pending_queries == {"lamps": OperationKind.REGISTER}
 
 
 def test_frames_have_room_for_so_many() -> None:
-    long = [Query(str(n) * (QUERY_BYTES_MAX // 2)) for n in range(9)]
+    long = [QueryInterest(str(n) * (QUERY_BYTES_MAX // 2)) for n in range(9)]
     names = [f"n{n}" for n in range(OBJECTS_PER_FRAME_MAX + 1)]
     assert [len(frame) for frame in frames_of([*names, *long])] == [64, 9, 1]
     assert frames_of([]) == [[]]
@@ -522,7 +526,9 @@ def test_frames_have_room_for_so_many() -> None:
         chunk = wire.SyncChunk(
             objects=[one for one in frame if isinstance(one, str)],
             interests=[
-                wire.Interest(kind=wire.INTEREST_QUERY, text=one.text) for one in frame if isinstance(one, Query)
+                wire.Interest(kind=wire.INTEREST_QUERY, text=one.text)
+                for one in frame
+                if isinstance(one, QueryInterest)
             ],
         )
         assert chunk.ByteSize() < CLIENT_FRAME_BYTES_MAX

@@ -12,7 +12,7 @@ from coldnotify._core.delivery import Delivery
 from coldnotify._core.journal import Journal
 from coldnotify._core.membership import Membership
 from coldnotify._core.queries import Queries
-from coldnotify._core.session import Session as Session_
+from coldnotify._core.session import ClientSession as Session_
 from coldnotify._core.telling import MembersCallbacks
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.examples import examples
@@ -59,7 +59,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
     "an answer is merged, not put in place": (Membership, "end_answer", lambda self: self.forget_answer() or set()),
     "who leaves keeps its floor": (Queries, "gone", _nothing),
     "who enters is not told a version that others know": (Delivery, "_tell_also", _nothing),
-    "the digest is compared once the cursor has passed": (client, "Session", _CursorFirst),
+    "the digest is compared once the cursor has passed": (client, "ClientSession", _CursorFirst),
     "the digest is not compared": (Queries, "compare", _nothing),
     "nobody asks where sets are unknown": (Queries, "ask_all", _nothing),
     "changes hold no cursor": (MembersCallbacks, "touch", lambda self, one: self._touched.setdefault(one)),

@@ -2,11 +2,11 @@
 
 from random import Random
 
-from coldnotify._core.reconnect import Address, Addresses, Backoff
-from coldnotify._core.settings import Settings
+from coldnotify._core.reconnect import Address, Backoff, GatewayAddresses
+from coldnotify._core.settings import ClientSettings
 from coldnotify_schemas.close_codes import CloseCode
 
-SETTINGS = Settings()
+SETTINGS = ClientSettings()
 
 
 class AlwaysMost(Random):
@@ -49,7 +49,7 @@ def test_displaced_doubles_also_when_it_caught_up_in_between():
 
 
 def test_unknown_session_comes_back_at_once_but_not_for_ever():
-    backoff = Backoff(Settings(backoff_min_s=50), AlwaysMost())
+    backoff = Backoff(ClientSettings(backoff_min_s=50), AlwaysMost())
     assert backoff.delay_s(CloseCode.UNKNOWN_SESSION) == 1
     assert backoff.delay_s(CloseCode.UNKNOWN_SESSION) == 100
 
@@ -58,7 +58,7 @@ A, B, C = (Address(host, 1) for host in "abc")
 
 
 def test_an_address_is_kept_until_it_fails_then_rests():
-    addresses = Addresses([A, B], rest_s=60, random=Random(1))
+    addresses = GatewayAddresses([A, B], rest_s=60, random=Random(1))
     first = addresses.next(0)
     assert addresses.next(0) == first
     addresses.failed(first, 0)
@@ -70,7 +70,7 @@ def test_an_address_is_kept_until_it_fails_then_rests():
 
 
 def test_if_all_rest_the_one_that_rests_longest_is_next():
-    addresses = Addresses([A, B, C], rest_s=60, random=Random(1))
+    addresses = GatewayAddresses([A, B, C], rest_s=60, random=Random(1))
     order = []
     for now in range(3):
         order.append(addresses.next(now))
@@ -80,7 +80,7 @@ def test_if_all_rest_the_one_that_rests_longest_is_next():
 
 
 def test_clients_spread_over_the_addresses():
-    firsts = {Addresses([A, B, C], 60, Random(seed)).next(0) for seed in range(50)}
+    firsts = {GatewayAddresses([A, B, C], 60, Random(seed)).next(0) for seed in range(50)}
     assert firsts == {A, B, C}
 
 

@@ -1,7 +1,7 @@
 """Operations and their stages."""
 
 from coldnotify._core.journal import Journal
-from coldnotify._core.registrations import Kind, Registrations, Stage
+from coldnotify._core.registrations import OperationKind, OperationStage, Registrations
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 
@@ -56,7 +56,7 @@ def test_requests_wait_until_they_are_durable():
     journal.durable = journal.revision
     request = registrations.next_request()
     assert request is not None
-    assert (request[0], list(request[1])) == (Kind.REGISTER, ["b"])
+    assert (request[0], list(request[1])) == (OperationKind.REGISTER, ["b"])
     assert registrations.next_request() is None
 
 
@@ -70,7 +70,11 @@ def test_requests_hold_one_kind_and_at_most_64_objects():
     sizes = []
     while request := registrations.next_request():
         sizes.append((request[0], len(request[1])))
-    assert sizes == [(Kind.REGISTER, OBJECTS_PER_FRAME_MAX), (Kind.REGISTER, 35), (Kind.UNREGISTER, 1)]
+    assert sizes == [
+        (OperationKind.REGISTER, OBJECTS_PER_FRAME_MAX),
+        (OperationKind.REGISTER, 35),
+        (OperationKind.UNREGISTER, 1),
+    ]
 
 
 def test_an_answer_to_a_replaced_operation_is_ignored():
@@ -79,10 +83,10 @@ def test_an_answer_to_a_replaced_operation_is_ignored():
     registrations.unregister("a")
     registrations.confirm(sent)
     operation = registrations.pending["a"]
-    assert (operation.kind, operation.stage) == (Kind.UNREGISTER, Stage.UNSENT)
+    assert (operation.kind, operation.stage) == (OperationKind.UNREGISTER, OperationStage.UNSENT)
     assert not registrations.refuse("a", sent)
-    registrations.resend(sent, Stage.SENT)
-    assert registrations.unanswered(Stage.UNSENT) == {"a": operation}
+    registrations.resend(sent, OperationStage.SENT)
+    assert registrations.unanswered(OperationStage.UNSENT) == {"a": operation}
 
 
 def test_a_hello_carries_all_operations_or_none():

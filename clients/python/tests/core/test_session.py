@@ -10,8 +10,8 @@ from coldnotify._core.delivery import Delivery
 from coldnotify._core.journal import Journal
 from coldnotify._core.phases import Phase
 from coldnotify._core.registrations import Registrations
-from coldnotify._core.session import Identity, Session
-from coldnotify._core.settings import OUT_BYTES_MAX, Settings
+from coldnotify._core.session import ClientIdentity, ClientSession
+from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
@@ -26,7 +26,7 @@ class Bench:
     """A session with everything about it, and a clock."""
 
     def __init__(self, *wanted: str, settled: bool = True, epoch: int | None = 1, cursor: int | None = 10) -> None:
-        self.settings = Settings()
+        self.settings = ClientSettings()
         self.journal = Journal()
         self.registrations = Registrations(self.journal, wanted if settled else ())
         for name in wanted:
@@ -41,8 +41,8 @@ class Bench:
         self.open()
 
     def open(self) -> None:
-        self.session = Session(
-            Identity("d", "g", "c"),
+        self.session = ClientSession(
+            ClientIdentity("d", "g", "c"),
             self.journal,
             self.registrations,
             self.delivery,

@@ -9,25 +9,25 @@ import pytest
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import (
     AnyJob,
-    Call,
+    CallbackJob,
+    CallCallbacks,
     ChannelJob,
     Close,
     Connect,
     Driver,
     End,
     EndSending,
-    Job,
     Report,
     Save,
-    Send,
+    SendBytes,
     Tell,
 )
 from coldnotify._core.feed import BEGINNING, KeptChannel
-from coldnotify._core.interests import Channel
+from coldnotify._core.interests import ChannelInterest
 from coldnotify._core.reconnect import Address
-from coldnotify._core.registrations import Kind
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.session import ClientIdentity
+from coldnotify._core.settings import ClientSettings
 from coldnotify._core.since import since_from
 from coldnotify.errors import StateError
 from coldnotify.message import Missed
@@ -47,16 +47,18 @@ class Half(Random):
 
 class Runner:
     def __init__(self, header: dict[str, Any]) -> None:
-        self.identity = Identity(**header["client"])
+        self.identity = ClientIdentity(**header["client"])
         given = header["document"] | {"identity": self.identity, "wanted": frozenset(header["document"]["wanted"])}
         given["cursor"] = None if given["cursor"] is None else int(given["cursor"])
-        given["pending"] = {name: Kind(kind) for name, kind in given["pending"].items()}
+        given["pending"] = {name: OperationKind(kind) for name, kind in given["pending"].items()}
         given["applied"] = {name: (int(i), int(v)) for name, (i, v) in given["applied"].items()}
         if "channels" in given:
             given["channels_cursor"] = number(given["channels_cursor"])
             given["channels"] = {channel_of(one): kept_of(one) for one in given["channels"]}
-            given["pending_channels"] = {channel_of(one): Kind(one["kind"]) for one in given["pending_channels"]}
-        settings = Settings(**{"say_unsettled": False, "say_errors": False} | header["settings"])
+            given["pending_channels"] = {
+                channel_of(one): OperationKind(one["kind"]) for one in given["pending_channels"]
+            }
+        settings = ClientSettings(**{"say_unsettled": False, "say_errors": False} | header["settings"])
         self.driver = Driver(Document(**given), [Address("gateway", 1)], settings, Half(), 0.0)
         self.save: Save | None = None
         self.job: AnyJob | None = None
@@ -82,11 +84,11 @@ class Runner:
             case {"unregister_channel": name}:
                 driver.unregister_channel(name)
             case {"subscribe_channel": name, "subscriber": subscriber}:
-                driver.subscribe(Channel(name, ()), subscriber)
+                driver.subscribe(ChannelInterest(name, ()), subscriber)
             case {"unsubscribe_channel": name, "subscriber": subscriber}:
-                driver.unsubscribe(Channel(name, ()), subscriber)
+                driver.unsubscribe(ChannelInterest(name, ()), subscriber)
             case {"subscribe_missed": name, "subscriber": subscriber}:
-                driver.subscribe_missed(Channel(name, ()), subscriber)
+                driver.subscribe_missed(ChannelInterest(name, ()), subscriber)
             case {"stop": True, "abandon": abandon}:
                 driver.stop(abandon=abandon)
             case {"connect_now": True}:
@@ -120,7 +122,7 @@ class Runner:
             match action:
                 case Report(error):
                     reports.append(type(error).__name__)
-                case Send(data):
+                case SendBytes(data):
                     bodies = frames.FrameBuffer(frames.CLIENT_FRAME_BYTES_MAX).feed(data)
                     sent = [as_json(frames.parse_client_frame(body)) for body in bodies]
                     if done and "frames" in done[-1]:
@@ -144,7 +146,7 @@ class Runner:
             match call:
                 case Report(error):
                     reports.append(type(error).__name__)
-                case Call(job):
+                case CallCallbacks(job):
                     self.job = job
                     done.append({"call": told_by(job) | {"subscribers": list(job.subscribers)}})
                 case Tell() | End():
@@ -182,7 +184,7 @@ def text(number: int | None) -> str | None:
 
 
 def told_by(job: AnyJob) -> dict[str, Any]:
-    if isinstance(job, Job):
+    if isinstance(job, CallbackJob):
         told = job.notification
         said = {"object": told.object_id, "version": text(told.version), "payload": told.payload}
         return said | {"deleted": told.deleted}
@@ -195,11 +197,11 @@ def told_by(job: AnyJob) -> dict[str, Any]:
     return said | {"position": message.position, "payload": message.payload}
 
 
-def channel_of(said: dict[str, Any]) -> Channel:
-    return Channel(said["name"], tuple(said["attributes"]))
+def channel_of(said: dict[str, Any]) -> ChannelInterest:
+    return ChannelInterest(said["name"], tuple(said["attributes"]))
 
 
-def named(channel: Channel) -> dict[str, Any]:
+def named(channel: ChannelInterest) -> dict[str, Any]:
     return {"name": channel.name, "attributes": list(channel.attributes)}
 
 

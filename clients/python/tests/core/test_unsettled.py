@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from coldnotify._core.document import Document
-from coldnotify._core.membership import Kept
-from coldnotify._core.registrations import Kind
-from coldnotify._core.slot import Job
+from coldnotify._core.membership import KeptQuery
+from coldnotify._core.registrations import OperationKind
+from coldnotify._core.slot import CallbackJob
 from coldnotify._core.unsettled import IN_VAIN_S_MAX, SAID_AGAIN_S
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
@@ -43,7 +43,7 @@ def told(one: ClientBench, *names: str, error: BaseException | None = None) -> N
     while (job := one.client.next_job(one.now)) is not None:
         failed = dict.fromkeys(job.subscribers, error) if error is not None else {}
         one.client.job_done(job, failed, one.now)  # type: ignore[arg-type]
-        assert not isinstance(job, Job) or not names or job.notification.object_id in names
+        assert not isinstance(job, CallbackJob) or not names or job.notification.object_id in names
         one.save()
     one.client.tick(one.now)
 
@@ -236,7 +236,7 @@ def test_before_bye_what_has_changed_is_said_at_once() -> None:
 
 
 def test_members_that_were_not_taken_are_named() -> None:
-    one = bench(queries={LAMPS.text: Kept(members=frozenset(["l1", "l2"]))})
+    one = bench(queries={LAMPS.text: KeptQuery(members=frozenset(["l1", "l2"]))})
     one.client.subscribe(LAMPS, 1)
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
@@ -256,8 +256,8 @@ def test_unaccepted_members_are_not_reported_before_the_answer() -> None:
     one = ClientBench(
         Document(
             identity=ME,
-            queries={LAMPS.text: Kept(members=frozenset(["l1", "l2"]))},
-            pending_queries={LAMPS.text: Kind.REGISTER},
+            queries={LAMPS.text: KeptQuery(members=frozenset(["l1", "l2"]))},
+            pending_queries={LAMPS.text: OperationKind.REGISTER},
             epoch=1,
             cursor=10,
         )

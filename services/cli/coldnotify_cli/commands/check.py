@@ -11,7 +11,7 @@ from coldnotify_common.settings import TopicsPrefixSettings, settings_options
 from coldnotify_cli.printing import echo
 
 if TYPE_CHECKING:
-    from coldnotify_checker import Verdict
+    from coldnotify_checker import JudgeVerdict
     from coldnotify_checker.verdict import Promise
 
 
@@ -58,13 +58,13 @@ def command_check(
     return 0 if verdict.clean else 1
 
 
-def _judgement(verdict: "Verdict", promise: "Promise") -> str:
+def _judgement(verdict: "JudgeVerdict", promise: "Promise") -> str:
     if count := verdict.counts[promise]:
         return f"violated {count} times"
     return "not judged" if promise in verdict.not_judged else "kept"
 
 
-def table(verdict: "Verdict") -> list[str]:
+def table(verdict: "JudgeVerdict") -> list[str]:
     """The verdict in short, a line for each promise; then what the history holds."""
     from coldnotify_checker.verdict import PROMISES
 
@@ -94,7 +94,7 @@ def table(verdict: "Verdict") -> list[str]:
     return lines
 
 
-def _as_json(verdict: "Verdict") -> dict[str, Any]:
+def _as_json(verdict: "JudgeVerdict") -> dict[str, Any]:
     from coldnotify_checker.verdict import PROMISES
 
     notes = {**verdict.not_judged, **verdict.judged_in_part}

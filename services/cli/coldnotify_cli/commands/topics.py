@@ -18,7 +18,7 @@ from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
 
 if TYPE_CHECKING:
-    from coldnotify_kafka.topic_plan import Plan
+    from coldnotify_kafka.topic_plan import TopicPlan
     from confluent_kafka.admin import AdminClient
 
 
@@ -51,7 +51,7 @@ def apply(as_json: bool, settings: TopicsSettings) -> int:
     return 0
 
 
-def _show(plan: "Plan", as_json: bool) -> None:
+def _show(plan: "TopicPlan", as_json: bool) -> None:
     if not as_json:
         echo(*str(plan).split("\n"))
         return
@@ -134,7 +134,7 @@ def _waiting(settings: TopicsSettings | AclsSettings) -> AbstractContextManager[
     return waiting_notice(f"Kafka ({settings.kafka})", settings.topics_timeout_s)
 
 
-def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
+def _run(settings: TopicsSettings, *, change: bool) -> "TopicPlan":
     from coldnotify_kafka import topic_plan
     from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
 

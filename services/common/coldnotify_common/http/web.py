@@ -42,7 +42,7 @@ class BadRequest(ValueError):
         self.field = field
 
 
-class NotNow(web.HTTPServiceUnavailable):
+class HttpNotNow(web.HTTPServiceUnavailable):
     """There is too much at this moment: 503, with Retry-After and what else there is to say (`more`)."""
 
     def __init__(self, words: str, more: Mapping[str, object] | None = None) -> None:
@@ -96,7 +96,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:
             raise
         headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
-        more = error.more if isinstance(error, NotNow) else {}
+        more = error.more if isinstance(error, HttpNotNow) else {}
         return json_answer({"error": error.text or error.reason, **more}, status=error.status, headers=headers)
     except Exception as error:
         begun = request.writer.output_size > 0

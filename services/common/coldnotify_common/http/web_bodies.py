@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from coldnotify_common.http.web import Handler, NotNow
+from coldnotify_common.http.web import Handler, HttpNotNow
 from coldnotify_common.http.web_port import WEB_PORT
 from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.security.shared import Full, Shared, Who
@@ -91,11 +91,11 @@ class BodyReader:
         finally:
             self._together.give_back(who, counted)
 
-    def _refused(self, full: Full, who: Who, outcome: str) -> NotNow:
+    def _refused(self, full: Full, who: Who, outcome: str) -> HttpNotNow:
         words = f"{self._together.taken} bytes of bodies are under way, no more are taken"
         if full is Full.OF_ONE:
             words = f"{self._together.of(who)} bytes of your bodies are under way, no more are taken"
-        return NotNow(words, {"outcome": outcome} if outcome else None)
+        return HttpNotNow(words, {"outcome": outcome} if outcome else None)
 
 
 def bodies_read_by(reader: BodyReader) -> Middleware:

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from coldnotify_common.http.web import NotNow
+from coldnotify_common.http.web import HttpNotNow
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.http.web_port import WEB_PORT, WebPort
 from coldnotify_common.security.identity import Identity
@@ -24,6 +24,6 @@ def who_asks(request: web.Request, *, by_domain: bool = True) -> Who:
     return None if port is None else port.one_behind(request)
 
 
-def not_now(full: Full, what: str) -> NotNow:
+def not_now(full: Full, what: str) -> HttpNotNow:
     """What is raised where there is no more of it, for who asks or for anybody. `what`: as in "12 requests"."""
-    return NotNow(f"{'you' if full is Full.OF_ONE else 'all together'} have {what} under way already")
+    return HttpNotNow(f"{'you' if full is Full.OF_ONE else 'all together'} have {what} under way already")

@@ -64,7 +64,7 @@ _ASKED_MAX = 3
 
 
 @dataclass(frozen=True)
-class Device:
+class PlayedDevice:
     """Who the device is, what it wants to be registered for, and how far it has caught up."""
 
     domain: str
@@ -92,7 +92,7 @@ class Agent:
     Every method that returns bytes returns what is to be said to the gateway; b"" is nothing.
     """
 
-    device: Device
+    device: PlayedDevice
     epoch: int | None = field(init=False)
     cursor: int | None = field(init=False)
     """The device is complete up to here, once it has taken what was found."""

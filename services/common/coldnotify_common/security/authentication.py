@@ -11,7 +11,7 @@ import structlog
 
 from coldnotify_common.errors import SettingError
 from coldnotify_common.security.identity import ANYBODY, Identity, InvalidRule, Rule, identity_of, parse_rules
-from coldnotify_common.security.revocation import BadList, Revoked, jti, serial
+from coldnotify_common.security.revocation import BadList, RevocationList, jti, serial
 from coldnotify_common.settings import ServiceSettings, describe, setting
 
 log = structlog.get_logger()
@@ -87,7 +87,7 @@ class Authenticator:
         self._token_rules = self._rules("auth_token_rule", ())
         self._key = self._read_key() if self.takes_tokens else b""
         try:
-            self._revoked = Revoked(settings.auth_revoked)
+            self._revoked = RevocationList(settings.auth_revoked)
         except BadList as error:
             raise _error("auth_revoked", str(error)) from None
 

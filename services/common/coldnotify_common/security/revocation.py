@@ -26,7 +26,7 @@ class BadList(ValueError):
     """A file that cannot be used; the message says what is wrong with it."""
 
 
-class Revoked:
+class RevocationList:
     """What the file bars. Safe to be used from several threads: what is known is replaced as a whole."""
 
     def __init__(self, path: str) -> None:
@@ -111,7 +111,7 @@ class Revoked:
         return ""
 
 
-_LISTS: "WeakSet[Revoked]" = WeakSet()
+_LISTS: "WeakSet[RevocationList]" = WeakSet()
 """Those of this process that have a file."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from coldnotify_schemas.tenants import (
     DEFAULT_TENANT,
     USAGE_TENANTS_MAX,
-    Counters,
+    TenantCounters,
     UsageRecord,
     encode_usage,
     usage_partition_of,
@@ -23,13 +23,13 @@ class UsageCounts:
     def __init__(self, node: str, boot: str) -> None:
         self.node = node
         self.boot = boot
-        self._counters: dict[str, Counters] = {}
+        self._counters: dict[str, TenantCounters] = {}
         self._changed: set[str] = set()
         self._said: set[str] = set()
         """What the last records said because it had changed: they are said once more, so that a rate ends at once."""
         self._all_said_ms: int | None = None
 
-    def changing(self, tenant: str) -> Counters:
+    def changing(self, tenant: str) -> TenantCounters:
         """The counters of a tenant, which the caller changes at once: they stand in the next record.
 
         A tenant beyond COUNTED_MAX is counted as `default`.
@@ -38,7 +38,7 @@ class UsageCounts:
         if counters is None:
             if len(self._counters) >= COUNTED_MAX:
                 tenant = DEFAULT_TENANT
-            counters = self._counters.setdefault(tenant, Counters())
+            counters = self._counters.setdefault(tenant, TenantCounters())
         self._changed.add(tenant)
         return counters
 
@@ -54,7 +54,7 @@ class UsageCounts:
         """All that were ever counted."""
         return list(self._counters)
 
-    def of(self, tenant: str) -> Counters | None:
+    def of(self, tenant: str) -> TenantCounters | None:
         """As they stand; not to be changed."""
         return self._counters.get(tenant)
 

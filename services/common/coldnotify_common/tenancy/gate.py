@@ -37,7 +37,7 @@ RETRY_AFTER_S_MAX = 3600.0
 """An agreement may be of next to nothing, and may be another one an hour later."""
 
 
-class Refused(NamedTuple):
+class GateRefused(NamedTuple):
     """It may not, now."""
 
     tenant: str
@@ -79,12 +79,12 @@ class Gate:
         """Matchers that tell others of publishes."""
         self._newest_s = float("-inf")
 
-    def admit(self, domain: str, publishes: int, size_bytes: int, now_s: float) -> Admitted | Refused:
+    def admit(self, domain: str, publishes: int, size_bytes: int, now_s: float) -> Admitted | GateRefused:
         """Asked for `publishes` of one domain that have `size_bytes` together: all of them are let in, or none."""
         tenant = self._table.of(domain)
         agreement = tenant.agreement
         counters = self._counts.changing(tenant.name)
-        refused: Refused | None = None
+        refused: GateRefused | None = None
         if _may_refuse(agreement):
             standing = self._standing(tenant.name, now_s)
             share = self._share(standing)
@@ -112,7 +112,7 @@ class Gate:
                 found = [a + b for a, b in zip(found, standing.verdict.held[node], strict=True)]
         return found[0], found[1], found[2]
 
-    def full_of_objects(self, domain: str, now_s: float) -> Refused | None:
+    def full_of_objects(self, domain: str, now_s: float) -> GateRefused | None:
         """Why one object more would be too many for the domain's tenant; None: it would not, as far as is known."""
         tenant = self._table.of(domain)
         most = tenant.agreement.objects_max
@@ -120,9 +120,9 @@ class Gate:
             return None
         standing = self._standing(tenant.name, now_s)
         there_are = 0 if standing is None else standing.verdict.gauges.objects
-        return Refused(tenant.name, OBJECTS, most, there_are, OBJECTS_RETRY_S) if there_are >= most else None
+        return GateRefused(tenant.name, OBJECTS, most, there_are, OBJECTS_RETRY_S) if there_are >= most else None
 
-    def refuse(self, refused: Refused, publishes: int) -> None:
+    def refuse(self, refused: GateRefused, publishes: int) -> None:
         """These were refused for another reason than their rate."""
         self._counts.changing(refused.tenant).refused += publishes
 
@@ -216,7 +216,7 @@ class _Limited:
 
     def ask(
         self, tenant: Tenant, publishes: int, size_bytes: int, standing: _Standing | None, now_s: float
-    ) -> Refused | None:
+    ) -> GateRefused | None:
         self._asked.add(publishes, now_s)
         self._asked_bytes.add(size_bytes, now_s)
         out = _out_of_one(standing)
@@ -238,7 +238,7 @@ class _Limited:
                 DELIVERIES: max(asked * out.deliveries, rates.deliveries_wanted),
                 OUT_BYTES: max(asked * out.out_bytes, rates.out_bytes_wanted),
             }
-            return Refused(tenant.name, limit, getattr(self.agreement, limit), measured[limit], after_s)
+            return GateRefused(tenant.name, limit, getattr(self.agreement, limit), measured[limit], after_s)
         for one, bucket in self._buckets.items():
             bucket.take(costs[one])
         return None

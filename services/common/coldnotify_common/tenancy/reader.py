@@ -48,7 +48,7 @@ _BEGIN_ANEW = {
 }
 
 
-class Keeper(Protocol):
+class ReadKeeper(Protocol):
     """Who keeps what is read. Called from the reader's thread."""
 
     def on_load(self) -> None:
@@ -71,7 +71,7 @@ class Keeper(Protocol):
 class TenancyReader:
     """Reads both topics, or that of tenants alone, and follows them."""
 
-    def __init__(self, settings: ServiceSettings, keeper: Keeper, *, verdicts: bool = True) -> None:
+    def __init__(self, settings: ServiceSettings, keeper: ReadKeeper, *, verdicts: bool = True) -> None:
         self._settings = settings
         self._tenants, self._verdicts = settings.topics.tenants, settings.topics.verdicts
         self._topics = {self._tenants, self._verdicts} if verdicts else {self._tenants}

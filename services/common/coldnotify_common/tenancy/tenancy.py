@@ -28,7 +28,7 @@ from coldnotify_schemas.tenants import (
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.counting import UsageCounts
-from coldnotify_common.tenancy.gate import Admitted, Gate, Refused
+from coldnotify_common.tenancy.gate import Admitted, Gate, GateRefused
 from coldnotify_common.tenancy.reader import TenancyReader
 from coldnotify_common.tenancy.table import TableFull, TenantTable
 from coldnotify_common.tenancy.usage_writer import UsageWriter
@@ -129,11 +129,11 @@ class Tenancy:
         self._reader.stop()
         self.writer.stop()
 
-    def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | Refused:
+    def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | GateRefused:
         """As Gate.admit, now."""
         with self.lock:
             answer = self.gate.admit(domain, publishes, size_bytes, time.monotonic())
-            if isinstance(answer, Refused):
+            if isinstance(answer, GateRefused):
                 self.refused[self._label(answer.tenant), answer.limit] += publishes
             else:
                 self.admitted += publishes
@@ -196,12 +196,12 @@ class Tenancy:
                 )
             return found
 
-    def full_of_objects(self, domain: str) -> Refused | None:
+    def full_of_objects(self, domain: str) -> GateRefused | None:
         """Why one object more would be too many for the domain's tenant; None: it would not, as far as is known."""
         with self.lock:
             return self.gate.full_of_objects(domain, time.monotonic())
 
-    def refuse_objects(self, refused: Refused, publishes: int) -> None:
+    def refuse_objects(self, refused: GateRefused, publishes: int) -> None:
         """Publishes were refused, some of which would have made one object more."""
         with self.lock:
             self.gate.refuse(refused, publishes)

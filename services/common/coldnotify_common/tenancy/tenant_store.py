@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from coldnotify_schemas.tenants import (
-    Counters,
     HistoryKey,
     InvalidTenant,
     Tenant,
+    TenantCounters,
     encode_tenant,
     parse_counters,
     parse_history_key,
@@ -68,12 +68,12 @@ def remove_tenant(settings: ServiceSettings, name: str, timeout_s: float) -> Non
 
 def read_history(
     settings: ServiceSettings, tenant: str, span: str, since_s: float, timeout_s: float
-) -> list[tuple[HistoryKey, Counters]]:
+) -> list[tuple[HistoryKey, TenantCounters]]:
     """What a tenant used by "hour" or by "day", of records that were written from `since_s` (Unix time) on, by time.
 
     Reads what was written since for all tenants. Raises KafkaUnavailable, TopicMissing.
     """
-    found: dict[HistoryKey, Counters] = {}
+    found: dict[HistoryKey, TenantCounters] = {}
     beginning = f"usage:{tenant}:{span}:".encode()
     for message in _read(settings, settings.topics.usage_history, int(since_s * 1000), time.monotonic() + timeout_s):
         if isinstance(message, Gap):

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from coldnotify_common.http.event_streams import HEADERS, come_back, event_stream, passes, retry, unavailable
-from coldnotify_common.http.web import NotNow, error_response, json_errors
+from coldnotify_common.http.web import HttpNotNow, error_response, json_errors
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_words_that_are_no_json_are_words(answer: web.StreamResponse, said: str)
 
 async def test_only_a_page_that_looks_is_answered_so() -> None:
     async def busy(request: web.Request) -> web.StreamResponse:
-        raise NotNow("busy")
+        raise HttpNotNow("busy")
 
     async def breaks(request: web.Request) -> web.StreamResponse:
         raise RuntimeError("inside")

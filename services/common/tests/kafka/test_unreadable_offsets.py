@@ -9,7 +9,7 @@ from coldnotify_common.kafka.unreadable_offsets import Gap, GapSearch, is_of_off
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.record_batches import Batch, Codec, Record, bomb
+from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb
 from coldnotify_testkit.unreadable_batches import loud, misplaced, silent, write
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -47,7 +47,7 @@ def search(fresh_kafka: EmbeddedBroker) -> Iterator[GapSearch]:
         ([bomb(Codec.ZSTD, 20), GOOD], 0, (0, 1)),
         ([bomb(Codec.ZSTD, 4), GOOD], 0, None),
         ([silent(), GOOD], 0, (0, 1)),
-        ([Batch([Record(), NULL_TO_KAFKA, NULL_TO_KAFKA, Record()]), GOOD], 1, (1, 3)),
+        ([Batch([BatchRecord(), NULL_TO_KAFKA, NULL_TO_KAFKA, BatchRecord()]), GOOD], 1, (1, 3)),
         ([silent(), loud(3), silent(), silent(), GOOD], 0, (0, 6)),
         ([GOOD, silent()], 1, (1, 2)),
         ([GOOD, GOOD], 2, None),

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from coldnotify_common.played.agent import Agent, Device
+from coldnotify_common.played.agent import Agent, PlayedDevice
 from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll, SendUrgent, joined
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
@@ -40,8 +40,8 @@ KINDS = KINDS_NAMES | KINDS_QUERIES
 NAMES = ["a", "b", "c", "d"]
 
 
-def device(*registrations: str, cursor: int | None = None) -> Device:
-    return Device("d", "g", "c", registrations, None if cursor is None else EPOCH, cursor)
+def device(*registrations: str, cursor: int | None = None) -> PlayedDevice:
+    return PlayedDevice("d", "g", "c", registrations, None if cursor is None else EPOCH, cursor)
 
 
 def frames(data: bytes) -> list[ClientFrame]:
@@ -71,7 +71,7 @@ def test_it_resumes_where_it_was_and_with_a_cursor_of_another_epoch_from_the_beg
 
 
 def looking_for(*texts: str) -> Agent:
-    agent = Agent(Device("d", "g", "c", ["a"], EPOCH, 41, texts))
+    agent = Agent(PlayedDevice("d", "g", "c", ["a"], EPOCH, 41, texts))
     (frame,) = frames(agent.begin())
     assert frame.hello.capabilities == CAPABILITY_NAMES | CAPABILITY_QUERIES | CAPABILITY_UNSETTLED
     assert frame.hello.digest == digest_of([by_name("a"), *map(by_query, texts)])
@@ -177,10 +177,10 @@ def test_a_query_that_is_refused_is_in_no_doubt():
 
 @pytest.mark.parametrize(("descriptions", "asked"), [(True, CAPABILITY_DESCRIPTIONS), (False, 0)])
 def test_descriptions_are_asked_for_by_who_has_a_query(descriptions, asked):
-    agent = Agent(Device("d", "g", "c", queries=["Room = 1"], descriptions=descriptions))
+    agent = Agent(PlayedDevice("d", "g", "c", queries=["Room = 1"], descriptions=descriptions))
     always = CAPABILITY_NAMES | CAPABILITY_UNSETTLED
     assert frames(agent.begin())[0].hello.capabilities == always | CAPABILITY_QUERIES | asked
-    by_name_only = Agent(Device("d", "g", "c", ["a"], descriptions=descriptions))
+    by_name_only = Agent(PlayedDevice("d", "g", "c", ["a"], descriptions=descriptions))
     assert frames(by_name_only.begin())[0].hello.capabilities == always
 
 
@@ -240,7 +240,7 @@ class Connected(RuleBasedStateMachine):
         self.lost = False
         self.come(device("a"))
 
-    def come(self, who: Device) -> None:
+    def come(self, who: PlayedDevice) -> None:
         self.agent, self.wire, self.to_gateway, self.to_agent = Agent(who), WireDouble(), b"", b""
         self.do(self.gateway.on_connect(self.wire, "127.0.0.1", self.now_s))
         self.to_gateway += self.agent.begin()
@@ -272,7 +272,7 @@ class Connected(RuleBasedStateMachine):
             self.come(device(*sorted(names)))
         else:
             epoch = agent.epoch if agent.cursor is not None else None
-            self.come(Device("d", "g", "c", agent.device.registrations, epoch, agent.cursor))
+            self.come(PlayedDevice("d", "g", "c", agent.device.registrations, epoch, agent.cursor))
 
     @rule()
     def registrations_are_lost(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from coldnotify_common.played.agent import Agent, Device
+from coldnotify_common.played.agent import Agent, PlayedDevice
 from coldnotify_common.played.agent_channels import NOWHERE, ChannelsMark, parse_mark, short
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.interests import by_channel, by_name, digest_of
@@ -39,9 +39,9 @@ def wanted(name: str, since: Since = SINCE_OLDEST) -> Interest:
     return Interest(kind=INTEREST_CHANNEL, text=name, since=since)
 
 
-def device(mark: ChannelsMark | None = None, since: Since = SINCE_OLDEST) -> Device:
+def device(mark: ChannelsMark | None = None, since: Since = SINCE_OLDEST) -> PlayedDevice:
     channels = {TASKS: wanted("tasks", since), LOGS: wanted("logs", SINCE_NOW)}
-    return Device("d", "g", "c", ["a"], 7, 41, channels=channels, mark=mark)
+    return PlayedDevice("d", "g", "c", ["a"], 7, 41, channels=channels, mark=mark)
 
 
 def frames(data: bytes) -> list[ClientFrame]:
@@ -140,7 +140,7 @@ def test_the_whole_set_says_where_they_are() -> None:
 
 def test_with_too_many_for_a_hello_the_service_is_made_to_ask_for_the_set() -> None:
     channels = {by_channel(str(n)).hash: wanted(str(n)) for n in range(65)}
-    agent = Agent(Device("d", "g", "c", channels=channels))
+    agent = Agent(PlayedDevice("d", "g", "c", channels=channels))
     (frame,) = frames(agent.begin())
     assert not frame.hello.interests
     assert frame.hello.digest != agent.digest

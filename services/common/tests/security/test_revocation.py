@@ -9,7 +9,7 @@ import pytest
 from coldnotify_common.errors import SettingError
 from coldnotify_common.security import revocation
 from coldnotify_common.security.authentication import Authenticator, AuthSettings, NotAuthenticated
-from coldnotify_common.security.revocation import BadList, Revoked, jti, lists_usable, serial
+from coldnotify_common.security.revocation import BadList, RevocationList, jti, lists_usable, serial
 from coldnotify_common.security.tokens import Grant, make_key, sign
 from structlog.testing import capture_logs
 
@@ -74,7 +74,7 @@ def test_what_is_in_the_file_counts_no_longer_and_counts_again_when_it_is_not(tm
 def test_a_mistake_is_said_and_what_was_known_stays(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "revoked"
     write(path, "serial 0x0F\n")
-    revoked = Revoked(str(path))
+    revoked = RevocationList(str(path))
     write(path, text)
     with capture_logs() as logs:
         assert revoked.bars("serial f")
@@ -82,7 +82,7 @@ def test_a_mistake_is_said_and_what_was_known_stays(tmp_path: Path, text: str, w
     assert [line["log_level"] for line in logs] == ["error"], "once, not at each question"
     assert words in logs[0]["error"]
     with pytest.raises(BadList, match=words):
-        Revoked(str(path))
+        RevocationList(str(path))
     with pytest.raises(SettingError, match="--auth-revoked"):
         Authenticator(AuthSettings(auth="certificate", auth_revoked=str(path)))
     path.unlink()
@@ -90,9 +90,9 @@ def test_a_mistake_is_said_and_what_was_known_stays(tmp_path: Path, text: str, w
 
 
 def test_without_a_file_nothing_is_barred(tmp_path: Path) -> None:
-    assert not Revoked("").bars(serial("00"))
+    assert not RevocationList("").bars(serial("00"))
     with pytest.raises(BadList, match="cannot be read"):
-        Revoked(str(tmp_path / "nothing"))
+        RevocationList(str(tmp_path / "nothing"))
 
 
 def test_a_read_that_fails_is_tried_again_and_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_a_read_that_fails_is_tried_again_and_said_once(tmp_path: Path, monkeypa
     write(path, "serial 0f\n")
     monkeypatch.setattr(revocation, "_LISTS", WeakSet())
     assert lists_usable() is None
-    revoked = Revoked(str(path))
+    revoked = RevocationList(str(path))
     assert lists_usable()
     write(path, "serial 0f\nserial 10\n")
     with monkeypatch.context() as broken, capture_logs() as logs:
@@ -121,7 +121,7 @@ def test_a_mistake_goes_on_to_count_although_it_was_said(tmp_path: Path, monkeyp
     monkeypatch.setattr(revocation, "_LISTS", WeakSet())
     path = tmp_path / "revoked"
     write(path, "")
-    revoked = Revoked(str(path))
+    revoked = RevocationList(str(path))
     write(path, "nonsense\n")
     assert [lists_usable(), lists_usable()] == [False, False]
     write(path, "# nothing\n")
@@ -134,7 +134,7 @@ def test_a_mistake_goes_on_to_count_although_it_was_said(tmp_path: Path, monkeyp
 def test_how_a_line_may_be_spelled(tmp_path: Path) -> None:
     path = tmp_path / "revoked"
     write(path, "serial=4A7F01\t# as openssl prints it\njti abc#1\n #jti abc\n# jti d\njti e #jti f\n")
-    assert Revoked(str(path)).now() == {serial("4a:7f:01"), jti("abc#1"), jti("e")}
+    assert RevocationList(str(path)).now() == {serial("4a:7f:01"), jti("abc#1"), jti("e")}
 
 
 def test_a_revoked_certificate_is_refused_whatever_token_is_shown_with_it(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 import pytest
 from coldnotify_common.tenancy import counting
 from coldnotify_common.tenancy.counting import UsageCounts
-from coldnotify_schemas.tenants import USAGE_TENANTS_MAX, Counters, UsageRecord, parse_usage, usage_partition_of
+from coldnotify_schemas.tenants import USAGE_TENANTS_MAX, TenantCounters, UsageRecord, parse_usage, usage_partition_of
 
 
-def said(counts: UsageCounts, at_ms: int) -> dict[str, Counters]:
-    found: dict[str, Counters] = {}
+def said(counts: UsageCounts, at_ms: int) -> dict[str, TenantCounters]:
+    found: dict[str, TenantCounters] = {}
     for partition, value in counts.records(at_ms, 8):
         record = parse_usage(value)
         assert (record.node, record.boot, record.at_ms) == ("http-1", "b", at_ms)
@@ -21,12 +21,14 @@ def test_what_has_changed_is_said_as_it_stands() -> None:
     assert said(counts, 0) == {}
     counts.changing("acme").admitted += 3
     counts.changing("other").refused += 1
-    assert said(counts, 1000) == {"acme": Counters(admitted=3), "other": Counters(refused=1)}
+    assert said(counts, 1000) == {"acme": TenantCounters(admitted=3), "other": TenantCounters(refused=1)}
     counts.changing("acme").admitted += 1
-    assert said(counts, 2000) == {"acme": Counters(admitted=4), "other": Counters(refused=1)}, "once more: no rate"
-    assert said(counts, 3000) == {"acme": Counters(admitted=4)}
+    assert said(counts, 2000) == {"acme": TenantCounters(admitted=4), "other": TenantCounters(refused=1)}, (
+        "once more: no rate"
+    )
+    assert said(counts, 3000) == {"acme": TenantCounters(admitted=4)}
     assert said(counts, 4000) == {}
-    assert said(counts, 60_000) == {"acme": Counters(admitted=4), "other": Counters(refused=1)}
+    assert said(counts, 60_000) == {"acme": TenantCounters(admitted=4), "other": TenantCounters(refused=1)}
     assert counts.of("nobody") is None
 
 
@@ -36,12 +38,12 @@ def test_a_gauge_is_said_when_it_changes_and_when_it_is_zero_again() -> None:
     counts.gauges("acme", objects=0, clients=0, registrations=0)
     assert counts.tenants() == []
     counts.gauges("acme", objects=2, clients=1, registrations=5)
-    assert said(counts, 1) == {"acme": Counters(objects=2, clients=1, registrations=5)}
+    assert said(counts, 1) == {"acme": TenantCounters(objects=2, clients=1, registrations=5)}
     counts.gauges("acme", objects=2, clients=1, registrations=5)
-    assert said(counts, 2) == {"acme": Counters(objects=2, clients=1, registrations=5)}
+    assert said(counts, 2) == {"acme": TenantCounters(objects=2, clients=1, registrations=5)}
     assert said(counts, 3) == {}
     counts.gauges("acme", objects=0, clients=0, registrations=0)
-    assert said(counts, 4) == {"acme": Counters()}
+    assert said(counts, 4) == {"acme": TenantCounters()}
 
 
 def test_a_record_has_a_bound_and_so_have_the_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,4 +59,4 @@ def test_a_record_has_a_bound_and_so_have_the_tenants(monkeypatch: pytest.Monkey
     assert counts.of("one-more") is None
     list(counts.records(1, 1))
     (_, value), *_ = counts.records(2, 1)
-    assert parse_usage(value).tenants == {"default": Counters(publishes=8)}
+    assert parse_usage(value).tenants == {"default": TenantCounters(publishes=8)}

@@ -2,9 +2,9 @@
 
 import pytest
 from coldnotify_common.tenancy.counting import UsageCounts
-from coldnotify_common.tenancy.gate import RETRY_AFTER_S_MAX, Admitted, Gate, Refused
+from coldnotify_common.tenancy.gate import RETRY_AFTER_S_MAX, Admitted, Gate, GateRefused
 from coldnotify_common.tenancy.table import TenantTable
-from coldnotify_schemas.tenants import Agreement, Counters, Rates, Tenant, Verdict
+from coldnotify_schemas.tenants import Agreement, Rates, Tenant, TenantCounters, Verdict
 
 
 class Node:
@@ -33,19 +33,19 @@ class Node:
 def test_without_an_agreement_everything_passes_and_is_counted() -> None:
     node = Node()
     assert node.gate.admit("x", 1000, 10**9, 0.0) == Admitted("default")
-    assert node.counts.of("default") == Counters(admitted=1000, admitted_bytes=10**9)
+    assert node.counts.of("default") == TenantCounters(admitted=1000, admitted_bytes=10**9)
 
 
 def test_above_the_rate_it_is_refused_and_told_which_limit_and_when() -> None:
     node = Node(in_per_s=10, burst_s=2)
     assert all(node.gate.admit("a", 1, 1, 0.0) == Admitted("acme") for _ in range(20))
     answer = node.gate.admit("a", 1, 1, 0.0)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert (answer.tenant, answer.limit, answer.allowed) == ("acme", "in_per_s", 10)
     assert answer.retry_after_s == pytest.approx(0.1)
     assert answer.measured > 10
     assert isinstance(node.gate.admit("a", 1, 1, 0.1), Admitted)
-    assert node.counts.of("acme") == Counters(admitted=21, admitted_bytes=21, refused=1)
+    assert node.counts.of("acme") == TenantCounters(admitted=21, admitted_bytes=21, refused=1)
 
 
 def test_a_verdict_of_no_tenant_makes_nobodys_share_smaller() -> None:
@@ -61,7 +61,7 @@ def test_of_next_to_nothing_one_is_told_to_come_back_in_an_hour(in_per_s: float)
     # A share of it may be no number above 0 at all.
     node.hear({"http-1": 0.5, "http-2": 0.5}, 0.0)
     answer = node.gate.admit("a", 1, 1, 0.0)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert answer.retry_after_s == RETRY_AFTER_S_MAX == 3600
 
 
@@ -69,7 +69,7 @@ def test_of_two_limits_the_one_that_takes_longer_is_named() -> None:
     node = Node(in_per_s=10, in_bytes_per_s=100, burst_s=1)
     assert isinstance(node.gate.admit("a", 1, 100, 0.0), Admitted)
     answer = node.gate.admit("a", 1, 50, 0.0)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert (answer.limit, answer.allowed) == ("in_bytes_per_s", 100)
     assert answer.retry_after_s == pytest.approx(0.5)
     assert isinstance(node.gate.admit("a", 9, 1, 0.5), Admitted), "what was refused cost nothing"
@@ -85,14 +85,14 @@ def test_a_batch_larger_than_the_burst_passes_at_some_time() -> None:
     node = Node(in_per_s=10, burst_s=2)
     assert isinstance(node.gate.admit("a", 1000, 0, 0.0), Admitted)
     answer = node.gate.admit("a", 1000, 0, 0.0)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert isinstance(node.gate.admit("a", 1000, 0, answer.retry_after_s), Admitted)
 
 
 def test_a_rate_of_less_than_one_a_burst_lets_one_in() -> None:
     node = Node(in_per_s=0.1, burst_s=2)
     assert isinstance(node.gate.admit("a", 1, 0, 0.0), Admitted)
-    assert isinstance(node.gate.admit("a", 1, 0, 9.9), Refused)
+    assert isinstance(node.gate.admit("a", 1, 0, 9.9), GateRefused)
     assert isinstance(node.gate.admit("a", 1, 0, 10.0), Admitted)
 
 
@@ -155,7 +155,7 @@ def test_a_refusal_names_what_was_measured_over_all_nodes() -> None:
     node.hear({"http-1": 1.0}, now_s=0.0, publishes=500.0, refused=100.0)
     node.let_in(0, 1, 10)
     answer = node.gate.admit("a", 10, 0, 0.9)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert answer.measured == 600
 
 
@@ -174,7 +174,7 @@ def test_three_nodes_with_verdicts_let_in_the_whole_rate_and_no_more() -> None:
 def test_those_nearest_to_their_agreement_are_found() -> None:
     node = Node(in_per_s=10, clients_max=100)
     assert node.gate.fullest(0.0, 0.5, 20) == []
-    verdict = Verdict(at_ms=0, until_ms=0, per_min=Rates(publishes=540), gauges=Counters(clients=95))
+    verdict = Verdict(at_ms=0, until_ms=0, per_min=Rates(publishes=540), gauges=TenantCounters(clients=95))
     node.gate.on_verdict("acme", verdict, 0.0, 0.0)
     assert node.gate.fullest(0.0, 0.5, 20) == [("acme", "clients_max", 0.95), ("acme", "in_per_s", 0.9)]
     assert node.gate.fullest(0.0, 0.91, 20) == [("acme", "clients_max", 0.95)]
@@ -208,7 +208,7 @@ def test_who_asks_for_it_is_refused_for_what_a_publish_would_lead_to() -> None:
     assert node.let_in(10, 20, 10) == pytest.approx(2 * 10 + 2, abs=1)
     assert isinstance(node.gate.admit("a", 1, 1, 20.0), Admitted)
     answer = node.gate.admit("a", 1, 1, 20.0)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert (answer.limit, answer.allowed) == ("out_per_s", 100)
     assert answer.measured > 100
     assert answer.retry_after_s > 0
@@ -220,7 +220,7 @@ def test_bytes_that_would_go_out_count_alike() -> None:
     assert node.let_in(0, 10, 10) == pytest.approx(2 * 10 + 2, abs=1)
     assert isinstance(node.gate.admit("a", 1, 1, 10.0), Admitted)
     answer = node.gate.admit("a", 1, 1, 10.0)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, GateRefused)
     assert answer.limit == "out_bytes_per_s"
 
 

@@ -10,11 +10,11 @@ import pytest
 from coldnotify_common.kafka.record_consumer import RecordConsumer
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy import reader
-from coldnotify_common.tenancy.gate import Admitted, Refused
+from coldnotify_common.tenancy.gate import Admitted, GateRefused
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import Counters, UsageRecord, parse_usage, usage_partition_of
+from coldnotify_schemas.tenants import TenantCounters, UsageRecord, parse_usage, usage_partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit import unreadable_batches
 from coldnotify_testkit.record_batches import Batch, Codec, bomb
@@ -71,7 +71,7 @@ def test_what_stands_in_the_topics_counts_and_what_comes_later(fresh_kafka: Embe
     with running(fresh_kafka) as tenancy:
         wait_for(lambda: tenancy.not_ready is None, "the tenants are known")
         assert tenancy.admit("a", 1, 1) == Admitted("acme")
-        assert isinstance(tenancy.admit("a", 1, 1), Refused)
+        assert isinstance(tenancy.admit("a", 1, 1), GateRefused)
         assert set(tenancy.damaged) == {"damaged"}
 
         write(fresh_kafka, TOPICS.tenants, "acme", tenant("a", "b", in_per_s=1, burst_s=1))
@@ -114,8 +114,8 @@ def test_what_is_counted_is_written_in_the_tenants_partition(fresh_kafka: Embedd
     assert {(record.node, record.boot) for _, record in records} == {(node, boot)}
     last = {name: (partition, counters) for partition, one in records for name, counters in one.tenants.items()}
     assert last == {
-        "acme": (usage_partition_of("acme", 8), Counters(admitted=1, admitted_bytes=10, refused=1)),
-        "default": (usage_partition_of("default", 8), Counters(admitted=2, admitted_bytes=20)),
+        "acme": (usage_partition_of("acme", 8), TenantCounters(admitted=1, admitted_bytes=10, refused=1)),
+        "default": (usage_partition_of("default", 8), TenantCounters(admitted=2, admitted_bytes=20)),
     }, "also what was counted right before the end"
 
 

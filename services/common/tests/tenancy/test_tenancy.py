@@ -6,9 +6,9 @@ import time
 import pytest
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy import tenancy as module
-from coldnotify_common.tenancy.gate import OBJECTS_RETRY_S, Admitted, Refused
+from coldnotify_common.tenancy.gate import OBJECTS_RETRY_S, Admitted, GateRefused
 from coldnotify_common.tenancy.tenancy import PartitionStock, Tenancy, Used
-from coldnotify_schemas.tenants import Counters, Verdict, encode_verdict, parse_usage
+from coldnotify_schemas.tenants import TenantCounters, Verdict, encode_verdict, parse_usage
 from coldnotify_testkit.waiting import wait_for
 
 NOWHERE = ServiceSettings(kafka="127.0.0.1:1")
@@ -32,7 +32,7 @@ def test_records_of_the_tenants_topic_say_who_is_limited(tenancy: Tenancy) -> No
     assert tenancy.not_ready is None
     assert tenancy.admit("a", 1, 10) == Admitted("acme")
     refused = tenancy.admit("a", 1, 10)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, GateRefused)
     assert (refused.tenant, refused.limit) == ("acme", "in_per_s")
     tenancy.on_tenant(b"acme", record("a", in_per_s=10_000))
     wait_for(lambda: tenancy.admit("a", 1, 10) == Admitted("acme"), "a token came")
@@ -131,8 +131,8 @@ def test_it_ends_also_where_there_is_no_kafka(tenancy: Tenancy) -> None:
 def test_what_a_matcher_sees_is_counted_for_the_domains_tenants(tenancy: Tenancy) -> None:
     tenancy.on_tenant(b"acme", record("a", "b"))
     tenancy.used([("a", Used(1, 10, 2, 20, 7)), ("b", Used(1, 10, 0, 0, 0)), ("c", Used(1, 5, 0, 0, 0))])
-    assert tenancy.counts.of("acme") == Counters(publishes=2, bytes=20, deliveries=2, out_bytes=20, thinned=7)
-    assert tenancy.counts.of("default") == Counters(publishes=1, bytes=5)
+    assert tenancy.counts.of("acme") == TenantCounters(publishes=2, bytes=20, deliveries=2, out_bytes=20, thinned=7)
+    assert tenancy.counts.of("default") == TenantCounters(publishes=1, bytes=5)
     assert tenancy.thinned == {"acme": 7}
 
 
@@ -141,7 +141,7 @@ def test_which_part_may_be_of_high_priority_and_how_many_were(tenancy: Tenancy) 
     tenancy.on_tenant(b"other", record("b"))
     assert sorted(tenancy.high_shares()) == [("acme", 0.5), ("other", 0.1)]
     tenancy.used([("a", Used(3, 10, 0, 0, 0, 2))])
-    assert tenancy.counts.of("acme") == Counters(high=2, publishes=3, bytes=10)
+    assert tenancy.counts.of("acme") == TenantCounters(high=2, publishes=3, bytes=10)
 
 
 def test_what_may_go_out_is_the_tenants_part_at_this_node(tenancy: Tenancy) -> None:
@@ -160,7 +160,7 @@ def test_what_may_go_out_is_the_tenants_part_at_this_node(tenancy: Tenancy) -> N
     assert [limit.tenant for limit in tenancy.out_limits()] == ["default"]
 
 
-def said(tenancy: Tenancy, at_ms: int) -> dict[tuple[str, str], dict[str, Counters]]:
+def said(tenancy: Tenancy, at_ms: int) -> dict[tuple[str, str], dict[str, TenantCounters]]:
     """What the next records say, by node and boot."""
     records = [parse_usage(value) for _, value in tenancy._records(at_ms, 1)]
     return {(one.node, one.boot): one.tenants for one in records}
@@ -174,17 +174,19 @@ def test_what_a_partition_has_is_said_in_its_name_by_its_owner(tenancy: Tenancy)
             PartitionStock(1, "9", {"a": (1, 0, 0)}),
         ]
     )
-    first = {"acme": Counters(objects=2, clients=3, registrations=4), "default": Counters(objects=5)}
-    assert said(tenancy, 0) == {("partition-0", "7"): first, ("partition-1", "9"): {"acme": Counters(objects=1)}}
+    first = {"acme": TenantCounters(objects=2, clients=3, registrations=4), "default": TenantCounters(objects=5)}
+    assert said(tenancy, 0) == {("partition-0", "7"): first, ("partition-1", "9"): {"acme": TenantCounters(objects=1)}}
     assert said(tenancy, 500), "once more"
     assert said(tenancy, 1_000) == {}, "nothing has changed"
     # What is gone is said; a partition that another matcher serves now is not spoken of any more.
     tenancy.holds([PartitionStock(0, "7", {"b": (1, 1, 1)})])
-    gone = {"acme": Counters(objects=1, clients=1, registrations=1), "default": Counters()}
+    gone = {"acme": TenantCounters(objects=1, clients=1, registrations=1), "default": TenantCounters()}
     assert said(tenancy, 2_000) == {("partition-0", "7"): gone}
     # Lost, and had again: by another generation.
     tenancy.holds([PartitionStock(0, "8", {"b": (1, 1, 1)})])
-    assert said(tenancy, 3_000) == {("partition-0", "8"): {"acme": Counters(objects=1, clients=1, registrations=1)}}
+    assert said(tenancy, 3_000) == {
+        ("partition-0", "8"): {"acme": TenantCounters(objects=1, clients=1, registrations=1)}
+    }
 
 
 def test_a_matcher_knows_its_own_partitions_exactly_and_others_by_the_verdict(tenancy: Tenancy) -> None:
@@ -206,7 +208,7 @@ def test_a_matcher_knows_its_own_partitions_exactly_and_others_by_the_verdict(te
 def test_sessions_and_registrations_that_were_refused_are_counted(tenancy: Tenancy) -> None:
     tenancy.on_tenant(b"acme", record("a", clients_max=1))
     tenancy.turned_away([(("a", "clients_max"), 3), (("a", "registrations_max"), 1)])
-    assert tenancy.counts.of("acme") == Counters(turned_away=4)
+    assert tenancy.counts.of("acme") == TenantCounters(turned_away=4)
     assert tenancy.refused == {("acme", "clients_max"): 3, ("acme", "registrations_max"): 1}
 
 
@@ -214,14 +216,14 @@ def test_who_has_as_many_objects_as_were_agreed_is_full(tenancy: Tenancy) -> Non
     tenancy.on_tenant(b"acme", record("a", objects_max=5))
     assert tenancy.full_of_objects("a") is None, "nobody has counted"
     now_ms = int(time.time() * 1000)
-    tenancy.on_verdict(b"acme", encode_verdict(Verdict(at_ms=now_ms, until_ms=0, gauges=Counters(objects=4))))
+    tenancy.on_verdict(b"acme", encode_verdict(Verdict(at_ms=now_ms, until_ms=0, gauges=TenantCounters(objects=4))))
     assert tenancy.full_of_objects("a") is None
-    tenancy.on_verdict(b"acme", encode_verdict(Verdict(at_ms=now_ms, until_ms=0, gauges=Counters(objects=7))))
+    tenancy.on_verdict(b"acme", encode_verdict(Verdict(at_ms=now_ms, until_ms=0, gauges=TenantCounters(objects=7))))
     full = tenancy.full_of_objects("a")
-    assert full == Refused("acme", "objects_max", 5, 7, OBJECTS_RETRY_S)
+    assert full == GateRefused("acme", "objects_max", 5, 7, OBJECTS_RETRY_S)
     assert tenancy.full_of_objects("b") is None
     tenancy.refuse_objects(full, 2)
-    assert tenancy.counts.of("acme") == Counters(refused=2)
+    assert tenancy.counts.of("acme") == TenantCounters(refused=2)
     assert tenancy.refused == {("acme", "objects_max"): 2}
     tenancy.on_tenant(b"acme", record("a", objects_max=8))
     assert tenancy.full_of_objects("a") is None, "at once"

@@ -5,7 +5,7 @@ from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenant_store import read_history, read_tenants, remove_tenant, write_tenant
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import Agreement, Counters, HistoryKey, Tenant, encode_counters, history_key
+from coldnotify_schemas.tenants import Agreement, HistoryKey, Tenant, TenantCounters, encode_counters, history_key
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import wait_for
@@ -54,7 +54,7 @@ def test_the_history_is_that_of_the_tenant_and_since_then(fresh_kafka: EmbeddedB
     producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
 
     def write(key: str, at_s: float, publishes: int) -> None:
-        value = encode_counters(Counters(publishes=publishes))
+        value = encode_counters(TenantCounters(publishes=publishes))
         producer.produce(TOPICS.usage_history, value, key.encode(), timestamp=int(at_s * 1000))
 
     for hours_ago in (48, 2, 1):
@@ -66,8 +66,8 @@ def test_the_history_is_that_of_the_tenant_and_since_then(fresh_kafka: EmbeddedB
     write("usage:acme:hour:nonsense", now_s, 1)
     assert producer.flush(LIMIT_S) == 0
     assert read_history(settings, "acme", "hour", now_s - 24 * 3600, LIMIT_S) == [
-        (HistoryKey("acme", "hour", "2026-11-22T19"), Counters(publishes=2)),
-        (HistoryKey("acme", "hour", "2026-11-22T20"), Counters(publishes=1)),
+        (HistoryKey("acme", "hour", "2026-11-22T19"), TenantCounters(publishes=2)),
+        (HistoryKey("acme", "hour", "2026-11-22T20"), TenantCounters(publishes=1)),
     ]
     assert read_history(settings, "acme", "hour", now_s + 3600, LIMIT_S) == []
 

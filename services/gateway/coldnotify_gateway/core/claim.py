@@ -28,7 +28,7 @@ class Standing(IntEnum):
     """Doubted, and the client has said its digest since: it is to be checked, even if that is the same."""
 
 
-class Event(IntEnum):
+class ClaimEvent(IntEnum):
     """What a claim hears of."""
 
     OPENED = auto()
@@ -45,48 +45,48 @@ class Event(IntEnum):
     """What the client said is a thing of the past: an operation came, or it is asked for its whole set."""
 
 
-TABLE: dict[Standing, dict[Event, Standing]] = {
+TABLE: dict[Standing, dict[ClaimEvent, Standing]] = {
     Standing.OPEN: {
-        Event.OPENED: Standing.AGREED,
-        Event.ANSWERED: Standing.AGREED,
-        Event.OTHER_MATCHER: Standing.OPEN,
-        Event.OUTDATED: Standing.OPEN,
+        ClaimEvent.OPENED: Standing.AGREED,
+        ClaimEvent.ANSWERED: Standing.AGREED,
+        ClaimEvent.OTHER_MATCHER: Standing.OPEN,
+        ClaimEvent.OUTDATED: Standing.OPEN,
     },
     Standing.AGREED: {
-        Event.OPENED: Standing.AGREED,
-        Event.ANSWERED: Standing.AGREED,
-        Event.CHECKED: Standing.AGREED,
-        Event.OTHER_MATCHER: Standing.DOUBTED,
-        Event.SAID_SAME: Standing.AGREED,
-        Event.SAID_OTHER: Standing.DISPUTED,
-        Event.OUTDATED: Standing.AGREED,
+        ClaimEvent.OPENED: Standing.AGREED,
+        ClaimEvent.ANSWERED: Standing.AGREED,
+        ClaimEvent.CHECKED: Standing.AGREED,
+        ClaimEvent.OTHER_MATCHER: Standing.DOUBTED,
+        ClaimEvent.SAID_SAME: Standing.AGREED,
+        ClaimEvent.SAID_OTHER: Standing.DISPUTED,
+        ClaimEvent.OUTDATED: Standing.AGREED,
     },
     Standing.DOUBTED: {
-        Event.OPENED: Standing.AGREED,
-        Event.ANSWERED: Standing.DOUBTED,
-        Event.CHECKED: Standing.AGREED,
-        Event.OTHER_MATCHER: Standing.DOUBTED,
-        Event.SAID_SAME: Standing.DOUBTED_AND_SAID,
-        Event.SAID_OTHER: Standing.DOUBTED_AND_SAID,
-        Event.OUTDATED: Standing.DOUBTED,
+        ClaimEvent.OPENED: Standing.AGREED,
+        ClaimEvent.ANSWERED: Standing.DOUBTED,
+        ClaimEvent.CHECKED: Standing.AGREED,
+        ClaimEvent.OTHER_MATCHER: Standing.DOUBTED,
+        ClaimEvent.SAID_SAME: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.SAID_OTHER: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.OUTDATED: Standing.DOUBTED,
     },
     Standing.DISPUTED: {
-        Event.OPENED: Standing.DISPUTED,
-        Event.ANSWERED: Standing.DISPUTED,
-        Event.CHECKED: Standing.AGREED,
-        Event.OTHER_MATCHER: Standing.DOUBTED_AND_SAID,
-        Event.SAID_SAME: Standing.AGREED,
-        Event.SAID_OTHER: Standing.DISPUTED,
-        Event.OUTDATED: Standing.AGREED,
+        ClaimEvent.OPENED: Standing.DISPUTED,
+        ClaimEvent.ANSWERED: Standing.DISPUTED,
+        ClaimEvent.CHECKED: Standing.AGREED,
+        ClaimEvent.OTHER_MATCHER: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.SAID_SAME: Standing.AGREED,
+        ClaimEvent.SAID_OTHER: Standing.DISPUTED,
+        ClaimEvent.OUTDATED: Standing.AGREED,
     },
     Standing.DOUBTED_AND_SAID: {
-        Event.OPENED: Standing.DISPUTED,
-        Event.ANSWERED: Standing.DOUBTED_AND_SAID,
-        Event.CHECKED: Standing.AGREED,
-        Event.OTHER_MATCHER: Standing.DOUBTED_AND_SAID,
-        Event.SAID_SAME: Standing.DOUBTED_AND_SAID,
-        Event.SAID_OTHER: Standing.DOUBTED_AND_SAID,
-        Event.OUTDATED: Standing.DOUBTED,
+        ClaimEvent.OPENED: Standing.DISPUTED,
+        ClaimEvent.ANSWERED: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.CHECKED: Standing.AGREED,
+        ClaimEvent.OTHER_MATCHER: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.SAID_SAME: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.SAID_OTHER: Standing.DOUBTED_AND_SAID,
+        ClaimEvent.OUTDATED: Standing.DOUBTED,
     },
 }
 """What is not in here does not happen: it raises KeyError."""
@@ -94,7 +94,7 @@ _TO_CHECK = frozenset({Standing.DISPUTED, Standing.DOUBTED_AND_SAID})
 _DOUBTED = frozenset({Standing.DOUBTED, Standing.DOUBTED_AND_SAID})
 
 
-class Pending(NamedTuple):
+class PendingOperations(NamedTuple):
     """Operations that the matcher is still to be told of."""
 
     register: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Pending(NamedTuple):
     """By their hashes."""
 
 
-_NO_OPERATIONS = Pending()
+_NO_OPERATIONS = PendingOperations()
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class Claim:
 
     said: int
     """The digest that the client said last."""
-    pending: Pending = _NO_OPERATIONS
+    pending: PendingOperations = _NO_OPERATIONS
     """What the Hello says, until the Opened."""
     agreed: int | None = None
     """The digest that the matcher said last."""
@@ -138,49 +138,49 @@ class Claim:
         if self.agreed is None:
             return
         same = digest == self.agreed
-        self._hear(Event.SAID_SAME if same else Event.SAID_OTHER)
+        self._hear(ClaimEvent.SAID_SAME if same else ClaimEvent.SAID_OTHER)
         self.said = self.agreed if same else digest
 
     def review(self) -> bool:
         """Whether it is still to be checked: what was said may have been agreed to since."""
         if self.standing is Standing.DISPUTED and self.said == self.agreed:
-            self._hear(Event.SAID_SAME)
+            self._hear(ClaimEvent.SAID_SAME)
         return self.to_check
 
     def opened(self, digest: int) -> None:
         """The session is in sync."""
-        self._hear(Event.OPENED)
+        self._hear(ClaimEvent.OPENED)
         self._agree(digest)
         self.pending = _NO_OPERATIONS
 
     def not_in_sync(self) -> None:
         """The client is asked for its whole set."""
-        self._hear(Event.OUTDATED)
+        self._hear(ClaimEvent.OUTDATED)
         self.pending = _NO_OPERATIONS
 
     def answered(self, digest: int) -> None:
         """Register or Unregister was done. Of a doubted claim the digest is that of what another matcher has found: to
         open the session with it would be to ask that matcher whether it agrees with itself."""
-        self._hear(Event.ANSWERED)
+        self._hear(ClaimEvent.ANSWERED)
         if not self.doubted:
             self._agree(digest)
 
     def checked(self, digest: int) -> None:
         """CheckDigest was answered: both are the same."""
-        self._hear(Event.CHECKED)
+        self._hear(ClaimEvent.CHECKED)
         self._agree(digest)
 
     def outdated(self) -> None:
         """An operation of the client makes the digest that it said a thing of the past; its next Ping says another."""
-        self._hear(Event.OUTDATED)
+        self._hear(ClaimEvent.OUTDATED)
 
     def other_matcher(self) -> None:
         """Registrations can be lost without notice only where they are loaded."""
-        self._hear(Event.OTHER_MATCHER)
+        self._hear(ClaimEvent.OTHER_MATCHER)
 
     def _agree(self, digest: int) -> None:
         # Mostly it is what the client said: one number for both is 36 bytes less a session.
         self.agreed = self.said if digest == self.said else digest
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: ClaimEvent) -> None:
         self.standing = TABLE[self.standing][event]

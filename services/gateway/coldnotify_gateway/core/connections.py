@@ -13,7 +13,7 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Finish, Output, Peer, Send
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.requests import Requests
+from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -29,7 +29,7 @@ class Connections:
         partitions: int,
         limits: Limits,
         counters: Counters,
-        requests: Requests,
+        requests: RequestMaker,
         timers: Timers[Unidentified | Identified],
     ) -> None:
         self.by_peer: dict[Peer, Unidentified | Identified] = {}

@@ -8,9 +8,9 @@ from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
-from coldnotify_gateway.core.requests import Requests
+from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import Publishing
-from coldnotify_gateway.core.states import Phase
+from coldnotify_gateway.core.states import SessionPhase
 from coldnotify_gateway.core.stream import NONE, Stage, Stream
 from coldnotify_gateway.core.told import Frame
 from coldnotify_gateway.core.violation import Violation, check_objects, check_session, check_unsettled, of_frame_error
@@ -19,7 +19,7 @@ from coldnotify_gateway.core.violation import Violation, check_objects, check_se
 class FromClient:
     """Handles the frames that come after the Hello. Raises Violation for what must not be."""
 
-    def __init__(self, connections: Connections, requests: Requests, publishing: Publishing) -> None:
+    def __init__(self, connections: Connections, requests: RequestMaker, publishing: Publishing) -> None:
         self._connections = connections
         self._requests = requests
         self._publishing = publishing
@@ -112,7 +112,7 @@ class FromClient:
         check_objects("sync", chunk.objects, chunk.interests)
         self._requests.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
-        if session.phase is Phase.IN_SYNC:
+        if session.phase is SessionPhase.IN_SYNC:
             return []
         return self._requests.sync(session, chunk, now_s)
 

@@ -27,23 +27,23 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Output, Overtake, Send
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.requests import Requests
+from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import Publishing
-from coldnotify_gateway.core.states import Phase
+from coldnotify_gateway.core.states import SessionPhase
 from coldnotify_gateway.core.stream import NONE, Stage
 from coldnotify_gateway.core.told import size_of
 
 View = PartitionView[Identified]
 
 
-class Intake(NamedTuple):
+class RecordIntake(NamedTuple):
     """What a record's head leads to, and which of its items are to be handled."""
 
     outputs: list[Output]
     items: Sequence[Item]
 
 
-NOTHING = Intake([], ())
+NOTHING = RecordIntake([], ())
 
 
 class FromMatcher:
@@ -58,7 +58,7 @@ class FromMatcher:
         self,
         gateway_id: int,
         connections: Connections,
-        requests: Requests,
+        requests: RequestMaker,
         from_client: FromClient,
         publishing: Publishing,
         limits: Limits,
@@ -72,7 +72,7 @@ class FromMatcher:
         self._limits = limits
         self._counters = counters
 
-    def on_inbox(self, inbox: Inbox, now_s: float) -> Intake:
+    def on_inbox(self, inbox: Inbox, now_s: float) -> RecordIntake:
         """A record's head. Another gateway's is skipped, an old matcher's dropped; behind a gap, all is asked anew."""
         if inbox.gateway not in (0, self._id):
             self._counters.foreign_records += 1
@@ -98,11 +98,11 @@ class FromMatcher:
                 # A matcher that did not know how high the generations were; it came back, and repeats nothing.
                 outputs += self.after_loss(view, now_s)
         if inbox.gateway == 0:
-            return Intake(outputs, ())
+            return RecordIntake(outputs, ())
         if not view.take_number(inbox.number):
             self._counters.gaps += 1
             outputs += self.after_loss(view, now_s)
-        return Intake(outputs, inbox.items)
+        return RecordIntake(outputs, inbox.items)
 
     def on_item(self, partition: int, item: Item, now_s: float) -> list[Output]:
         """One item of a record of this partition; but for fan-outs."""
@@ -187,7 +187,7 @@ class FromMatcher:
             if not opened.in_sync:
                 session.doubt()
             return []
-        if opened.in_sync and session.phase is Phase.IN_SYNC:
+        if opened.in_sync and session.phase is SessionPhase.IN_SYNC:
             if session.question.checks:
                 session.claim.checked(opened.digest)
                 session.question.answered()

@@ -18,13 +18,13 @@ from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.fan_outs import FanOuts
 from coldnotify_gateway.core.from_client import FromClient
-from coldnotify_gateway.core.from_matcher import FromMatcher, Intake
+from coldnotify_gateway.core.from_matcher import FromMatcher, RecordIntake
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, Publication, Send
+from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, PublishRecord, Send
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.requests import Requests
-from coldnotify_gateway.core.session_publishes import Agreements, Publishing, WithoutLimits
+from coldnotify_gateway.core.requests import RequestMaker
+from coldnotify_gateway.core.session_publishes import AskedAgreements, Publishing, WithoutLimits
 from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.told import size_of
 from coldnotify_gateway.core.unidentified import Unidentified
@@ -56,7 +56,7 @@ class Gateway:
         limits: Limits,
         admit: Admit = admit_all,
         retentions: Retentions = EVERYWHERE_A_DAY,
-        agreements: Agreements = NOTHING_AGREED,
+        agreements: AskedAgreements = NOTHING_AGREED,
         topics: TopicNames | None = None,
     ) -> None:
         self.id = gateway_id
@@ -65,7 +65,7 @@ class Gateway:
         self._admit = admit
         self.counters = Counters()
         self._timers: Timers[Unidentified | Identified] = Timers()
-        self._requests = Requests(gateway_id, inbox, limits, self.counters, self._timers)
+        self._requests = RequestMaker(gateway_id, inbox, limits, self.counters, self._timers)
         self._connections = Connections(partitions, limits, self.counters, self._requests, self._timers)
         self._publishing = Publishing(
             topics or TopicNames(), retentions, limits, agreements, self._requests, self.counters
@@ -263,7 +263,7 @@ class Gateway:
 
     # --- from the matcher's side
 
-    def on_inbox(self, inbox: Inbox, now_s: float) -> Intake:
+    def on_inbox(self, inbox: Inbox, now_s: float) -> RecordIntake:
         """A record of the inbox: its head. The caller does the outputs, then hands each item to `on_item`."""
         return self._from_matcher.on_inbox(inbox, now_s)
 
@@ -313,7 +313,7 @@ class Gateway:
             session.question.not_taken()
             self._requests.channels_not_taken(session, failed.request, now_s)
 
-    def on_published(self, publication: Publication, offset: int | None, reason: str, now_s: float) -> list[Output]:
+    def on_published(self, publication: PublishRecord, offset: int | None, reason: str, now_s: float) -> list[Output]:
         """What a client published is in Kafka at `offset`; None: it is not known to be, for this reason."""
         session = self._connections.by_peer.get(publication.peer)
         if not isinstance(session, Identified) or session.number != publication.session:

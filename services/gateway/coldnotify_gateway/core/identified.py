@@ -21,18 +21,18 @@ from coldnotify_schemas.wire_pb2 import (
 
 from coldnotify_gateway.core import interests
 from coldnotify_gateway.core.channels_stream import ChannelsStream
-from coldnotify_gateway.core.claim import Claim, Pending
+from coldnotify_gateway.core.claim import Claim, PendingOperations
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.link_rate import Link
+from coldnotify_gateway.core.link_rate import SessionLink
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
-from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, Event, Phase, State
+from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, PhaseEvent, SessionPhase, SessionState
 from coldnotify_gateway.core.stream import NONE, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Dialect
 from coldnotify_gateway.core.unidentified import Unidentified
-from coldnotify_gateway.core.waiting_publishes import Publishes
+from coldnotify_gateway.core.waiting_publishes import SessionPublishes
 
 
 class Identified:
@@ -107,7 +107,7 @@ class Identified:
         self.heard_s = now_s
         self.wake_s = NEVER_S
 
-        self.phase = Phase.OPENING
+        self.phase = SessionPhase.OPENING
         self.opened = False
         """An Opened has come: the epoch is known, acks count."""
         self.doubted = False
@@ -120,10 +120,10 @@ class Identified:
         self.claim = Claim(hello.digest, pending) if any(pending) else Claim(hello.digest)
         self.objects = _objects(hello)
         self.channels = _channels(hello)
-        self.link = Link(limits.high_water_bytes)
+        self.link = SessionLink(limits.high_water_bytes)
         self._quota: Quota | None = None
         self.may_publish = may_publish
-        self._publishes: Publishes | None = None
+        self._publishes: SessionPublishes | None = None
 
     # --- looking in
 
@@ -146,9 +146,9 @@ class Identified:
         return due_s if self.channels is None else min(due_s, self.channels.due_s)
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         """The session as operators see it."""
-        return IN_SYNC[self.objects.stage] if self.phase is Phase.IN_SYNC else BEFORE_SYNC[self.phase]
+        return IN_SYNC[self.objects.stage] if self.phase is SessionPhase.IN_SYNC else BEFORE_SYNC[self.phase]
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -163,7 +163,7 @@ class Identified:
     @property
     def catching(self) -> bool:
         """True if pages of objects are to come, or are on their way."""
-        return self.state is State.CATCHING
+        return self.state is SessionState.CATCHING
 
     @property
     def slow(self) -> bool:
@@ -177,7 +177,9 @@ class Identified:
     @property
     def welcomed(self) -> bool:
         """The client knows that it is in sync."""
-        return self.question.announces if self.phase is Phase.OPENING else self.phase is not Phase.UNSYNCED
+        return (
+            self.question.announces if self.phase is SessionPhase.OPENING else self.phase is not SessionPhase.UNSYNCED
+        )
 
     def knows_member(self, paging: int, since: int) -> bool:
         """Returns true if its connection was sent what makes its client know an object as a member of a query.
@@ -199,10 +201,10 @@ class Identified:
         return self._quota
 
     @property
-    def publishes(self) -> Publishes:
+    def publishes(self) -> SessionPublishes:
         """What it publishes. Made at the first use: most sessions publish nothing."""
         if self._publishes is None:
-            self._publishes = Publishes()
+            self._publishes = SessionPublishes()
         return self._publishes
 
     @property
@@ -212,9 +214,9 @@ class Identified:
 
     # --- what changes it
 
-    def move(self, event: Event) -> None:
+    def move(self, event: PhaseEvent) -> None:
         """The table's step."""
-        self.doubted &= event is not Event.ASK_OPEN
+        self.doubted &= event is not PhaseEvent.ASK_OPEN
         self.phase = TABLE[self.phase][event]
 
     def doubt(self) -> None:
@@ -282,10 +284,10 @@ class Identified:
 
     def in_sync(self, digest: int) -> None:
         """The matcher says so: pages come."""
-        if self.phase is Phase.UNSYNCED:
+        if self.phase is SessionPhase.UNSYNCED:
             # All that the client is registered for is to come; asking again for the rest, it must not begin further on.
             self.objects.forget()
-        self.move(Event.OPENED_IN_SYNC)
+        self.move(PhaseEvent.OPENED_IN_SYNC)
         self.opened = True
         self.claim.opened(digest)
         if self._quota is not None:
@@ -296,7 +298,7 @@ class Identified:
     def not_in_sync(self) -> None:
         """The matcher says so: the client is asked for its whole set."""
         self.ask_objects(after_opened=True)
-        self.move(Event.OPENED_NOT_IN_SYNC)
+        self.move(PhaseEvent.OPENED_NOT_IN_SYNC)
         self.opened = True
         self.claim.not_in_sync()
         self.question.answered()
@@ -332,8 +334,8 @@ class Identified:
         return self.channels
 
 
-def _operations(hello: Hello) -> Pending:
-    return Pending(
+def _operations(hello: Hello) -> PendingOperations:
+    return PendingOperations(
         tuple(hello.register),
         tuple(hello.unregister),
         tuple(hello.interests),

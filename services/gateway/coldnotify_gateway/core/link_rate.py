@@ -45,7 +45,7 @@ class LinkRate:
         return self.high_water_bytes != before
 
 
-class Link:
+class SessionLink:
     """The link of one session. Most are never measured: most wakes are one page."""
 
     __slots__ = ("_high_water_bytes_max", "_rate")

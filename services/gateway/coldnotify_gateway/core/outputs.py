@@ -94,7 +94,7 @@ class Produce(NamedTuple):
     request: Request
 
 
-class Publication(NamedTuple):
+class PublishRecord(NamedTuple):
     """Write what a client publishes to this topic, and tell the core what came of it (`on_published`)."""
 
     peer: Peer
@@ -106,4 +106,4 @@ class Publication(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | PauseReading | Produce | Publication
+Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | PauseReading | Produce | PublishRecord

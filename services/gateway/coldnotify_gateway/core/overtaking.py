@@ -63,7 +63,7 @@ def part_bytes(high_water_bytes: int) -> int:
     return max(high_water_bytes // _PART_SHARE, _PART_BYTES_MIN)
 
 
-class Waiting:
+class WaitingFrames:
     """The frames that wait for one connection, until its transport is handed them."""
 
     __slots__ = ("_ahead", "_ahead_to", "_in_turn", "size_bytes")

@@ -19,7 +19,7 @@ _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
 """One may be a session that the matcher has closed and whose Closed is still under way."""
 
 
-class Session(Protocol):
+class ViewedSession(Protocol):
     """What a partition needs to know of a session."""
 
     number: int
@@ -30,7 +30,7 @@ class Session(Protocol):
         """The partition's position will not hold any more; what the client may believe does."""
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=ViewedSession)
 
 
 class PartitionView(Generic[S]):

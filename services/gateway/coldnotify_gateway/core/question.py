@@ -31,7 +31,7 @@ class Asked(IntEnum):
     """An Opened, after the client has sent its whole set."""
 
 
-class Step(IntEnum):
+class QuestionStep(IntEnum):
     """What changes that. Those that begin with ASK ask a question of a new number."""
 
     ASK_OPEN = auto()
@@ -49,26 +49,28 @@ class Step(IntEnum):
 
 NOT_IN_LINE = -1
 """As the number of Beats before a question: it is not in the matcher's line, or nobody knows."""
-_NEW_NUMBER = frozenset({Step.ASK_OPEN, Step.ASK_ANNOUNCEMENT, Step.ASK_PAGE, Step.ASK_CHECK})
+_NEW_NUMBER = frozenset(
+    {QuestionStep.ASK_OPEN, QuestionStep.ASK_ANNOUNCEMENT, QuestionStep.ASK_PAGE, QuestionStep.ASK_CHECK}
+)
 _OPENS = frozenset({Asked.OPEN, Asked.ANNOUNCEMENT})
 _ALWAYS = {
-    Step.ASK_OPEN: Asked.OPEN,
-    Step.ASK_ANNOUNCEMENT: Asked.ANNOUNCEMENT,
-    Step.ANSWERED: Asked.NOTHING,
+    QuestionStep.ASK_OPEN: Asked.OPEN,
+    QuestionStep.ASK_ANNOUNCEMENT: Asked.ANNOUNCEMENT,
+    QuestionStep.ANSWERED: Asked.NOTHING,
 }
 """A session may be announced at any time, and the answer to that replaces what was waited for."""
-TABLE: dict[Asked, dict[Step, Asked]] = {
+TABLE: dict[Asked, dict[QuestionStep, Asked]] = {
     Asked.NOTHING: {
         **_ALWAYS,
-        Step.ASK_PAGE: Asked.PAGE,
-        Step.ASK_CHECK: Asked.CHECK,
-        Step.EXPECT_PAGE: Asked.PAGE,
-        Step.EXPECT_SET: Asked.SET,
+        QuestionStep.ASK_PAGE: Asked.PAGE,
+        QuestionStep.ASK_CHECK: Asked.CHECK,
+        QuestionStep.EXPECT_PAGE: Asked.PAGE,
+        QuestionStep.EXPECT_SET: Asked.SET,
     },
     Asked.OPEN: _ALWAYS,
     Asked.ANNOUNCEMENT: _ALWAYS,
-    Asked.PAGE: {**_ALWAYS, Step.ASK_PAGE: Asked.PAGE, Step.GIVEN_UP: Asked.NOTHING},
-    Asked.CHECK: {**_ALWAYS, Step.GIVEN_UP: Asked.NOTHING},
+    Asked.PAGE: {**_ALWAYS, QuestionStep.ASK_PAGE: Asked.PAGE, QuestionStep.GIVEN_UP: Asked.NOTHING},
+    Asked.CHECK: {**_ALWAYS, QuestionStep.GIVEN_UP: Asked.NOTHING},
     Asked.SET: _ALWAYS,
 }
 """What is not in here does not happen: it raises KeyError."""
@@ -106,7 +108,7 @@ class Question:
         """For how long an answer has been waited for; 0: nothing is."""
         return 0.0 if self.asked is Asked.NOTHING else now_s - self.asked_s
 
-    def step(self, step: Step, now_s: float, limits: Limits, beats_before: int = NOT_IN_LINE) -> None:
+    def step(self, step: QuestionStep, now_s: float, limits: Limits, beats_before: int = NOT_IN_LINE) -> None:
         """Asks, or expects, by the table. `beats_before`: the Beats sent before a request that goes out with it."""
         after = TABLE[self.asked][step]
         if after in _OPENS and self.asked not in _OPENS:
@@ -120,13 +122,13 @@ class Question:
 
     def answered(self) -> None:
         """Nothing is waited for."""
-        self.asked = TABLE[self.asked][Step.ANSWERED]
+        self.asked = TABLE[self.asked][QuestionStep.ANSWERED]
         self.times = 0
         self.answer_due_s = self.wait_due_s = NEVER_S
 
     def give_up(self) -> None:
         """Nothing is waited for, and nothing was answered: what is asked next is asked as rarely as this would be."""
-        self.asked = TABLE[self.asked][Step.GIVEN_UP]
+        self.asked = TABLE[self.asked][QuestionStep.GIVEN_UP]
         self.answer_due_s = self.wait_due_s = NEVER_S
 
     def put_off(self, now_s: float, limits: Limits, beats_handled: int) -> bool:

@@ -28,8 +28,8 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import CATCH_UPS_BEFORE_OPEN, Limits
 from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.question import Asked, Step
-from coldnotify_gateway.core.states import Event, Phase
+from coldnotify_gateway.core.question import Asked, QuestionStep
+from coldnotify_gateway.core.states import PhaseEvent, SessionPhase
 from coldnotify_gateway.core.stream import NONE, OBJECTS, Stream
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
@@ -41,7 +41,7 @@ ACKS_MAX = 4096
 """Sessions of one request: some 60 KiB, and some milliseconds of a matcher's turn."""
 
 
-class Requests:
+class RequestMaker:
     """Makes requests. Every Open, CatchUp from anew and CheckDigest has a new `ask`: `session.question.number`."""
 
     def __init__(
@@ -60,10 +60,10 @@ class Requests:
         announced = session.welcomed
         if announced and not session.question.announces:
             self._counters.announcements += 1
-        session.move(Event.ASK_OPEN)
+        session.move(PhaseEvent.ASK_OPEN)
         pending = session.claim.pending
         channels = session.ask_channels(now_s)
-        self._expect(session, Step.ASK_ANNOUNCEMENT if announced else Step.ASK_OPEN, now_s)
+        self._expect(session, QuestionStep.ASK_ANNOUNCEMENT if announced else QuestionStep.ASK_OPEN, now_s)
         session.ask_objects(after_opened=True)
         said = Open(
             digest=session.claim.digest(announced=announced),
@@ -100,7 +100,7 @@ class Requests:
             session.objects.block_before_asking()
             session.question.give_up()
             return []
-        self._expect(session, Step.ASK_PAGE, now_s)
+        self._expect(session, QuestionStep.ASK_PAGE, now_s)
         session.ask_objects(after_opened=False)
         return [self._ask_page(session, session.objects, 0)]
 
@@ -149,7 +149,7 @@ class Requests:
 
     def check_digest(self, session: Identified, now_s: float) -> Output:
         """Are the client's digest and the matcher's the same? The session stays live meanwhile."""
-        self._expect(session, Step.ASK_CHECK, now_s)
+        self._expect(session, QuestionStep.ASK_CHECK, now_s)
         check = CheckDigest(digest=session.claim.said, ask=session.question.number)
         return self._request(session, check_digest=check)
 
@@ -204,10 +204,10 @@ class Requests:
         if not session.quota.take_chunk(now_s, self._limits):
             self._counters.requests_dropped += 1
             return []
-        if chunk.last and session.phase is Phase.UNSYNCED and session.question.asked is Asked.NOTHING:
+        if chunk.last and session.phase is SessionPhase.UNSYNCED and session.question.asked is Asked.NOTHING:
             # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
             # asking that it does not know, until it is asked anew.
-            self._expect(session, Step.EXPECT_SET, now_s)
+            self._expect(session, QuestionStep.EXPECT_SET, now_s)
         if interests.has_channels(chunk.interests):
             session.say_channels()
         return [self._request(session, sync=interests.sync(chunk))]
@@ -265,7 +265,7 @@ class Requests:
 
     def expect_page(self, session: Identified, now_s: float) -> None:
         """The matcher sends a page of what was asked last; should it not, it is asked again."""
-        self._expect(session, Step.EXPECT_PAGE, now_s)
+        self._expect(session, QuestionStep.EXPECT_PAGE, now_s)
 
     def worked_on(self, session: Identified, now_s: float) -> None:
         """The matcher works on what was asked last."""
@@ -286,7 +286,7 @@ class Requests:
         )
         return self._request(session, catch_up_channels=of_channels)
 
-    def _expect(self, session: Identified, step: Step, now_s: float) -> None:
+    def _expect(self, session: Identified, step: QuestionStep, now_s: float) -> None:
         session.question.step(step, now_s, self._limits, session.view.beats)
         self._timers.look_at(session, now_s)
 

@@ -45,49 +45,49 @@ from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from msgspec import UNSET
 
 from coldnotify_gateway.core.encoding import plain
-from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send
+from coldnotify_gateway.core.outputs import Output, PauseReading, PublishRecord, Send
 from coldnotify_gateway.core.timers import NEVER_S
-from coldnotify_gateway.core.waiting_publishes import Waiting
+from coldnotify_gateway.core.waiting_publishes import WaitingPublish
 
 if TYPE_CHECKING:
     from coldnotify_gateway.core.counters import Counters
     from coldnotify_gateway.core.identified import Identified
     from coldnotify_gateway.core.limits import Limits
-    from coldnotify_gateway.core.requests import Requests
+    from coldnotify_gateway.core.requests import RequestMaker
 
 PAUSE_S = 0.25
 RETRY_MS = 1000
 """When a client may try again what Kafka did not take, or what there was no room for."""
 
 
-class TooMuch(NamedTuple):
+class AboveAgreement(NamedTuple):
     """A publish is above what its domain's tenant has agreed."""
 
     reason: str
     retry_ms: int
 
 
-class Agreements(Protocol):
+class AskedAgreements(Protocol):
     """What domains' tenants have agreed. None as an answer: it is within that, as far as is known."""
 
-    def ask(self, domain: str, size_bytes: int) -> TooMuch | None:
+    def ask(self, domain: str, size_bytes: int) -> AboveAgreement | None:
         """One more publish to this domain, of so many bytes, is let in; or it is too much."""
 
-    def full(self, domain: str, object_: str) -> TooMuch | None:
+    def full(self, domain: str, object_: str) -> AboveAgreement | None:
         """There are as many objects as were agreed: `object_` would be too much if it is none of them."""
 
-    def refuse_object(self, domain: str, object_: str) -> TooMuch | None:
+    def refuse_object(self, domain: str, object_: str) -> AboveAgreement | None:
         """It is none of them. As `full`, and what is too much is counted as refused."""
 
 
 class WithoutLimits:
     """Nothing is agreed."""
 
-    def ask(self, _domain: str, _size_bytes: int) -> TooMuch | None:
+    def ask(self, _domain: str, _size_bytes: int) -> AboveAgreement | None:
         """Nothing is too much."""
         return None
 
-    def full(self, _domain: str, _object: str) -> TooMuch | None:
+    def full(self, _domain: str, _object: str) -> AboveAgreement | None:
         """Nothing is full."""
         return None
 
@@ -102,8 +102,8 @@ class Publishing:
         topics: TopicNames,
         retentions: Retentions,
         limits: Limits,
-        agreements: Agreements,
-        requests: Requests,
+        agreements: AskedAgreements,
+        requests: RequestMaker,
         counters: Counters,
     ) -> None:
         self._topics = topics
@@ -140,7 +140,7 @@ class Publishing:
         if too_much is not None:
             own.refuse(publish.request)
             return self._refuse_at_once(session, publish, *too_much, now_s)
-        own.waiting.append(Waiting(publish, admitted))
+        own.waiting.append(WaitingPublish(publish, admitted))
         return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
 
     def _by_our_clock(self, session: Identified, publish: Publish, now_s: float) -> list[Output] | None:
@@ -239,7 +239,7 @@ class Publishing:
         too_much = self._ask(session, publish)
         if too_much is not None:
             return self._refuse_all(session, *too_much)
-        own.waiting[0] = Waiting(publish, admitted=True)
+        own.waiting[0] = WaitingPublish(publish, admitted=True)
         return self._begin_first(session, now_s)
 
     def _is_full(self, session: Identified, publish: Publish) -> bool:
@@ -248,7 +248,7 @@ class Publishing:
             return False
         return self._agreements.full(session.domain, publish.object) is not None
 
-    def _ask(self, session: Identified, publish: Publish) -> TooMuch | None:
+    def _ask(self, session: Identified, publish: Publish) -> AboveAgreement | None:
         size_bytes = len(session.domain) + len(session.group) + len(publish.object or publish.channel) + 2
         return self._agreements.ask(session.domain, size_bytes + len(publish.payload))
 
@@ -298,10 +298,10 @@ class Publishing:
             return str(error)
         return None
 
-    def _publication(self, session: Identified, publish: Publish) -> Publication:
+    def _publication(self, session: Identified, publish: Publish) -> PublishRecord:
         # It was checked when it was said.
         topic, key, value, headers = (self._message if publish.channel else self._record)(session, publish)
-        return Publication(session.peer, session.number, session.view.partition, topic, key, value, headers)
+        return PublishRecord(session.peer, session.number, session.view.partition, topic, key, value, headers)
 
     def _record(self, session: Identified, publish: Publish) -> _Written:
         if publish.id or publish.to:

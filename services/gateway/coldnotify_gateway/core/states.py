@@ -11,7 +11,7 @@ from enum import IntEnum, auto
 from coldnotify_gateway.core.stream import Stage
 
 
-class Phase(IntEnum):
+class SessionPhase(IntEnum):
     """Phases of an identified session."""
 
     OPENING = auto()
@@ -22,7 +22,7 @@ class Phase(IntEnum):
     """The streams are caught up with, and followed."""
 
 
-class Event(IntEnum):
+class PhaseEvent(IntEnum):
     """Events that move a session from one phase to another."""
 
     ASK_OPEN = auto()
@@ -31,26 +31,26 @@ class Event(IntEnum):
     OPENED_NOT_IN_SYNC = auto()
 
 
-TABLE: dict[Phase, dict[Event, Phase]] = {
-    Phase.OPENING: {
-        Event.ASK_OPEN: Phase.OPENING,
-        Event.OPENED_IN_SYNC: Phase.IN_SYNC,
-        Event.OPENED_NOT_IN_SYNC: Phase.UNSYNCED,
+TABLE: dict[SessionPhase, dict[PhaseEvent, SessionPhase]] = {
+    SessionPhase.OPENING: {
+        PhaseEvent.ASK_OPEN: SessionPhase.OPENING,
+        PhaseEvent.OPENED_IN_SYNC: SessionPhase.IN_SYNC,
+        PhaseEvent.OPENED_NOT_IN_SYNC: SessionPhase.UNSYNCED,
     },
-    Phase.UNSYNCED: {
-        Event.ASK_OPEN: Phase.OPENING,
-        Event.OPENED_IN_SYNC: Phase.IN_SYNC,
-        Event.OPENED_NOT_IN_SYNC: Phase.UNSYNCED,
+    SessionPhase.UNSYNCED: {
+        PhaseEvent.ASK_OPEN: SessionPhase.OPENING,
+        PhaseEvent.OPENED_IN_SYNC: SessionPhase.IN_SYNC,
+        PhaseEvent.OPENED_NOT_IN_SYNC: SessionPhase.UNSYNCED,
     },
-    Phase.IN_SYNC: {
-        Event.ASK_OPEN: Phase.OPENING,
-        Event.OPENED_NOT_IN_SYNC: Phase.UNSYNCED,
+    SessionPhase.IN_SYNC: {
+        PhaseEvent.ASK_OPEN: SessionPhase.OPENING,
+        PhaseEvent.OPENED_NOT_IN_SYNC: SessionPhase.UNSYNCED,
     },
 }
 """Any other transition raises KeyError."""
 
 
-class State(IntEnum):
+class SessionState(IntEnum):
     """A session as operators see it, in metrics and lists: its phase, and in sync the stage of its objects' stream."""
 
     OPENING = auto()
@@ -60,10 +60,10 @@ class State(IntEnum):
     SLOW = auto()
 
 
-BEFORE_SYNC = {Phase.OPENING: State.OPENING, Phase.UNSYNCED: State.UNSYNCED}
+BEFORE_SYNC = {SessionPhase.OPENING: SessionState.OPENING, SessionPhase.UNSYNCED: SessionState.UNSYNCED}
 IN_SYNC = {
-    Stage.DUE: State.CATCHING,
-    Stage.SENT: State.CATCHING,
-    Stage.LIVE: State.LIVE,
-    Stage.SLOW: State.SLOW,
+    Stage.DUE: SessionState.CATCHING,
+    Stage.SENT: SessionState.CATCHING,
+    Stage.LIVE: SessionState.LIVE,
+    Stage.SLOW: SessionState.SLOW,
 }

@@ -41,7 +41,7 @@ class Stage(IntEnum):
     """The connection is full. What comes is dropped; once drained, the client is caught up."""
 
 
-class Event(IntEnum):
+class StreamEvent(IntEnum):
     """Events that move a stream from one stage to another."""
 
     BEGIN = auto()
@@ -56,16 +56,16 @@ class Event(IntEnum):
     """The connection is full at a moment that would make or leave the stream live, or ask for more."""
 
 
-TABLE: dict[Stage, dict[Event, Stage]] = {
+TABLE: dict[Stage, dict[StreamEvent, Stage]] = {
     Stage.DUE: {
-        Event.BEGIN: Stage.DUE,
-        Event.PAGE: Stage.SENT,
-        Event.LAST_PAGE: Stage.LIVE,
-        Event.BLOCKED: Stage.SLOW,
+        StreamEvent.BEGIN: Stage.DUE,
+        StreamEvent.PAGE: Stage.SENT,
+        StreamEvent.LAST_PAGE: Stage.LIVE,
+        StreamEvent.BLOCKED: Stage.SLOW,
     },
-    Stage.SENT: {Event.BEGIN: Stage.DUE, Event.ACKNOWLEDGED: Stage.DUE},
-    Stage.LIVE: {Event.BEGIN: Stage.DUE, Event.BLOCKED: Stage.SLOW},
-    Stage.SLOW: {Event.BEGIN: Stage.DUE, Event.BLOCKED: Stage.SLOW},
+    Stage.SENT: {StreamEvent.BEGIN: Stage.DUE, StreamEvent.ACKNOWLEDGED: Stage.DUE},
+    Stage.LIVE: {StreamEvent.BEGIN: Stage.DUE, StreamEvent.BLOCKED: Stage.SLOW},
+    Stage.SLOW: {StreamEvent.BEGIN: Stage.DUE, StreamEvent.BLOCKED: Stage.SLOW},
 }
 """Any other transition raises KeyError."""
 _UNDER_WAY = frozenset({Stage.DUE, Stage.SENT})
@@ -135,7 +135,7 @@ class Stream:
         """A row of pages is asked for by this number. `after_opened`: its first page follows an Opened, and `open`."""
         if self.page and self.stage in _UNDER_WAY:
             self.paging = 0  # a row that is cut off counts for nothing
-        self._move(Event.BEGIN)
+        self._move(StreamEvent.BEGIN)
         self.number, self.page = number, 0 if after_opened else 1
 
     def open(self) -> None:
@@ -155,25 +155,25 @@ class Stream:
         self.told(complete)
         self.paging = paging
         if not last:
-            self._move(Event.PAGE)
+            self._move(StreamEvent.PAGE)
         else:
-            self._move(Event.BLOCKED if blocked else Event.LAST_PAGE)
+            self._move(StreamEvent.BLOCKED if blocked else StreamEvent.LAST_PAGE)
 
     def acknowledged(self) -> None:
         """The client has the page that was sent; the next one is due."""
-        self._move(Event.ACKNOWLEDGED)
+        self._move(StreamEvent.ACKNOWLEDGED)
         self.page += 1
 
     def block(self) -> None:
         """The connection is full. A row of pages that is under way goes on all the same."""
         if self.stage is Stage.LIVE:
-            self._move(Event.BLOCKED)
+            self._move(StreamEvent.BLOCKED)
 
     def block_before_asking(self) -> None:
         """Pages are to be asked for, and the connection is full."""
         if self.stage in _UNDER_WAY:
             self.paging = 0
-        self._move(Event.BLOCKED)
+        self._move(StreamEvent.BLOCKED)
 
-    def _move(self, event: Event) -> None:
+    def _move(self, event: StreamEvent) -> None:
         self.stage = TABLE[self.stage][event]

@@ -17,7 +17,7 @@ REFUSED_PER_S_MAX = PUBLISHES_UNANSWERED_MAX
 a refusal costs it as much as a publish, and costs the client nothing."""
 
 
-class Waiting(NamedTuple):
+class WaitingPublish(NamedTuple):
     """One that is not answered yet."""
 
     publish: Publish
@@ -26,10 +26,10 @@ class Waiting(NamedTuple):
 
 
 @dataclass(slots=True)
-class Publishes:
+class SessionPublishes:
     """The publishes of one session."""
 
-    waiting: deque[Waiting] = field(default_factory=deque)
+    waiting: deque[WaitingPublish] = field(default_factory=deque)
     """In the order in which they were said; the first one is under way to Kafka, or its object is asked for."""
     refused: int = 0
     """The request that was refused, and is to come again before any other; 0: none was."""

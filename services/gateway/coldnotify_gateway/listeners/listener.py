@@ -4,7 +4,7 @@ from typing import Protocol
 
 from coldnotify_common.security.tls import ServerTls
 
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.shell import GatewayShell
 
 
 class Serving(Protocol):
@@ -39,7 +39,7 @@ class Listener(Protocol):
     def end_early(self) -> None:
         """Who still waits is sent away, and nobody else is let in: another gateway may have time for them."""
 
-    async def serve(self, shell: Shell, tls: ServerTls) -> Serving:
+    async def serve(self, shell: GatewayShell, tls: ServerTls) -> Serving:
         """Accepts connections for a run. Raises ListenError. Cancelled, it leaves nothing behind."""
 
     def close(self) -> None:

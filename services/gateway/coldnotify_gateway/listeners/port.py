@@ -23,7 +23,7 @@ waits behind it. With less, a fast connection would be looked at too often. Acce
 _TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # not every OS has it
 
 
-class Port:
+class DevicePort:
     """A port for devices, held from the process's start to its end, also while nobody is accepted.
 
     Several gateways may listen on one port (SO_REUSEPORT); the kernel spreads connections over them.

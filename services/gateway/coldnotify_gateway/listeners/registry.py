@@ -8,12 +8,12 @@ import importlib
 
 from coldnotify_common.imported import settings_classes
 
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 
 
-def _row(name: str) -> Row:
+def _row(name: str) -> ListenerRow:
     row = importlib.import_module(f"{__package__}.{name}.row").ROW
-    if not isinstance(row, Row) or row.name != name:
+    if not isinstance(row, ListenerRow) or row.name != name:
         raise TypeError(f"listeners/{name}/row.py: ROW must be a Row whose name is {name!r}")
     return row
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ListenerRow:
     """One listener."""
 
     name: str

@@ -1,10 +1,10 @@
 """Fixtures of the tests of the gateway's core: its bench."""
 
 import pytest
-from coldnotify_testkit.gateway_bench import Bench
+from coldnotify_testkit.gateway_bench import GatewayBench
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> GatewayBench:
     """With limits as they are by default."""
-    return Bench()
+    return GatewayBench()

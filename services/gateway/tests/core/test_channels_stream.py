@@ -47,7 +47,7 @@ from coldnotify_schemas.wire_pb2 import (
     SyncChunk,
 )
 from coldnotify_testkit.device_frames import hello, ping
-from coldnotify_testkit.gateway_bench import Bench, WireDouble
+from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble
 
 TASKS = by_channel("tasks")
 EPOCH = 77
@@ -107,7 +107,7 @@ def page_of(
     )
 
 
-def live(bench: Bench, complete: int = 41) -> WireDouble:
+def live(bench: GatewayBench, complete: int = 41) -> WireDouble:
     """A session whose objects and channels are live."""
     wire = bench.opening(hello_with())
     (request,) = bench.take_requests("open")
@@ -122,7 +122,7 @@ def live(bench: Bench, complete: int = 41) -> WireDouble:
 
 
 def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with())
     (request,) = bench.take_requests("open")
     bench.inbox(
@@ -140,7 +140,7 @@ def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
 
 
 def test_an_unchanged_wake_is_27_bytes_longer() -> None:
-    without, with_channels = Bench(), Bench()
+    without, with_channels = GatewayBench(), GatewayBench()
     plain = without.opening(hello(wanted=("tasks",), cursor=5))
     without.inbox(
         Item(opened=Opened(session=1, ask=1, in_sync=True, digest=digest(["tasks"]))),
@@ -160,7 +160,7 @@ def test_an_unchanged_wake_is_27_bytes_longer() -> None:
 
 
 def test_pages_come_one_by_one_and_the_last_makes_it_live() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with())
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
@@ -184,7 +184,7 @@ def test_pages_come_one_by_one_and_the_last_makes_it_live() -> None:
 
 
 def test_what_is_missed_is_passed_on() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     missed = Missed(channel=TASKS.hash, after=41, before=50, reason=RETENTION)
     bench.inbox(fan_out(ChannelEntry(missed=missed), 1))
@@ -194,7 +194,7 @@ def test_what_is_missed_is_passed_on() -> None:
 
 
 def test_a_full_connection_is_caught_up_from_where_it_stood() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.gateway.on_blocked(wire, bench.now_s)
     bench.inbox(fan_out(message(42), 1))
@@ -213,7 +213,7 @@ def test_a_full_connection_is_caught_up_from_where_it_stood() -> None:
 
 
 def test_pong_and_beats_say_how_far_it_is() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.later(6)
     log = ChannelsComplete(retention=RETENTION_1D, complete=60)
@@ -225,7 +225,7 @@ def test_pong_and_beats_say_how_far_it_is() -> None:
 
 
 def test_acks_and_the_leave_say_what_is_applied() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(complete=41)]))))
     bench.later(2)
@@ -237,7 +237,7 @@ def test_acks_and_the_leave_say_what_is_applied() -> None:
 
 
 def test_a_new_matcher_is_told_what_was_acknowledged_once_the_channels_are_live() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(complete=41)]))))
     bench.later(2)
@@ -259,7 +259,7 @@ def test_a_new_matcher_is_told_what_was_acknowledged_once_the_channels_are_live(
 
 
 def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.inbox(fan_out(message(42), 1))
     bench.inbox(number=bench.number + 2)
@@ -271,7 +271,7 @@ def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
 
 
 def test_where_only_the_client_knows_it_comes_back_itself() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with(of_channel("tasks", since=SINCE_POSITION, at=10)))
     (request,) = bench.take_requests("open")
     assert [channel.at for channel in request.open.channels] == [10]
@@ -286,7 +286,7 @@ def test_where_only_the_client_knows_it_comes_back_itself() -> None:
 
 
 def test_caught_up_once_it_is_announced_as_others() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     bench.opening(hello_with(of_channel("tasks", since=SINCE_POSITION, at=10)))
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
@@ -297,7 +297,7 @@ def test_caught_up_once_it_is_announced_as_others() -> None:
 
 
 def test_a_register_is_answered_and_caught_up_with() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     assert bench.session(1).channels is None
     channel = of_channel("tasks", since=SINCE_OLDEST)
@@ -327,7 +327,7 @@ def test_a_register_is_answered_and_caught_up_with() -> None:
 
 
 def test_a_page_that_does_not_come_is_asked_for_again() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     bench.opening(hello_with())
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
@@ -336,7 +336,7 @@ def test_a_page_that_does_not_come_is_asked_for_again() -> None:
     assert [(one.ask, one.page, one.cursor) for one in asked] == [(2, 0, 40)]
 
 
-def registered(bench: Bench) -> WireDouble:
+def registered(bench: GatewayBench) -> WireDouble:
     """A session without channels has registered for one: only its client knows where that is."""
     wire = bench.live()
     channel = of_channel("tasks", since=SINCE_POSITION, at=10)
@@ -349,7 +349,7 @@ def registered(bench: Bench) -> WireDouble:
     return wire
 
 
-def questions(bench: Bench) -> list[tuple[int, int]]:
+def questions(bench: GatewayBench) -> list[tuple[int, int]]:
     """The ask and page of each question about channels."""
     asked = [request.catch_up_channels for request in bench.take_requests() if request.HasField("catch_up_channels")]
     return [(one.ask, one.page) for one in asked]
@@ -372,7 +372,7 @@ def test_an_answer_to_something_else_does_not_say_that_the_matcher_knows_where_c
 
 def test_where_only_the_client_knows_the_first_page_is_asked_for_again() -> None:
     """By the same number: should the page be under way, nothing of it is left out."""
-    bench = Bench()
+    bench = GatewayBench()
     wire = registered(bench)
     assert questions(bench) == [(1, 0)]
     bench.answers_beats = True
@@ -390,7 +390,7 @@ def test_where_only_the_client_knows_the_first_page_is_asked_for_again() -> None
 
 def test_before_the_opened_the_open_asks_for_them() -> None:
     """A matcher that has not heard of the session would end it."""
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with())
     kinds = []
     for _ in range(8):
@@ -403,7 +403,7 @@ def test_before_the_opened_the_open_asks_for_them() -> None:
 
 @pytest.mark.parametrize("behind", [True, False])
 def test_what_kafka_did_not_take_is_asked_again_sooner(behind: bool) -> None:
-    bench = Bench()
+    bench = GatewayBench()
     if behind:
         registered(bench)
     else:
@@ -417,7 +417,7 @@ def test_what_kafka_did_not_take_is_asked_again_sooner(behind: bool) -> None:
 
 
 def test_what_kafka_did_not_take_is_not_asked_again_once_something_else_is_asked() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     registered(bench)
     (failed,) = [request for request in bench.take_requests() if request.HasField("catch_up_channels")]
     bench.inbox(page_of(1, 1, 1, message(11), complete=11))
@@ -427,7 +427,7 @@ def test_what_kafka_did_not_take_is_not_asked_again_once_something_else_is_asked
 
 
 def test_a_void_cursor_is_told_in_the_welcome() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with())
     bench.inbox(opened(1, 1, epoch=78), Item(page=Page(session=1, ask=1, page=1, last=True)))
     welcome, _ = wire.take()
@@ -440,7 +440,7 @@ def test_a_void_cursor_is_told_in_the_welcome() -> None:
 
 
 def test_an_announced_session_with_a_void_cursor_ends() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.inbox(number=bench.number + 2)
     (request,) = bench.take_requests("open")
@@ -449,7 +449,7 @@ def test_an_announced_session_with_a_void_cursor_ends() -> None:
 
 
 def test_a_new_matcher_has_the_row_of_pages_begun_anew() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     bench.opening(hello_with())
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
@@ -475,7 +475,7 @@ def test_a_new_matcher_has_the_row_of_pages_begun_anew() -> None:
     ],
 )
 def test_what_must_not_be_is_named(channel: Interest, words: str) -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with(channel))
     (close,) = wire.take()
     assert words in close.close.reason
@@ -483,7 +483,7 @@ def test_what_must_not_be_is_named(channel: Interest, words: str) -> None:
         ClientFrame(register=Register(request=1, interests=[channel])),
         ClientFrame(sync=SyncChunk(interests=[channel])),
     ):
-        bench = Bench()
+        bench = GatewayBench()
         wire = bench.live()
         bench.say(wire, encode(frame))
         (close,) = wire.take()
@@ -497,7 +497,7 @@ def test_frames_of_the_gateway_are_told_as_they_are() -> None:
 
 def test_what_a_new_matcher_owes_is_asked_for_before_its_beats_count() -> None:
     """It answers the session's Open once more, and its pages of channels wait for a block: a BeatAnswer comes first."""
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.later(6)
     bench.new_matcher()
@@ -515,7 +515,7 @@ def test_what_a_new_matcher_owes_is_asked_for_before_its_beats_count() -> None:
 
 
 def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_waited_for() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = live(bench)
     bench.say(wire, ping(digest([])))
     (check,) = bench.take_requests("check_digest")
@@ -537,7 +537,7 @@ def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_
 
 def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() -> None:
     """Else a page would be 16 KiB on the slowest link, and what is urgent would wait behind that for long."""
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello_with())
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
@@ -558,7 +558,7 @@ def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() ->
 
 def test_the_first_page_behind_a_set_comes_unasked() -> None:
     """A session without channels has sent a set that has some: the Opened names their log, and the page follows."""
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.opening(hello(wanted=("a",)))
     bench.take_requests("open")
     bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False, digest=1)))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from coldnotify_gateway.core.claim import TABLE, Claim, Event, Pending, Standing
+from coldnotify_gateway.core.claim import TABLE, Claim, ClaimEvent, PendingOperations, Standing
 from coldnotify_testkit.examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ def test_every_standing_is_in_the_table_and_is_reached():
 def test_only_a_digest_that_the_matcher_said_ends_a_doubt():
     doubted = {Standing.DOUBTED, Standing.DOUBTED_AND_SAID}
     ends = {event for standing in doubted for event, after in TABLE[standing].items() if after not in doubted}
-    assert ends == {Event.OPENED, Event.CHECKED}
+    assert ends == {ClaimEvent.OPENED, ClaimEvent.CHECKED}
 
 
 def test_before_anything_is_agreed_a_ping_says_nothing_and_nothing_is_checked():
@@ -37,10 +37,10 @@ def test_before_anything_is_agreed_a_ping_says_nothing_and_nothing_is_checked():
 
 def test_the_operations_of_a_hello_are_kept_until_the_opened():
     for opened in (lambda claim: claim.opened(1), lambda claim: claim.not_in_sync()):
-        claim = Claim(1, Pending(("a",), ("b",)))
-        assert claim.pending == Pending(("a",), ("b",))
+        claim = Claim(1, PendingOperations(("a",), ("b",)))
+        assert claim.pending == PendingOperations(("a",), ("b",))
         opened(claim)
-        assert claim.pending == Pending()
+        assert claim.pending == PendingOperations()
 
 
 def test_an_announced_session_is_opened_with_what_was_agreed_unless_its_client_disputes_it():

@@ -1,14 +1,14 @@
 """What identified clients say."""
 
 import pytest
-from coldnotify_gateway.core import Limits, State, requests
+from coldnotify_gateway.core import Limits, SessionState, requests
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Answered, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import ClientFrame, Register
 from coldnotify_testkit.device_frames import ack, bye, hello, ping, register, sync, unregister
-from coldnotify_testkit.gateway_bench import Bench
+from coldnotify_testkit.gateway_bench import GatewayBench
 
 
 def test_requests_carry_who_asks(bench):
@@ -165,7 +165,7 @@ def test_another_digest_is_checked_once_and_the_session_stays_live(bench):
     bench.say(wire, ping(digest(["b"])), ping(digest(["b"])))
     (request,) = bench.take_requests("check_digest")
     assert (request.check_digest.digest, request.check_digest.ask) == (digest(["b"]), 2)
-    assert bench.session(1).state is State.LIVE
+    assert bench.session(1).state is SessionState.LIVE
     wire.take()
     bench.inbox(Item(opened=Opened(session=1, ask=2, in_sync=True, digest=digest(["b"]))))
     assert wire.kinds() == []
@@ -191,7 +191,7 @@ def test_a_digest_that_really_differs_begins_a_reg_sync(bench):
     _, frame = wire.take()
     assert frame.HasField("welcome")
     assert not frame.welcome.in_sync
-    assert bench.session(1).state is State.UNSYNCED
+    assert bench.session(1).state is SessionState.UNSYNCED
 
 
 def test_a_digest_that_differs_while_pages_come_is_checked_after_them(bench):
@@ -238,7 +238,7 @@ def test_a_session_that_was_slow_during_a_check_is_announced_not_caught_up(bench
 
 
 def test_too_many_unanswered_requests_are_dropped_and_come_again_later():
-    bench = Bench(Limits(requests_unanswered_max=2))
+    bench = GatewayBench(Limits(requests_unanswered_max=2))
     wire = bench.live()
     bench.say(wire, *[register(i, "a") for i in (1, 2, 3)])
     assert len(bench.take_requests()) == 2
@@ -254,7 +254,7 @@ def test_too_many_unanswered_requests_are_dropped_and_come_again_later():
 
 def test_a_set_that_is_sent_again_and_again_in_vain_makes_the_gateway_ask_anew():
     """A matcher that loaded the session answers by an asking that is not the session's."""
-    bench = Bench()
+    bench = GatewayBench()
     bench.answers_beats = True
     wire = bench.opening(hello(keepalive_s=60))
     bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False)))
@@ -269,7 +269,7 @@ def test_a_set_that_is_sent_again_and_again_in_vain_makes_the_gateway_ask_anew()
 
 def test_sync_chunks_are_passed_on_up_to_their_limit():
     """A client that is not in sync could otherwise fill the requests topic as fast as it can send."""
-    bench = Bench(Limits(sync_chunks_max=3))
+    bench = GatewayBench(Limits(sync_chunks_max=3))
     wire = bench.opening(hello(keepalive_s=60))
     bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False)))
     bench.take_requests()

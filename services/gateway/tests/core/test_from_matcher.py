@@ -1,8 +1,8 @@
 """What the matcher says to sessions, one rule after the other: fan-outs, Opened, pages, answers, Closed."""
 
 import pytest
-from coldnotify_gateway.core import State
-from coldnotify_gateway.core.claim import Pending
+from coldnotify_gateway.core import SessionState
+from coldnotify_gateway.core.claim import PendingOperations
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Page
@@ -71,8 +71,8 @@ def test_opened_in_sync_is_a_welcome_and_waits_for_the_page(bench):
     assert frame.welcome.in_sync
     assert frame.welcome.epoch == EPOCH
     assert frame.welcome.refused[0].object == "a"
-    assert bench.session(1).state is State.CATCHING
-    assert bench.session(1).claim.pending == Pending()
+    assert bench.session(1).state is SessionState.CATCHING
+    assert bench.session(1).claim.pending == PendingOperations()
 
 
 def test_another_epoch_voids_the_cursor(bench):
@@ -104,7 +104,7 @@ def test_an_opened_of_a_live_session_says_what_the_matcher_holds_and_the_next_pi
     wire = bench.live(hello(wanted=("a",)))
     bench.inbox(opened(1, 1, said=digest([])))
     assert wire.kinds() == []
-    assert bench.session(1).state is State.LIVE
+    assert bench.session(1).state is SessionState.LIVE
     bench.say(wire, ping(digest(["a"])))
     (request,) = bench.take_requests("check_digest")
     assert request.check_digest.digest == digest(["a"])
@@ -128,7 +128,7 @@ def test_pages_come_one_by_one_as_the_client_acknowledges(bench):
     frames = wire.take()
     assert [frame.WhichOneof("frame") for frame in frames] == ["notification", "caught_up"]
     assert frames[1].caught_up.complete == 6
-    assert bench.session(1).state is State.LIVE
+    assert bench.session(1).state is SessionState.LIVE
 
 
 def test_a_page_of_an_older_asking_is_stale(bench):
@@ -285,7 +285,7 @@ def test_a_page_without_a_number_is_none(bench):
     wire.take()
     bench.inbox(page(1, 1, 0, last=True))
     assert wire.kinds() == []
-    assert bench.session(1).state is State.CATCHING
+    assert bench.session(1).state is SessionState.CATCHING
     bench.take_requests()
     bench.say(wire, ack(page=1))
     (request,) = bench.take_requests("catch_up")

@@ -17,7 +17,7 @@ from coldnotify_gateway.core import (
     Send,
     SendAll,
     SendUrgent,
-    State,
+    SessionState,
 )
 from coldnotify_gateway.core.partition_view import LEAVES_OWED_MAX
 from coldnotify_gateway.core.timers import LOOK_AHEAD_S
@@ -329,11 +329,11 @@ class Anything(RuleBasedStateMachine):
         for session in self.gateway.sessions():
             assert session.quota.unanswered <= LIMITS.requests_unanswered_max
             assert session.quota.chunks <= LIMITS.sync_chunks_max
-            assert not (session.blocked and session.state is State.LIVE)
+            assert not (session.blocked and session.state is SessionState.LIVE)
         for view in self.gateway.views:
             assert all(set(acks) <= set(view.sessions) for acks in view.acks)
             assert len(view.leaves) <= LEAVES_OWED_MAX
-            live = {number for number, session in view.sessions.items() if session.state is State.LIVE}
+            live = {number for number, session in view.sessions.items() if session.state is SessionState.LIVE}
             assert {number for of_one in view.live.values() for number in of_one} == live
 
     @invariant()

@@ -6,12 +6,12 @@ Stands for: connections, unidentified, violation
 from ipaddress import ip_network
 
 import pytest
-from coldnotify_gateway.core import Limits, Produce, State, Violation
+from coldnotify_gateway.core import Limits, Produce, SessionState, Violation
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Closed, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_testkit.device_frames import ack, hello, ping, register
-from coldnotify_testkit.gateway_bench import Bench, WireDouble, beat_answer, fan_out
+from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble, beat_answer, fan_out
 
 
 def code_of(wire: WireDouble) -> int:
@@ -69,7 +69,7 @@ def test_who_is_not_admitted_is_told_and_nobody_else_sees_the_token():
             raise Violation(CloseCode.NOT_ALLOWED, "client: you are not thief")
         return False
 
-    bench = Bench(admit=admit)
+    bench = GatewayBench(admit=admit)
     wire = bench.connect()
     bench.say(wire, hello("thief", token="secret"))
     assert code_of(wire) == CloseCode.NOT_ALLOWED
@@ -109,7 +109,7 @@ def test_handshake_and_silence_are_timed(bench):
 
 
 def test_keepalive_has_a_default_and_a_maximum():
-    bench = Bench(Limits(keepalive_default_s=4, keepalive_max_s=8))
+    bench = GatewayBench(Limits(keepalive_default_s=4, keepalive_max_s=8))
     default, longest = bench.live(hello("a")), bench.live(hello("b", keepalive_s=10**9))
     bench.later(19)
     assert code_of(default) == CloseCode.SILENT
@@ -118,7 +118,7 @@ def test_keepalive_has_a_default_and_a_maximum():
 
 
 def test_connections_are_limited_in_all_and_per_address():
-    bench = Bench(Limits(connections_max=3, connections_per_address_max=2))
+    bench = GatewayBench(Limits(connections_max=3, connections_per_address_max=2))
     first, _ = bench.connect("10.0.0.1"), bench.connect("10.0.0.1")
     assert code_of(bench.connect("10.0.0.1")) == CloseCode.OVERLOADED
     bench.connect("10.0.0.2")
@@ -129,7 +129,7 @@ def test_connections_are_limited_in_all_and_per_address():
 
 
 def test_connections_that_sessions_come_and_go_in_count_once_from_their_beginning():
-    bench = Bench(Limits(connections_max=3, connections_per_address_max=2))
+    bench = GatewayBench(Limits(connections_max=3, connections_per_address_max=2))
     gateway, within = bench.gateway, WireDouble()
     assert gateway.hold("10.0.0.1")
     for _ in range(2):  # one session after the other
@@ -149,7 +149,7 @@ def test_connections_that_sessions_come_and_go_in_count_once_from_their_beginnin
 
 def test_an_ipv6_subscriber_is_one_address_and_some_are_not_counted():
     networks = (ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48"))
-    bench = Bench(Limits(connections_per_address_max=1, addresses_exempt=networks))
+    bench = GatewayBench(Limits(connections_per_address_max=1, addresses_exempt=networks))
     for address, taken in (
         ("10.1.2.3", True),
         ("10.1.2.3", True),
@@ -171,7 +171,7 @@ def test_an_ipv6_subscriber_is_one_address_and_some_are_not_counted():
 
 
 def test_of_too_many_without_a_hello_the_oldest_is_closed():
-    bench = Bench(Limits(unidentified_max=2))
+    bench = GatewayBench(Limits(unidentified_max=2))
     served = bench.opening()
     first, second = bench.connect(), bench.connect()
     assert (first.kinds(), bench.gateway.unidentified_count) == ([], 2)
@@ -188,7 +188,7 @@ def test_of_too_many_without_a_hello_the_oldest_is_closed():
 
 
 def test_of_too_many_without_a_hello_it_is_one_of_the_address_that_has_most():
-    bench = Bench(Limits(unidentified_max=3))
+    bench = GatewayBench(Limits(unidentified_max=3))
     slow, first = bench.connect("2001:db8:1::1"), bench.connect("2001:db8:2::1")
     flood = [bench.connect(f"2001:db8:2::{n}") for n in range(2, 100)]
     assert [code_of(wire) for wire in (first, *flood[:-2])] == [CloseCode.OVERLOADED] * 97
@@ -201,7 +201,7 @@ def test_an_address_has_a_share_of_all_connections_and_of_those_without_a_hello_
     limits = Limits(
         connections_share_max=4, unidentified_share_max=2, addresses_exempt=(ip_network("10.0.0.0/8"),), handshake_s=1e9
     )
-    bench = Bench(limits)
+    bench = GatewayBench(limits)
     silent = [bench.connect("192.0.2.1") for _ in range(3)]
     assert (code_of(silent[0]), bench.gateway.unidentified_count) == (CloseCode.OVERLOADED, 2)
     for wire in silent[1:]:
@@ -217,7 +217,7 @@ def test_an_address_has_a_share_of_all_connections_and_of_those_without_a_hello_
 def test_a_balancer_says_whose_connection_it_is_and_that_one_has_its_share():
     balancer = "10.0.0.1"
     limits = Limits(connections_per_address_max=2, unidentified_max=3, addresses_exempt=(ip_network(balancer),))
-    bench = Bench(limits)
+    bench = GatewayBench(limits)
     gateway = bench.gateway
 
     def connect() -> WireDouble:
@@ -257,7 +257,7 @@ def test_a_balancer_says_whose_connection_it_is_and_that_one_has_its_share():
 def test_a_full_connection_gets_nothing_live_and_is_caught_up_once_drained(bench):
     wire = bench.live(complete=4)
     bench.gateway.on_blocked(wire, bench.now_s)
-    assert bench.session(1).state is State.SLOW
+    assert bench.session(1).state is SessionState.SLOW
     bench.inbox(fan_out("a", 1, 5, 1), fan_out("b", 1, 6, 1))
     bench.later(15)
     assert wire.kinds() == []
@@ -287,7 +287,7 @@ def test_a_last_page_that_fills_the_connection_does_not_make_it_live(bench):
     item.page.session, item.page.ask, item.page.page, item.page.last, item.page.complete = 1, 1, 1, True, 8
     bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=True)), item)
     assert wire.kinds() == ["welcome", "caught_up"]
-    assert bench.session(1).state is State.SLOW
+    assert bench.session(1).state is SessionState.SLOW
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
     (request,) = bench.take_requests("catch_up")
     assert request.catch_up.cursor == 8
@@ -322,7 +322,7 @@ def test_pages_that_do_not_come_are_asked_for_and_then_the_session_is_announced(
     assert [kind for kind in kinds if kind != "beat"][:4] == ["catch_up", "catch_up", "catch_up", "open"]
 
 
-def asked(bench: Bench) -> list[str]:
+def asked(bench: GatewayBench) -> list[str]:
     """What was asked of the matcher since the last call, but for Beats."""
     return [kind for request in bench.take_requests() if (kind := request.WhichOneof("body")) != "beat"]
 

@@ -1,12 +1,12 @@
 """How large a session's pages are, and how much may wait for it: as its link was measured."""
 
 import pytest
-from coldnotify_gateway.core import HighWater, Limits, State
-from coldnotify_gateway.core.link_rate import PAGE_BYTES_FIRST, Link, LinkRate
+from coldnotify_gateway.core import HighWater, Limits, SessionState
+from coldnotify_gateway.core.link_rate import PAGE_BYTES_FIRST, LinkRate, SessionLink
 from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
 from coldnotify_testkit.device_frames import ack
-from coldnotify_testkit.gateway_bench import Bench
+from coldnotify_testkit.gateway_bench import GatewayBench
 
 HIGH_WATER_BYTES = 64 * 1024
 
@@ -65,14 +65,14 @@ def page(ask: int, number: int, size_bytes: int, *, last: bool = False) -> Item:
     return Item(page=Page(session=1, ask=ask, page=number, newest=newest, last=last, complete=5))
 
 
-def asked_bytes(bench: Bench) -> int:
+def asked_bytes(bench: GatewayBench) -> int:
     (request,) = bench.take_requests("catch_up")
     return request.catch_up.page_bytes
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(Limits(high_water_bytes=HIGH_WATER_BYTES))
+def bench() -> GatewayBench:
+    return GatewayBench(Limits(high_water_bytes=HIGH_WATER_BYTES))
 
 
 def test_the_next_page_is_as_large_as_the_last_one_says(bench):
@@ -109,7 +109,7 @@ def test_the_connection_of_a_slow_link_is_full_earlier_and_that_of_a_fast_one_ag
 def test_the_link_is_measured_while_a_full_connection_is_drained_and_not_by_the_page_behind_it(bench):
     wire = bench.live()
     bench.gateway.on_blocked(wire, bench.now_s)
-    assert bench.session(1).state is State.SLOW
+    assert bench.session(1).state is SessionState.SLOW
     bench.now_s += 16
     outputs = bench.gateway.on_drained(wire, bench.now_s)
     assert HighWater(wire, HIGH_WATER_BYTES // 8) in outputs
@@ -122,13 +122,13 @@ def test_the_link_is_measured_while_a_full_connection_is_drained_and_not_by_the_
 
 
 def test_a_link_that_was_never_measured_has_pages_of_the_first_size():
-    link = Link(HIGH_WATER_BYTES)
+    link = SessionLink(HIGH_WATER_BYTES)
     link.leaves(0, 1.0)
     assert (link.page_bytes, link.reached(2.0)) == (PAGE_BYTES_FIRST, None)
 
 
 def test_pages_are_as_large_as_the_link_was_measured_and_a_slow_one_is_full_earlier():
-    link = Link(HIGH_WATER_BYTES)
+    link = SessionLink(HIGH_WATER_BYTES)
     link.leaves(10_000, 1.0)
     assert (link.reached(5.0), link.page_bytes) == (5_000, 5_000)
     link.fills(10.0)
@@ -136,6 +136,6 @@ def test_pages_are_as_large_as_the_link_was_measured_and_a_slow_one_is_full_earl
 
 
 def test_a_connection_that_is_full_for_the_first_time_holds_the_high_water_mark():
-    link = Link(HIGH_WATER_BYTES)
+    link = SessionLink(HIGH_WATER_BYTES)
     link.fills(10.0)
     assert link.reached(26.0) == HIGH_WATER_BYTES // 8

@@ -9,7 +9,16 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from coldnotify_gateway.core import Dialect, Frame, State, Urgent, Waiting, encoding, overtaking, part_bytes
+from coldnotify_gateway.core import (
+    Dialect,
+    Frame,
+    SessionState,
+    Urgent,
+    WaitingFrames,
+    encoding,
+    overtaking,
+    part_bytes,
+)
 from coldnotify_gateway.core.stream import CHANNELS
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import (
@@ -37,7 +46,7 @@ from coldnotify_schemas.wire_pb2 import (
     Stream,
 )
 from coldnotify_testkit.device_frames import ack, hello, parse, use_names
-from coldnotify_testkit.gateway_bench import Bench, WireDouble, fan_out
+from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble, fan_out
 
 
 def frame(number: int, payload_bytes: int = 0) -> Frame:
@@ -52,7 +61,7 @@ def names(data: bytes) -> list[str]:
     return [one.notification.name for one in parse(data)]
 
 
-def everything(waiting: Waiting) -> list[str]:
+def everything(waiting: WaitingFrames) -> list[str]:
     return names(waiting.take(waiting.size_bytes))
 
 
@@ -60,7 +69,7 @@ def everything(waiting: Waiting) -> list[str]:
 
 
 def test_an_urgent_frame_goes_in_front_of_what_waits_and_comes_again_at_its_place():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(frame(1), frame(2))
     waiting.add_urgent(urgent(3))
     waiting.add(frame(4))
@@ -69,7 +78,7 @@ def test_an_urgent_frame_goes_in_front_of_what_waits_and_comes_again_at_its_plac
 
 
 def test_urgent_frames_keep_their_own_order():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(frame(1))
     for number in (2, 3):
         waiting.add_urgent(urgent(number))
@@ -77,7 +86,7 @@ def test_urgent_frames_keep_their_own_order():
 
 
 def test_where_nothing_waits_there_is_nothing_to_overtake():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add_urgent(urgent(1))
     assert everything(waiting) == ["o1"]
     waiting.add_urgent(urgent(2)._replace(at_its_place=None))
@@ -85,7 +94,7 @@ def test_where_nothing_waits_there_is_nothing_to_overtake():
 
 
 def test_what_is_taken_is_whole_frames_so_that_something_may_come_between_any_two():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(*(frame(number, 90) for number in range(10)))
     part = waiting.take(waiting.size_bytes // 4)
     assert names(part) == ["o0", "o1"]
@@ -94,7 +103,7 @@ def test_what_is_taken_is_whole_frames_so_that_something_may_come_between_any_tw
 
 
 def test_one_frame_is_taken_however_long_it_is():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(frame(1, 5000), frame(2))
     assert names(waiting.take(10)) == ["o1"]
     assert names(waiting.take(10)) == ["o2"]
@@ -105,7 +114,7 @@ def test_one_frame_is_taken_however_long_it_is():
 
 
 def test_what_nobody_will_take_is_forgotten():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(frame(1))
     waiting.add_urgent(urgent(2))
     waiting.clear()
@@ -114,7 +123,7 @@ def test_what_nobody_will_take_is_forgotten():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_added_and_taken_nothing_is_lost_and_what_is_in_turn_stays_in_turn(seed):
-    random, waiting = Random(seed), Waiting()
+    random, waiting = Random(seed), WaitingFrames()
     in_turn, ahead, taken, size = [], [], [], 0
     for number in range(300):
         if random.random() < 0.2:
@@ -200,7 +209,7 @@ def test_a_session_that_is_sent_pages_is_told_at_once_and_stands_where_it_stood(
     wire.take()
     bench.inbox(high("o", 5, 9, 1))
     assert told(wire) == [("o", 5, True)]
-    assert (bench.session(1).state, bench.session(1).objects.complete) == (State.CATCHING, 3)
+    assert (bench.session(1).state, bench.session(1).objects.complete) == (SessionState.CATCHING, 3)
     bench.say(wire, ack(page=1))
     (catch_up,) = bench.take_requests("catch_up")
     assert catch_up.catch_up.cursor == 3, "the page to come has what was overtaken, and the version once more"
@@ -253,7 +262,7 @@ def of_a_query(name: str, version: int, offset: int, *known: tuple[int, int], se
 ROW = 77
 
 
-def in_a_row(bench: Bench, *, last: bool) -> WireDouble:
+def in_a_row(bench: GatewayBench, *, last: bool) -> WireDouble:
     """A session that has had the first page of a row."""
     wire = bench.opening(hello("a"), use_names())
     (opened,) = bench.take_requests("open")
@@ -307,7 +316,7 @@ def entering(name: str) -> Frame:
 @pytest.mark.parametrize("live", [True, False])
 def test_a_member_does_not_go_in_front_of_what_says_that_it_has_entered(live):
     newest = Newest(name="o", version=2, offset=9)
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(frame(1), entering("other"))
     waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live, by_query=True))
     assert names(waiting.take(1)) == ["o"], "nothing of it waits"
@@ -320,7 +329,7 @@ def test_a_member_does_not_go_in_front_of_what_says_that_it_has_entered(live):
     assert next(notifications(waiting)).version == 2, "it is registered by name"
 
 
-def notifications(waiting: Waiting) -> Iterator[Notification]:
+def notifications(waiting: WaitingFrames) -> Iterator[Notification]:
     while data := waiting.take(10_000):
         yield from (one.notification for one in parse(data))
 
@@ -355,12 +364,12 @@ def said(frames: list[GatewayFrame]) -> list[tuple[str, int, bool] | str]:
     return found
 
 
-def all_that_waits(waiting: Waiting) -> list[tuple[str, int, bool] | str]:
+def all_that_waits(waiting: WaitingFrames) -> list[tuple[str, int, bool] | str]:
     return said(parse(waiting.take(waiting.size_bytes)))
 
 
 def test_all_that_waits_of_a_channel_goes_in_front_in_its_order_and_stays_where_it_is_as_well():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(frame(1), of(Y, 10), of(X, 11))
     waiting.add(missed(X, 13))
     waiting.add(of(Y, 14))
@@ -374,7 +383,7 @@ def test_all_that_waits_of_a_channel_goes_in_front_in_its_order_and_stays_where_
 
 
 def test_what_went_in_front_does_not_go_again_also_if_it_is_on_its_way():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(of(Y, 10), of(X, 11))
     waiting.overtake([X])
     assert said(parse(waiting.take(1))) == [("x", 11, True)]
@@ -390,7 +399,7 @@ def test_what_went_in_front_does_not_go_again_also_if_it_is_on_its_way():
 
 
 def test_what_comes_first_anyway_is_not_said_twice():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.overtake([X])
     waiting.add(of(X, 10), of(X, 11), of(Y, 12))
     waiting.overtake([X])
@@ -398,7 +407,7 @@ def test_what_comes_first_anyway_is_not_said_twice():
 
 
 def test_what_comes_again_later_goes_behind_what_waits_of_its_channel_and_waits_in_no_turn():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.overtake([X], [of(X, 9, paged=True)])
     assert all_that_waits(waiting) == [("x", 9, True)]
     waiting.add(of(X, 10), of(Y, 11))
@@ -410,7 +419,7 @@ def test_what_comes_again_later_goes_behind_what_waits_of_its_channel_and_waits_
 
 
 def test_of_one_that_is_partly_on_its_way_the_rest_goes_in_front():
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(of(X, 10), of(Y, 11), of(X, 12))
     assert said(parse(waiting.take(len(of(X, 10).data)))) == [("x", 10, False)]
     waiting.overtake([X])
@@ -425,7 +434,7 @@ def test_of_one_that_is_partly_on_its_way_the_rest_goes_in_front():
     ],
 )
 def test_nothing_goes_in_front_of_what_says_where_channels_begin(fence):
-    waiting = Waiting()
+    waiting = WaitingFrames()
     waiting.add(fence, encoding.plain(GatewayFrame(caught_up=CaughtUp())), of(X, 10))
     waiting.overtake([X])
     waiting.overtake([X], [of(X, 11, paged=True)])
@@ -434,7 +443,7 @@ def test_nothing_goes_in_front_of_what_says_where_channels_begin(fence):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_overtakes_no_message_comes_before_an_earlier_one_of_its_channel(seed):
-    random, waiting = Random(seed), Waiting()
+    random, waiting = Random(seed), WaitingFrames()
     taken, put = [], []
     for offset in range(300):
         channel = random.choice([X, Y])
@@ -465,7 +474,7 @@ def test_whatever_overtakes_no_message_comes_before_an_earlier_one_of_its_channe
 CHANNELS_EPOCH = 9
 
 
-def live_with_channels(bench: Bench, *, capabilities: int = 0) -> WireDouble:
+def live_with_channels(bench: GatewayBench, *, capabilities: int = 0) -> WireDouble:
     """A session whose objects and channels are live."""
     said_first = Hello(
         protocol=1, domain="d", group="g", client="c", capabilities=capabilities,
@@ -550,7 +559,7 @@ def ahead(channel: int, offset: int, *, ask: int = 2, page: int = 1) -> Item:
     return Item(channel_page=ChannelPage(session=1, ask=ask, page=page, entries=[entry], ahead=True))
 
 
-def paged(bench: Bench, wire: WireDouble) -> None:
+def paged(bench: GatewayBench, wire: WireDouble) -> None:
     """A page of channels waits for it, and others are to come."""
     bench.gateway.on_blocked(wire, bench.now_s)
     bench.do(bench.gateway.on_drained(wire, bench.now_s))

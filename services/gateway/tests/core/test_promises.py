@@ -19,9 +19,9 @@ from coldnotify_gateway.core import (
     Send,
     SendAll,
     SendUrgent,
-    State,
+    SessionState,
     Urgent,
-    Waiting,
+    WaitingFrames,
 )
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -45,7 +45,7 @@ class Wire:
     def __init__(self, device: str) -> None:
         self.device = device
         self.to_device = b""
-        self._waiting = Waiting()
+        self._waiting = WaitingFrames()
         self.stalled = False
         self.blocked = False
         self.finished = False
@@ -121,7 +121,7 @@ class World(RuleBasedStateMachine):
                 for peer in output.peers:
                     session = self.gateway._connections.by_peer[peer]
                     assert isinstance(session, Identified)
-                    assert session.state is State.LIVE, "a live notification for a session that is not live"
+                    assert session.state is SessionState.LIVE, "a live notification for a session that is not live"
                     self.send(wire_of(peer), [output.frame])
             case SendUrgent():
                 for peer in output.peers:
@@ -259,7 +259,7 @@ class World(RuleBasedStateMachine):
             if gap:
                 # Whatever else is in the record, every session is asked for anew, or will be once drained.
                 asks = {session.number: session.question.number for session in self.gateway.sessions()}
-                slow = {s.number for s in self.gateway.sessions() if s.state is State.SLOW}
+                slow = {s.number for s in self.gateway.sessions() if s.state is SessionState.SLOW}
                 self.do(outputs)
                 for session in self.gateway.sessions():
                     assert session.question.number > asks[session.number] or session.number in slow
@@ -331,10 +331,10 @@ class World(RuleBasedStateMachine):
         sessions = self.gateway.sessions()
         assert view.sessions == {session.number: session for session in sessions}
         assert view.checksum == sum(session.number for session in sessions)
-        live = {session.number for session in sessions if session.state is State.LIVE}
+        live = {session.number for session in sessions if session.state is SessionState.LIVE}
         assert {number for of_one in view.live.values() for number in of_one} == live
         for session in sessions:
-            assert not (session.blocked and session.state is State.LIVE)
+            assert not (session.blocked and session.state is SessionState.LIVE)
             assert session.number in view.live[session.dialect] or session.number not in live
             assert session.wake_s <= max(session.deadline_s(), self.now_s), "nobody would look at it in time"
         assert view.position < len(self.matcher.log)
@@ -368,7 +368,7 @@ class World(RuleBasedStateMachine):
         for name, device in self.devices.items():
             wire = self.wires.get(name)
             session = wire and self.gateway._connections.by_peer.get(wire)
-            if not isinstance(session, Identified) or session.state is not State.LIVE or not device.caught_up:
+            if not isinstance(session, Identified) or session.state is not SessionState.LIVE or not device.caught_up:
                 found.append(f"{name} is not live: {session}")
                 continue
             if device.registering or device.unregistering:

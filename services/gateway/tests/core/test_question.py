@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_gateway.core import Limits
-from coldnotify_gateway.core.question import TABLE, Asked, Question, Step
+from coldnotify_gateway.core.question import TABLE, Asked, Question, QuestionStep
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_testkit.examples import examples
 from hypothesis import settings
@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 LIMITS = Limits(ask_again_s=10, wait_after_s=3, wait_s=30)
 NOW_S = 1000.0
-NEW_NUMBER = {Step.ASK_OPEN, Step.ASK_ANNOUNCEMENT, Step.ASK_PAGE, Step.ASK_CHECK}
+NEW_NUMBER = {QuestionStep.ASK_OPEN, QuestionStep.ASK_ANNOUNCEMENT, QuestionStep.ASK_PAGE, QuestionStep.ASK_CHECK}
 WAITED_FOR = {Asked.OPEN, Asked.ANNOUNCEMENT}
 
 
-def asked(*steps: Step) -> Question:
+def asked(*steps: QuestionStep) -> Question:
     question = Question(NOW_S)
     for step in steps:
         question.step(step, NOW_S, LIMITS)
@@ -25,56 +25,56 @@ def asked(*steps: Step) -> Question:
 def test_an_announcement_and_an_answer_may_come_at_any_time():
     assert set(TABLE) == set(Asked)
     for row in TABLE.values():
-        assert {Step.ASK_OPEN, Step.ASK_ANNOUNCEMENT, Step.ANSWERED} <= set(row)
+        assert {QuestionStep.ASK_OPEN, QuestionStep.ASK_ANNOUNCEMENT, QuestionStep.ANSWERED} <= set(row)
 
 
 def test_what_a_page_or_a_digest_says_is_not_asked_while_an_opened_is_waited_for():
     for waited_for in WAITED_FOR:
-        assert set(TABLE[waited_for]) == {Step.ASK_OPEN, Step.ASK_ANNOUNCEMENT, Step.ANSWERED}
+        assert set(TABLE[waited_for]) == {QuestionStep.ASK_OPEN, QuestionStep.ASK_ANNOUNCEMENT, QuestionStep.ANSWERED}
         with pytest.raises(KeyError):
-            asked(Step.ASK_OPEN).step(Step.ASK_CHECK, NOW_S, LIMITS)
+            asked(QuestionStep.ASK_OPEN).step(QuestionStep.ASK_CHECK, NOW_S, LIMITS)
 
 
-@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("step", QuestionStep)
 def test_only_questions_have_new_numbers(step):
-    if step in TABLE[Asked.NOTHING] and step is not Step.ANSWERED:
+    if step in TABLE[Asked.NOTHING] and step is not QuestionStep.ANSWERED:
         assert asked(step).number == (step in NEW_NUMBER)
 
 
 def test_it_is_asked_again_ever_more_rarely_and_of_another_matcher_as_soon_as_at_first():
-    question = asked(Step.ASK_PAGE)
+    question = asked(QuestionStep.ASK_PAGE)
     due_s = [question.answer_due_s - NOW_S]
     for _ in range(5):
         question.unanswered()
-        question.step(Step.ASK_PAGE, NOW_S, LIMITS)
+        question.step(QuestionStep.ASK_PAGE, NOW_S, LIMITS)
         due_s.append(question.answer_due_s - NOW_S)
     assert due_s == [10, 20, 40, 80, 80, 80]
     question.other_matcher()
-    question.step(Step.ASK_PAGE, NOW_S, LIMITS)
+    question.step(QuestionStep.ASK_PAGE, NOW_S, LIMITS)
     assert question.answer_due_s == NOW_S + 10
 
 
 def test_what_is_given_up_is_not_asked_more_often_for_it():
-    question = asked(Step.ASK_CHECK)
+    question = asked(QuestionStep.ASK_CHECK)
     question.unanswered()
     question.give_up()
     assert (question.asked, question.answer_due_s) == (Asked.NOTHING, NEVER_S)
-    question.step(Step.ASK_CHECK, NOW_S, LIMITS)
+    question.step(QuestionStep.ASK_CHECK, NOW_S, LIMITS)
     assert question.answer_due_s == NOW_S + 20
 
 
 def test_a_client_is_told_wait_once_an_opened_is_late_and_again_before_that_runs_out():
-    question = asked(Step.ASK_OPEN)
+    question = asked(QuestionStep.ASK_OPEN)
     assert question.wait_due_s == NOW_S + 3
     question.waiting_said(NOW_S + 3, LIMITS)
-    question.step(Step.ASK_OPEN, NOW_S + 10, LIMITS)
+    question.step(QuestionStep.ASK_OPEN, NOW_S + 10, LIMITS)
     assert question.wait_due_s == NOW_S + 3 + 20, "asking again does not put it off"
     question.answered()
     assert (question.answer_due_s, question.wait_due_s) == (NEVER_S, NEVER_S)
 
 
 def test_how_long_is_waited_for_an_answer():
-    question = asked(Step.EXPECT_SET)
+    question = asked(QuestionStep.EXPECT_SET)
     assert question.waits_since_s(NOW_S + 4) == 4
     question.answered()
     assert question.waits_since_s(NOW_S + 4) == 0
@@ -88,15 +88,15 @@ class AnyQuestion(RuleBasedStateMachine):
         self.now_s = NOW_S
         self.question = Question(NOW_S)
 
-    @rule(step=st.sampled_from(Step), seconds=st.floats(0, 100))
-    def step(self, step: Step, seconds: float) -> None:
+    @rule(step=st.sampled_from(QuestionStep), seconds=st.floats(0, 100))
+    def step(self, step: QuestionStep, seconds: float) -> None:
         self.now_s += seconds
         number, before = self.question.number, self.question.asked
         if step not in TABLE[before]:
             return
-        if step is Step.ANSWERED:
+        if step is QuestionStep.ANSWERED:
             self.question.answered()
-        elif step is Step.GIVEN_UP:
+        elif step is QuestionStep.GIVEN_UP:
             self.question.give_up()
         else:
             self.question.step(step, self.now_s, LIMITS)

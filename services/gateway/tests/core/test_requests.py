@@ -1,7 +1,7 @@
 """Requests that the gateway makes by itself: asked again, announcements after a loss; who asks for descriptions."""
 
 import pytest
-from coldnotify_gateway.core import State
+from coldnotify_gateway.core import SessionState
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.internal_pb2 import Item, Opened
@@ -95,11 +95,11 @@ def test_two_beats_that_do_not_agree_announce_all_sessions(bench):
     bench.inbox(beat_answer(9, agreed=False))
     (request,) = bench.take_requests("open")
     assert (request.open.cursor, request.open.digest, request.open.ask) == (9, digest(["x"]), 2)
-    assert bench.session(1).state is State.OPENING
+    assert bench.session(1).state is SessionState.OPENING
     assert bench.gateway.counters.announcements == 1
     bench.inbox(opened(1, 2, said=digest(["x"])))
     assert wire.kinds() == []
-    assert bench.session(1).state is State.CATCHING
+    assert bench.session(1).state is SessionState.CATCHING
 
 
 def test_an_announcement_that_finds_another_epoch_sends_the_client_away(bench):
@@ -117,7 +117,7 @@ def test_an_announcement_that_is_not_in_sync_is_told(bench):
     (request,) = bench.take_requests("open")
     bench.inbox(opened(1, request.open.ask, in_sync=False))
     assert not wire.take()[0].welcome.in_sync
-    assert bench.session(1).state is State.UNSYNCED
+    assert bench.session(1).state is SessionState.UNSYNCED
 
 
 DESCRIBING = CAPABILITY_NAMES | CAPABILITY_QUERIES | CAPABILITY_DESCRIPTIONS

@@ -6,7 +6,7 @@ Stands for: waiting_publishes
 import json
 
 import pytest
-from coldnotify_gateway.core import Gateway, Limits, PauseReading, TooMuch
+from coldnotify_gateway.core import AboveAgreement, Gateway, Limits, PauseReading
 from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
@@ -23,12 +23,12 @@ from coldnotify_schemas.wire_pb2 import (
     Publish,
 )
 from coldnotify_testkit.device_frames import hello
-from coldnotify_testkit.gateway_bench import Bench, WireDouble
+from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble
 
 TOPICS = TopicNames()
 
 
-def publish(bench: Bench, wire: WireDouble, *publishes: Publish) -> None:
+def publish(bench: GatewayBench, wire: WireDouble, *publishes: Publish) -> None:
     bench.say(wire, *(encode(ClientFrame(publish=one)) for one in publishes))
 
 
@@ -36,7 +36,7 @@ def message(request: int, channel: str = "tasks") -> Publish:
     return Publish(request=request, channel=channel, payload=b"%d" % request)
 
 
-def answer(bench: Bench, offset: int | None, reason: str = "") -> None:
+def answer(bench: GatewayBench, offset: int | None, reason: str = "") -> None:
     """Kafka's, to the publication that was handed over last."""
     bench.do(bench.gateway.on_published(bench.publications[-1], offset, reason, bench.now_s))
 
@@ -46,7 +46,7 @@ def refusals(wire: WireDouble) -> list[NotPublished]:
 
 
 def test_a_version_is_the_clients_own() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, Publish(request=1, object="reading", version=17, payload=b'{"t": 3}'))
     (said,) = bench.publications
@@ -58,7 +58,7 @@ def test_a_version_is_the_clients_own() -> None:
 
 
 def test_a_message_is_in_its_domains_topic() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(
         bench,
@@ -75,9 +75,9 @@ NOW_MS = 1_800_000_000_000
 AHEAD_MS = NOW_MS + 10 * 365 * 86_400_000
 
 
-def at_noon() -> tuple[Bench, WireDouble]:
+def at_noon() -> tuple[GatewayBench, WireDouble]:
     """One that knows what time it is."""
-    bench = Bench()
+    bench = GatewayBench()
     bench.gateway.on_wall_clock(NOW_MS / 1000, bench.now_s)
     return bench, bench.live()
 
@@ -120,7 +120,7 @@ def test_what_is_never_sent_again_is_numbered_here_and_what_expires_lasts_as_lon
 
 
 def test_they_go_one_by_one_and_are_answered_in_order() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, message(1), message(0), message(2))
     handed_over = []
@@ -133,7 +133,7 @@ def test_they_go_one_by_one_and_are_answered_in_order() -> None:
 
 
 def test_behind_a_refused_one_nothing_is_published_until_it_comes_again() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, message(1), message(2))
     answer(bench, None, "Kafka is away")
@@ -148,7 +148,7 @@ def test_behind_a_refused_one_nothing_is_published_until_it_comes_again() -> Non
 
 
 def test_too_many_are_refused_and_the_others_go_on() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, *(message(request) for request in range(1, PUBLISHES_UNANSWERED_MAX + 3)))
     assert [said.request for said in refusals(wire)] == [PUBLISHES_UNANSWERED_MAX + 1, PUBLISHES_UNANSWERED_MAX + 2]
@@ -181,7 +181,7 @@ def test_too_many_are_refused_and_the_others_go_on() -> None:
     ],
 )
 def test_what_is_wrong_is_named_and_stops_nothing(wrong: Publish, words: str) -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     wrong.request = 1
     publish(bench, wire, wrong, message(2))
@@ -192,7 +192,7 @@ def test_what_is_wrong_is_named_and_stops_nothing(wrong: Publish, words: str) ->
 
 
 def test_who_may_not_publish_is_told() -> None:
-    bench = Bench(admit=lambda _peer, _hello: False)
+    bench = GatewayBench(admit=lambda _peer, _hello: False)
     wire = bench.live()
     publish(bench, wire, message(1))
     (said,) = refusals(wire)
@@ -201,7 +201,7 @@ def test_who_may_not_publish_is_told() -> None:
 
 
 def test_an_answer_to_a_session_that_has_gone_is_nobodys() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, message(1))
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
@@ -213,7 +213,7 @@ def test_an_answer_to_a_session_that_has_gone_is_nobodys() -> None:
 
 
 def test_outcomes_are_counted() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, Publish(request=1), message(2), message(3))
     answer(bench, 5)
@@ -223,7 +223,7 @@ def test_outcomes_are_counted() -> None:
 
 def test_above_the_agreement_it_is_refused_and_may_come_again() -> None:
     agreed = Agreed()
-    agreed.answers = [TooMuch("tenant lamps is above its agreement: in_per_s is 1", 250), None]
+    agreed.answers = [AboveAgreement("tenant lamps is above its agreement: in_per_s is 1", 250), None]
     bench, wire = agreed.bench()
     publish(bench, wire, message(1), message(2))
     said = refusals(wire)
@@ -239,27 +239,27 @@ class Agreed:
     """What the domain's tenant has agreed, as a test says it."""
 
     def __init__(self) -> None:
-        self.answers: list[TooMuch | None] = []
+        self.answers: list[AboveAgreement | None] = []
         """To the next publishes; all others are let in."""
         self.asked: list[tuple[str, int]] = []
         self.is_full = False
         self.refused: list[str] = []
 
-    def ask(self, domain: str, size_bytes: int) -> TooMuch | None:
+    def ask(self, domain: str, size_bytes: int) -> AboveAgreement | None:
         self.asked.append((domain, size_bytes))
         return self.answers.pop(0) if self.answers else None
 
-    def full(self, domain: str, object_: str) -> TooMuch | None:
-        return TooMuch(f"{domain} is full, and {object_} is not there", 10_000) if self.is_full else None
+    def full(self, domain: str, object_: str) -> AboveAgreement | None:
+        return AboveAgreement(f"{domain} is full, and {object_} is not there", 10_000) if self.is_full else None
 
-    def refuse_object(self, domain: str, object_: str) -> TooMuch | None:
+    def refuse_object(self, domain: str, object_: str) -> AboveAgreement | None:
         if self.is_full:
             self.refused.append(object_)
         return self.full(domain, object_)
 
-    def bench(self) -> tuple[Bench, WireDouble]:
-        bench = Bench()
-        bench.gateway = Gateway(Bench.GATEWAY, Bench.INBOX, 1, Limits(), agreements=self)
+    def bench(self) -> tuple[GatewayBench, WireDouble]:
+        bench = GatewayBench()
+        bench.gateway = Gateway(GatewayBench.GATEWAY, GatewayBench.INBOX, 1, Limits(), agreements=self)
         wire = bench.live()
         bench.take_requests()
         return bench, wire
@@ -269,11 +269,11 @@ def version(request: int, object_: str, *, deleted: bool = False) -> Publish:
     return Publish(request=request, object=object_, version=request, deleted=deleted)
 
 
-def there(bench: Bench, ask: int, *, there: bool, session: int = 1) -> None:
+def there(bench: GatewayBench, ask: int, *, there: bool, session: int = 1) -> None:
     bench.inbox(Item(there=There(session=session, ask=ask, there=there)))
 
 
-def asked_for(bench: Bench) -> list[tuple[str, int]]:
+def asked_for(bench: GatewayBench) -> list[tuple[str, int]]:
     """Objects that the matcher was asked for, each with the asking's number."""
     asked = [one.is_there for one in bench.take_requests() if one.HasField("is_there")]
     return [(one.object, one.ask) for one in asked]
@@ -330,7 +330,7 @@ def test_room_that_came_while_it_was_asked_for_is_used() -> None:
 def test_what_is_there_and_above_a_rate_is_refused_with_all_behind_it() -> None:
     agreed = Agreed()
     agreed.is_full = True
-    agreed.answers = [TooMuch("in_per_s", 250)]
+    agreed.answers = [AboveAgreement("in_per_s", 250)]
     bench, wire = agreed.bench()
     publish(bench, wire, version(1, "old"), version(2, "old"))
     there(bench, 1, there=True)
@@ -371,7 +371,7 @@ def test_a_session_that_ends_while_it_is_asked_for_leaves_nothing() -> None:
 
 
 def test_what_is_of_high_priority_says_so_in_a_header() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     publish(bench, wire, Publish(request=1, object="alarm", version=17, priority=PRIORITY_HIGH))
     (said,) = bench.publications
@@ -383,7 +383,7 @@ def test_what_is_of_high_priority_says_so_in_a_header() -> None:
 
 
 def test_a_priority_of_a_later_release_is_refused_by_the_fields_name() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     said = Publish.FromString(Publish(request=1, object="alarm").SerializeToString() + b"\x58\x07")
     assert said.priority == 7
@@ -394,7 +394,7 @@ def test_a_priority_of_a_later_release_is_refused_by_the_fields_name() -> None:
     assert not refused.retry_after_ms
 
 
-def pauses(bench: Bench, wire: WireDouble, *publishes: Publish) -> list[float]:
+def pauses(bench: GatewayBench, wire: WireDouble, *publishes: Publish) -> list[float]:
     """For how long what the client says is not read, each time that the core says so."""
     said = b"".join(encode(ClientFrame(publish=one)) for one in publishes)
     outputs = bench.gateway.on_client_bytes(wire, said, bench.now_s)
@@ -405,7 +405,7 @@ def pauses(bench: Bench, wire: WireDouble, *publishes: Publish) -> list[float]:
 @pytest.mark.parametrize("refused", [message(2), Publish(request=2)], ids=["for now", "for good"])
 def test_who_is_refused_and_does_not_stop_is_not_read_for_a_while(refused: Publish) -> None:
     """60 sessions that published without a pause kept a gateway busy with refusals."""
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     if refused.channel:
         publish(bench, wire, message(1))
@@ -419,12 +419,12 @@ def test_who_is_refused_and_does_not_stop_is_not_read_for_a_while(refused: Publi
     assert pauses(bench, wire, *[refused] * PUBLISHES_UNANSWERED_MAX) == [], "who waits as told is read"
 
 
-def ask(bench: Bench, wire: WireDouble, number: int, object_: str = "lamp") -> None:
+def ask(bench: GatewayBench, wire: WireDouble, number: int, object_: str = "lamp") -> None:
     bench.say(wire, encode(ClientFrame(ask_outcome=AskOutcome(ask=number, object=object_, offset=41))))
 
 
 def test_what_became_of_a_version_is_asked_of_the_matcher_and_passed_on() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     bench.take_requests()
     ask(bench, wire, 7)
@@ -438,7 +438,7 @@ def test_what_became_of_a_version_is_asked_of_the_matcher_and_passed_on() -> Non
 
 
 def test_questions_have_a_bound_and_are_for_who_may_publish() -> None:
-    bench = Bench()
+    bench = GatewayBench()
     wire = bench.live()
     bench.take_requests()
     for number in range(1, Limits().requests_unanswered_max + 2):

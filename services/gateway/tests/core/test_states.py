@@ -1,10 +1,10 @@
 """The table is whole: every phase is reached and left, and every stage of a stream is shown."""
 
-from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, Phase, State
+from coldnotify_gateway.core.states import BEFORE_SYNC, IN_SYNC, TABLE, SessionPhase, SessionState
 from coldnotify_gateway.core.stream import Stage
 
 
-def reached(start: Phase) -> set[Phase]:
+def reached(start: SessionPhase) -> set[SessionPhase]:
     found, new = set(), {start}
     while new:
         found |= new
@@ -13,12 +13,12 @@ def reached(start: Phase) -> set[Phase]:
 
 
 def test_every_phase_is_in_the_table_and_leads_to_every_other():
-    assert set(TABLE) == set(Phase)
-    for phase in Phase:
-        assert reached(phase) == set(Phase)
+    assert set(TABLE) == set(SessionPhase)
+    for phase in SessionPhase:
+        assert reached(phase) == set(SessionPhase)
 
 
 def test_every_phase_and_stage_is_shown_as_a_state():
-    assert {*BEFORE_SYNC, Phase.IN_SYNC} == set(Phase)
+    assert {*BEFORE_SYNC, SessionPhase.IN_SYNC} == set(SessionPhase)
     assert set(IN_SYNC) == set(Stage)
-    assert {*BEFORE_SYNC.values(), *IN_SYNC.values()} == set(State)
+    assert {*BEFORE_SYNC.values(), *IN_SYNC.values()} == set(SessionState)

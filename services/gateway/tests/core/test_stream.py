@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from coldnotify_gateway.core.stream import NONE, TABLE, Event, Stage, Stream
+from coldnotify_gateway.core.stream import NONE, TABLE, Stage, Stream, StreamEvent
 
 page = partial(Stream.arrived, complete=5, paging=7, last=False, blocked=False)
 last_page = partial(Stream.arrived, complete=9, paging=7, last=True, blocked=False)
@@ -26,7 +26,7 @@ def test_every_stage_is_in_the_table_and_leads_to_every_other():
 
 def test_only_a_last_page_makes_a_stream_live():
     live_by = {(stage, event) for stage, row in TABLE.items() for event, after in row.items() if after is Stage.LIVE}
-    assert live_by == {(Stage.DUE, Event.LAST_PAGE)}
+    assert live_by == {(Stage.DUE, StreamEvent.LAST_PAGE)}
 
 
 def test_a_slow_stream_asks_before_it_gets_anything():
@@ -34,7 +34,7 @@ def test_a_slow_stream_asks_before_it_gets_anything():
 
 
 def test_every_stage_can_begin_a_new_row():
-    assert all(row[Event.BEGIN] is Stage.DUE for row in TABLE.values())
+    assert all(row[StreamEvent.BEGIN] is Stage.DUE for row in TABLE.values())
 
 
 def test_one_page_after_the_other_is_due_and_sent():

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 from coldnotify_common.http.listening import ListenError
-from coldnotify_gateway.listeners.port import CROWD_SOCKETS, Port
+from coldnotify_gateway.listeners.port import CROWD_SOCKETS, DevicePort
 from coldnotify_gateway.listeners.tcp.listener import TcpListener
 from coldnotify_gateway.settings import GatewaySettings
 
@@ -50,4 +50,4 @@ def test_a_port_that_somebody_else_has_is_an_error_that_names_the_setting():
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(ListenError, match="PORT"),
     ):
-        Port(GatewaySettings(gateway_host="127.0.0.1"), taken.getsockname()[1], "PORT")
+        DevicePort(GatewaySettings(gateway_host="127.0.0.1"), taken.getsockname()[1], "PORT")

@@ -56,20 +56,20 @@ def test_an_error_names_the_setting_as_the_command_line_and_the_environment_do()
 PLANTED = """
 from dataclasses import dataclass
 from coldnotify_common.settings import Settings, setting
-from coldnotify_gateway.listeners.port import Port
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.port import DevicePort
+from coldnotify_gateway.listeners.row import ListenerRow
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedSettings(Settings):
     gateway_planted_port: int = setting(0, "port")
     gateway_planted_words: str = setting("none", "words")
 
-class PlantedListener(Port):
+class PlantedListener(DevicePort):
     def __init__(self, settings, port, setting, own):
         super().__init__(settings, port, setting)
         self.words = own.gateway_planted_words
 
-ROW = Row(name="planted", port_setting="gateway_planted_port", port_key="planted_port", ready_key="planted", beside=20,
+ROW = ListenerRow(name="planted", port_setting="gateway_planted_port", port_key="planted_port", ready_key="planted", beside=20,
           module=f"{__package__}.row", class_name="PlantedListener", settings=f"{__package__}.row:PlantedSettings")
 """
 

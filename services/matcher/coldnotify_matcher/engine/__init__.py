@@ -2,8 +2,8 @@
 
 from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
 from coldnotify_matcher.engine.engine import Engine
-from coldnotify_matcher.engine.outputs import Step, Write
-from coldnotify_matcher.engine.retention_rules import Retention, parse_retention
+from coldnotify_matcher.engine.outputs import ProducedRecord, Step
+from coldnotify_matcher.engine.retention_rules import RetentionRules, parse_retention
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX, Intervals, Rules, parse_intervals
 from coldnotify_matcher.engine.tuning import Bounds
 
@@ -14,10 +14,10 @@ __all__ = [
     "Engine",
     "Intervals",
     "MessageRecord",
-    "Retention",
+    "ProducedRecord",
+    "RetentionRules",
     "Rules",
     "Step",
-    "Write",
     "parse_intervals",
     "parse_retention",
 ]

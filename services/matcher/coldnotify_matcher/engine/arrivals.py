@@ -16,15 +16,15 @@ from coldnotify_schemas.names import InvalidName, check_object, parse_object_key
 from coldnotify_schemas.partitioner import home_of
 from coldnotify_schemas.records import InvalidRecord
 
-from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.rejected import rejected
 
 if TYPE_CHECKING:
     from coldnotify_matcher.engine.channel_logs.message_records import MessageRecord
     from coldnotify_matcher.engine.history import History
     from coldnotify_matcher.engine.object_records import ObjectRecord
-    from coldnotify_matcher.engine.outbox import Outbox
-    from coldnotify_matcher.engine.partition_state import State
+    from coldnotify_matcher.engine.outbox import EngineOutbox
+    from coldnotify_matcher.engine.partition_state import PartitionState
     from coldnotify_matcher.engine.strays import Strays
 
 _PREFIX = KEY_PREFIX.encode()
@@ -166,7 +166,7 @@ class MessageArrival:
 class Door:
     """Lets one partition's records in, and writes what comes of those that stay outside."""
 
-    def __init__(self, state: State, outbox: Outbox, history: History, strays: Strays) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox, history: History, strays: Strays) -> None:
         self._state = state
         self._outbox = outbox
         self._history = history
@@ -199,7 +199,7 @@ class Door:
         place = f"{self.partition}@{record.offset}".encode()
         said = tuple(message_headers(record.headers._replace(moved=place)))
         topic = record.retention.topic(self._state.rules.topics)
-        self._outbox.write(Write(topic, right, record.key, record.value, said))
+        self._outbox.write(ProducedRecord(topic, right, record.key, record.value, said))
         self._state.count("messages_moved")
 
     def _reject(self, topic: str, offset: int, key: bytes | None, value: bytes | None, reason: str) -> None:

@@ -8,7 +8,7 @@ partition over handles it again.
 
 from typing import NamedTuple
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 
 WAITS_MS = 2_000
 """A wake takes some round trips. What waits longer is not handled again by more than this much of a successor's time:
@@ -24,14 +24,14 @@ class BriefSessions:
     """The sessions of one partition whose records wait, in the order of their Opens."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Client, _Brief] = {}
+        self._waiting: dict[RegisteredClient, _Brief] = {}
 
     @property
     def first_offset(self) -> int | None:
         """Of the Opens whose sessions wait, the first one's; None: none does."""
         return next((brief.offset for brief in self._waiting.values()), None)
 
-    def begin(self, client: Client, offset: int, now_ms: int) -> bool:
+    def begin(self, client: RegisteredClient, offset: int, now_ms: int) -> bool:
         """The client's session was opened at this offset. False: its record cannot wait.
 
         If the Open has changed registrations, the record is written with them in this step, and waits no more.
@@ -43,17 +43,17 @@ class BriefSessions:
         self._waiting[client] = _Brief(offset, now_ms)
         return True
 
-    def end(self, client: Client) -> bool:
+    def end(self, client: RegisteredClient) -> bool:
         """The client's session is over. False: its record was written, or what is stored is not true any more."""
         if self._waiting.pop(client, None) is None or client.stored_offline_at is None:
             return False
         return not client.lacking(client.stored_offline_at)
 
-    def written(self, client: Client) -> None:
+    def written(self, client: RegisteredClient) -> None:
         """Its record is: it waits no more."""
         self._waiting.pop(client, None)
 
-    def take_due(self, now_ms: int) -> list[Client]:
+    def take_due(self, now_ms: int) -> list[RegisteredClient]:
         """Those that have lasted: their records are to be written."""
         due = []
         for client, brief in self._waiting.items():

@@ -20,7 +20,7 @@ REFUSED_KNOWN_MAX = 1_000
 """Clients whose last refusal is remembered, of one partition: for who asks why one is not connected."""
 
 
-class Held(NamedTuple):
+class HeldAgreement(NamedTuple):
     """What was agreed with a tenant, and how much it has at all matchers, as far as this one knows. None: no limit."""
 
     tenant: str
@@ -42,7 +42,7 @@ class Ceiling:
         self.registrations_max: int | None = None
         self.clients = self.registrations = 0
 
-    def agree(self, held: Held) -> None:
+    def agree(self, held: HeldAgreement) -> None:
         """From now on; what there is, is counted anew."""
         self.clients_max, self.registrations_max = held.clients_max, held.registrations_max
         self.clients, self.registrations = held.clients, held.registrations
@@ -68,7 +68,7 @@ class Ceilings:
         """`tenant_of`: the name of the tenant that a domain belongs to; None: domains are tenants."""
         self._tenants: OfTenants[Ceiling] = OfTenants(tenant_of)
 
-    def agree(self, all_held: Iterable[Held]) -> None:
+    def agree(self, all_held: Iterable[HeldAgreement]) -> None:
         """These are all that there are now."""
         wanted = {held.tenant: held for held in all_held}
         self._tenants.keep_only(wanted)
@@ -80,7 +80,7 @@ class Ceilings:
         return self._tenants.of(domain)
 
 
-class Tally:
+class DomainTally:
     """How many sessions and registrations one domain has in one partition, counted as they come and go; and of how many
     of these its clients say that their callbacks raise."""
 

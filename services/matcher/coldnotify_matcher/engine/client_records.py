@@ -14,27 +14,27 @@ from coldnotify_schemas.matcher_state import (
 from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
 from coldnotify_schemas.whole_numbers import whole_number
 
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.unsettled_registrations import records_of
 
 _encode = msgspec.json.Encoder().encode
 
 
-def null_of(state: State, topic: str, key: str) -> Write:
+def null_of(state: PartitionState, topic: str, key: str) -> ProducedRecord:
     """Nothing is kept under this key any more, whatever an earlier generation still writes."""
-    return Write(topic, state.partition, key.encode(), None, (ended_by_header(state.generation),))
+    return ProducedRecord(topic, state.partition, key.encode(), None, (ended_by_header(state.generation),))
 
 
 class ClientRecords:
     """Writes them."""
 
-    def __init__(self, state: State, outbox: Outbox) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
 
@@ -63,7 +63,7 @@ class ClientRecords:
             state.changed[client] = None
         state.count("state_repaired")
 
-    def _write(self, client: Client, now_ms: int) -> None:
+    def _write(self, client: RegisteredClient, now_ms: int) -> None:
         """The buckets that have changed, and then the session's.
 
         A crash loses only the last records of a step. The last bucket alone says the offset that the step comes to,
@@ -80,7 +80,7 @@ class ClientRecords:
             unsettled = records_of(client, client.buckets[index])
             bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels, unsettled)
             key = f"{client.key}/{index}".encode()
-            self._outbox.write(Write(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
+            self._outbox.write(ProducedRecord(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
         if changed:
             client.registrations_stored = client.registrations_applied
         client.changed.clear()
@@ -100,7 +100,9 @@ class ClientRecords:
             channels_epoch=client.channels.epoch,
             channels_cursor=client.channels.cursor,
         )
-        self._outbox.write(Write(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record)))
+        self._outbox.write(
+            ProducedRecord(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record))
+        )
         if client.channels:
             client.channels.stored_cursor = client.channels.cursor
         client.session_stored = True
@@ -111,5 +113,5 @@ class ClientRecords:
 
 
 def _channels_in(bucket: Iterable[object]) -> list[RegisteredChannelRecord]:
-    found = [one for one in bucket if isinstance(one, RegisteredChannel)]
+    found = [one for one in bucket if isinstance(one, ClientChannel)]
     return [RegisteredChannelRecord(one.text, one.position, one.epoch) for one in sorted(found, key=lambda c: c.text)]

@@ -11,16 +11,16 @@ from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
 from coldnotify_schemas.names import is_looking_name
 
-from coldnotify_matcher.engine.ceilings import Tally
-from coldnotify_matcher.engine.interests.by_channel import ByChannel, RegisteredChannel
+from coldnotify_matcher.engine.ceilings import DomainTally
+from coldnotify_matcher.engine.interests.by_channel import ByChannel, ClientChannel
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
-from coldnotify_matcher.engine.unsettled import NOTHING, Unsettled
+from coldnotify_matcher.engine.unsettled import NOTHING, UnsettledRegistration
 
-Registration = Obj | RegisteredQuery | RegisteredChannel
+Registration = Obj | RegisteredQuery | ClientChannel
 """What a client is registered for."""
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ NO_CHANNELS = ByChannel()
 """The same for channels."""
 
 
-class Client:
+class RegisteredClient:
     """One client: its registrations, how far it is, where it is connected."""
 
     __slots__ = (
@@ -42,10 +42,10 @@ class Client:
         "stored_offline_at", "tally", "tells_unsettled", "unsettled",
     )  # fmt: skip
 
-    def __init__(self, key: str, tally: Tally | None = None) -> None:
+    def __init__(self, key: str, tally: DomainTally | None = None) -> None:
         """`tally`: its domain's, which counts what it has."""
         self.key = key
-        self.tally = Tally() if tally is None else tally
+        self.tally = DomainTally() if tally is None else tally
         self.looks = is_looking_name(key.rpartition("/")[2])
         """A page that only looks: it never comes back, and nobody asks whether it has applied anything."""
         self._by_name = ByName()
@@ -66,7 +66,7 @@ class Client:
         self.registrations_stored = NEVER_APPLIED
         """The same, as of the last step: all of its writes are durable."""
         self.session_applied = NEVER_APPLIED
-        self.session: Session | None = None
+        self.session: EngineSession | None = None
         """To be changed by `connect` and `disconnect` only."""
         self.cursor = NO_CURSOR
         """Acknowledged."""
@@ -97,7 +97,7 @@ class Client:
         """How many interests it has."""
         return len(self._by_name) + len(self.queries) + len(self.channels)
 
-    def connect(self, session: Session) -> None:
+    def connect(self, session: EngineSession) -> None:
         """This is its session from here on."""
         if self.session is None:
             self.tally.add_clients(1)
@@ -121,7 +121,7 @@ class Client:
         yield from self.queries.values()
         yield from self.channels.values()
 
-    def registered_by(self, hash_: int) -> RegisteredQuery | RegisteredChannel | None:
+    def registered_by(self, hash_: int) -> RegisteredQuery | ClientChannel | None:
         """Its registration of this hash, which a name has not."""
         return self.queries.get(hash_) or self.channels.get(hash_)
 
@@ -138,12 +138,12 @@ class Client:
         """Whether it is registered for the object by name."""
         return obj in self._by_name
 
-    def unsettle(self, registration: Registration, unsettled: Unsettled) -> None:
+    def unsettle(self, registration: Registration, unsettled: UnsettledRegistration) -> None:
         """Its application has not taken this, for this reason. To be stored in this step."""
         self.put_unsettled(registration, unsettled)
         self.changed.add(self._bucket_of(registration))
 
-    def put_unsettled(self, registration: Registration, unsettled: Unsettled) -> None:
+    def put_unsettled(self, registration: Registration, unsettled: UnsettledRegistration) -> None:
         """The same, of a registration whose record says so."""
         if not self.unsettled:
             self.unsettled = {}
@@ -223,13 +223,13 @@ class Client:
 
     def register_channel(
         self, text: str, position: int, epoch: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
-    ) -> RegisteredChannel:
+    ) -> ClientChannel:
         """Add one registration of a channel that is not there, in the first bucket with room."""
         index = self._bucket_with_room(bucket_objects_max)
         self.changed.add(index)
         return self._put_channel(text, position, epoch, index)
 
-    def unregister_channel(self, channel: RegisteredChannel) -> None:
+    def unregister_channel(self, channel: ClientChannel) -> None:
         """Remove one registration of a channel, of which its session knows nothing any more."""
         self._gone(channel)
         self.channels.remove(channel)
@@ -313,10 +313,10 @@ class Client:
         self.digest = (self.digest + query.hash) % MODULUS
         return query
 
-    def _put_channel(self, text: str, position: int, epoch: int, index: int) -> RegisteredChannel:
+    def _put_channel(self, text: str, position: int, epoch: int, index: int) -> ClientChannel:
         if self.channels is NO_CHANNELS:
             self.channels = ByChannel()
-        channel = RegisteredChannel(self.group_key, text, position, epoch, index)
+        channel = ClientChannel(self.group_key, text, position, epoch, index)
         self.channels.add(channel)
         self.tally.add_registrations(1)
         self._bucket(index).add(channel)

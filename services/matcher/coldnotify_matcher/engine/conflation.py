@@ -21,7 +21,7 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.memberships import Changes
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.thinning import Thinning
 from coldnotify_matcher.engine.tuning import Tuning
 
@@ -38,7 +38,7 @@ class Tuned:
 class Conflation:
     """Stands between the objects' publishes and the index."""
 
-    def __init__(self, state: State, index: Index) -> None:
+    def __init__(self, state: PartitionState, index: Index) -> None:
         self._state = state
         self._index = index
         self._until_ms: dict[Obj, int] = {}

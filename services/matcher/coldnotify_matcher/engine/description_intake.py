@@ -8,7 +8,7 @@ from coldnotify_matcher.engine.arrivals import Arrival
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.description_store import understood
 from coldnotify_matcher.engine.object_records import ObjectRecord
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.repairs import Repairs
 
@@ -18,7 +18,9 @@ _NO_TIME = -1
 class DescriptionIntake:
     """Takes such records in. What it sees twice has the same outcome."""
 
-    def __init__(self, state: State, conflation: Conflation, repairs: Repairs, removals: RemovalIntake) -> None:
+    def __init__(
+        self, state: PartitionState, conflation: Conflation, repairs: Repairs, removals: RemovalIntake
+    ) -> None:
         self._state = state
         self._conflation = conflation
         self._repairs = repairs

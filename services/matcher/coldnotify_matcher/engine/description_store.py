@@ -25,7 +25,7 @@ KEPT_MAX = 4
 no description."""
 
 
-class Described:
+class StoredDescription:
     """The description of one object, if it has one, and what stands in the log of it."""
 
     __slots__ = ("description", "kept_offset", "last_offset", "offset", "version")
@@ -67,7 +67,7 @@ class Described:
         return True
 
 
-class Change(NamedTuple):
+class DescriptionChange(NamedTuple):
     """What a record has made of an object's description; None: it has none."""
 
     before: Description | None
@@ -80,11 +80,11 @@ class _Kept(NamedTuple):
     value: bytes | None
 
 
-class Descriptions:
+class DescriptionStore:
     """Those of one partition, by group (domain/group) and the object's name."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[str, Described]] = {}
+        self._groups: dict[str, dict[str, StoredDescription]] = {}
         self._kept: dict[tuple[str, str], list[_Kept]] = {}
         """What waits to be parsed, the one that counts, if it is a description, last."""
         self._shared: dict[tuple[type, Value], Value] = {}
@@ -92,15 +92,17 @@ class Descriptions:
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
-    def of(self, group: str, name: str) -> Described | None:
+    def of(self, group: str, name: str) -> StoredDescription | None:
         """What is known of an object's description; None: it never had one."""
         return self._groups.get(group, _NOBODY).get(name)
 
-    def of_group(self, group: str) -> Mapping[str, Described]:
+    def of_group(self, group: str) -> Mapping[str, StoredDescription]:
         """What is known of the descriptions of a group's objects, by their names."""
         return self._groups.get(group, _NOBODY)
 
-    def take(self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int) -> Change | None:
+    def take(
+        self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int
+    ) -> DescriptionChange | None:
         """Take in one record; None: it changes nothing. Raises InvalidRecord: then the one in force stays."""
         described = self._groups.get(group, _NOBODY).get(name)
         try:
@@ -110,13 +112,13 @@ class Descriptions:
                 described.last_offset = max(described.last_offset, offset)
             raise
         if described is None:
-            described = self._groups.setdefault(group, {})[name] = Described()
+            described = self._groups.setdefault(group, {})[name] = StoredDescription()
         before = described.description
         if not described.merge(description, timestamp_ms, offset):
             return None
         if description is not None:
             described.description = self._share(description)
-        return Change(before, description)
+        return DescriptionChange(before, description)
 
     def keep(self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int) -> None:
         """Take in one record of a log that is being loaded. It is parsed in `finish_load`, if it counts by then."""
@@ -149,7 +151,7 @@ class Descriptions:
             if not self._groups[group]:
                 del self._groups[group]
 
-    def finish_load(self) -> Iterator[tuple[str, str, Described]]:
+    def finish_load(self) -> Iterator[tuple[str, str, StoredDescription]]:
         """Parse what counts. Yields what is to be written again: group, name and what is known."""
         kept_of, self._kept = self._kept, {}
         for (group, name), kept in kept_of.items():
@@ -183,7 +185,7 @@ class Descriptions:
         return {str(share((str, key), key)): share((type(value), value), value) for key, value in description.items()}
 
 
-_NOBODY: Mapping[str, Described] = {}
+_NOBODY: Mapping[str, StoredDescription] = {}
 
 
 def understood(value: bytes | None, timestamp_ms: int) -> Description | None:

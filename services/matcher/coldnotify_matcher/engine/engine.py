@@ -32,9 +32,9 @@ from coldnotify_streams.core.partition_turns import Spent, never
 from coldnotify_matcher.engine.arrivals import Door
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.channels.followed_logs import Channels
+from coldnotify_matcher.engine.channels.followed_logs import FollowedLogs
 from coldnotify_matcher.engine.client_records import ClientRecords
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.evaluated_ahead import EvaluatedAhead
 from coldnotify_matcher.engine.forgetting import Forgetting
@@ -47,14 +47,14 @@ from coldnotify_matcher.engine.loading import Loading
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.operating import Operated, Operating
-from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.outbox import EngineOutbox
 from coldnotify_matcher.engine.outputs import Step
 from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_intake import RemovalIntake
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.requests import Requests
-from coldnotify_matcher.engine.retention import Retention as ObjectRetention
+from coldnotify_matcher.engine.requests import RequestHandler
+from coldnotify_matcher.engine.retention import RetentionTurns as ObjectRetention
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.engine.upkeep import Upkeep
@@ -66,9 +66,9 @@ class Engine:
     def __init__(
         self, partition: int, partitions: int, epoch: int, *, registrations_max: int = REGISTRATIONS_MAX
     ) -> None:
-        self.state = State(partition, partitions, epoch, registrations_max=registrations_max)
+        self.state = PartitionState(partition, partitions, epoch, registrations_max=registrations_max)
         self.history = History()
-        self._outbox = Outbox(self.state)
+        self._outbox = EngineOutbox(self.state)
         self._repairs = Repairs(self.state, self._outbox)
         self._strays = Strays(self.state, self._outbox)
         self._records = ClientRecords(self.state, self._outbox)
@@ -78,14 +78,14 @@ class Engine:
         removals = RemovalIntake(self.state, self.conflation, self._repairs, self.retention)
         catching_up = CatchingUp(self.state)
         door = Door(self.state, self._outbox, self.history, self._strays)
-        self.channels = Channels(self.state, self._outbox, door, catching_up)
+        self.channels = FollowedLogs(self.state, self._outbox, door, catching_up)
         self._intake = Intake(self.state, door, self.history, self.conflation, self._repairs, removals)
         self._loading = Loading(self.state, self._outbox, index, self.conflation, self._repairs, self._strays)
         self._paging = Paging(self.state, index)
         self._ahead = EvaluatedAhead(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
         self._operating = Operating(self.state, self._forgetting)
-        self._requests = Requests(
+        self._requests = RequestHandler(
             self.state,
             index,
             self._paging,
@@ -238,7 +238,7 @@ class Engine:
 
     # ---- for the shell, and for those who look in ------------------------------------------------------------------
 
-    def may_lack_members(self, client: Client) -> bool:
+    def may_lack_members(self, client: RegisteredClient) -> bool:
         """Whether the client may not have applied all that there is of its queries."""
         return self.state.members.missed(client, client.cursor)
 
@@ -267,7 +267,7 @@ class Engine:
         return self.state.objects
 
     @property
-    def clients(self) -> Mapping[str, Client]:
+    def clients(self) -> Mapping[str, RegisteredClient]:
         """By key."""
         return self.state.clients
 

@@ -9,7 +9,7 @@ from coldnotify_schemas.records import InvalidRecord, parse_public_record
 from coldnotify_streams.core.partition_turns import Spent
 
 from coldnotify_matcher.engine.description_store import NEVER, same, understood
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 _NOTHING: Description = {}
 
@@ -17,7 +17,7 @@ _NOTHING: Description = {}
 class EvaluatedAhead:
     """Of one partition."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
 
     def prepare(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:

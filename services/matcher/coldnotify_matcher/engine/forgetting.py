@@ -14,9 +14,9 @@ seen, is written only when those of the registrations are durable: whatever is l
 from coldnotify_common.clocks import APART_MS_MAX
 
 from coldnotify_matcher.engine.client_records import null_of
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_brake import RemovalBrake
 
 LOOKED_AT_A_TICK_MAX = 1_000
@@ -31,12 +31,12 @@ RECORDS_A_TICK_MAX = 200
 class Forgetting:
     """Looks at clients in turn, and takes out those whose time has come."""
 
-    def __init__(self, state: State, outbox: Outbox) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
         self.brake = RemovalBrake()
-        self._to_look_at: list[Client] = []
-        self._sessions: list[Client] = []
+        self._to_look_at: list[RegisteredClient] = []
+        self._sessions: list[RegisteredClient] = []
         """Forgotten in this step: the tombstones of their session records are to be written."""
 
     def on_tick(self, now_ms: int) -> None:
@@ -55,7 +55,7 @@ class Forgetting:
             if client is not None:
                 records += self._look(client, now_ms, may_go=may_go)
 
-    def _look(self, client: Client, now_ms: int, *, may_go: bool) -> int:
+    def _look(self, client: RegisteredClient, now_ms: int, *, may_go: bool) -> int:
         """How many records that writes."""
         state = self._state
         state.at = client.key
@@ -80,7 +80,7 @@ class Forgetting:
         state.count("forgotten")
         return self.forget(client)
 
-    def _after_ms(self, client: Client) -> int:
+    def _after_ms(self, client: RegisteredClient) -> int:
         """0: never."""
         after_ms = self._state.rules.forgotten_after_ms
         if client.registered and not client.looks:
@@ -96,7 +96,7 @@ class Forgetting:
             if back is None or not back.session_stored:  # else it has come back within this very step
                 self._outbox.write_last(null_of(state, state.rules.topics.sessions, client.key))
 
-    def forget(self, client: Client) -> int:
+    def forget(self, client: RegisteredClient) -> int:
         """The client, which has no session, is unregistered, and nothing is kept of it. Returns how many tombstones.
 
         `write_sessions` follows in the same step, once the records of those who came back within it are written.

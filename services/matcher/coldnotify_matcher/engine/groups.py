@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 from coldnotify_schemas.descriptions import Description, encode_description
 
-from coldnotify_matcher.engine.description_store import NEVER, Descriptions
+from coldnotify_matcher.engine.description_store import NEVER, DescriptionStore
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN
 
 _NOTHING: Description = {}
 
 
-class Groups:
+class FollowedGroups:
     """Those of one partition that are followed."""
 
-    def __init__(self, objects: ObjectMap, descriptions: Descriptions) -> None:
+    def __init__(self, objects: ObjectMap, descriptions: DescriptionStore) -> None:
         self._objects = objects
         self._descriptions = descriptions
         self._followed: dict[str, dict[str, int]] = {}

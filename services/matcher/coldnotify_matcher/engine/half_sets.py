@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sys import getsizeof
 
 from coldnotify_matcher.engine.interests.said import Packed
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 
 STALLED_MS = 30_000
 """A client that was not answered for so long begins its reg-sync again: the protocol's number."""
@@ -43,13 +43,13 @@ class HalfSets:
     def __init__(self) -> None:
         self.size_bytes = 0
         """What all of them take in memory."""
-        self._by_size: dict[int, dict[Session, None]] = {}
+        self._by_size: dict[int, dict[EngineSession, None]] = {}
         """By the number of bits of its size; in the order in which they were added to."""
-        self._sets: dict[Session, _HalfSet] = {}
-        self._added_to_ms: dict[Session, int] = {}
+        self._sets: dict[EngineSession, _HalfSet] = {}
+        self._added_to_ms: dict[EngineSession, int] = {}
         """In the same order."""
 
-    def add(self, session: Session, names: Sequence[Packed], bytes_max: int, now_ms: int) -> int:
+    def add(self, session: EngineSession, names: Sequence[Packed], bytes_max: int, now_ms: int) -> int:
         """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
         half = self._remove(session) or _HalfSet()
         half.add(names)
@@ -63,28 +63,28 @@ class HalfSets:
             dropped += 1
         return dropped
 
-    def forget(self, session: Session) -> list[Packed]:
+    def forget(self, session: EngineSession) -> list[Packed]:
         """The set is whole, or is begun anew, or its session is over. Returns what was in."""
         half = self._remove(session)
         return [] if half is None else half.said
 
-    def chunks(self, session: Session) -> int:
+    def chunks(self, session: EngineSession) -> int:
         """How many chunks are in."""
         half = self._sets.get(session)
         return 0 if half is None else half.chunks
 
-    def said(self, session: Session) -> Sequence[Packed]:
+    def said(self, session: EngineSession) -> Sequence[Packed]:
         """All that they say."""
         half = self._sets.get(session)
         return () if half is None else half.said
 
-    def _next_to_drop(self, now_ms: int) -> Session:
+    def _next_to_drop(self, now_ms: int) -> EngineSession:
         session, added_to_ms = next(iter(self._added_to_ms.items()))
         if now_ms - added_to_ms >= STALLED_MS:
             return session
         return next(iter(self._by_size[max(self._by_size)]))
 
-    def _remove(self, session: Session) -> _HalfSet | None:
+    def _remove(self, session: EngineSession) -> _HalfSet | None:
         half = self._sets.pop(session, None)
         if half is None:
             return None

@@ -36,7 +36,7 @@ REJECTED_MAX = 256
 _REASON_CHARS_MAX = 200
 
 
-class Publish(NamedTuple):
+class NewerRecord(NamedTuple):
     """One record that brought a newer version."""
 
     incarnation: int
@@ -45,7 +45,7 @@ class Publish(NamedTuple):
     timestamp_ms: int
 
 
-class Rejected(NamedTuple):
+class RejectedObject(NamedTuple):
     """One record of the objects topic that could not be understood."""
 
     key: str
@@ -54,7 +54,7 @@ class Rejected(NamedTuple):
     reason: str
 
 
-class Taken(NamedTuple):
+class TakenRecord(NamedTuple):
     """One record and its outcome. The first five are those of a publish, with its object's key before them."""
 
     key: str
@@ -75,10 +75,10 @@ class History:
     def __init__(self, publishes_max: int = PUBLISHES_MAX, outcomes_max: int = OUTCOMES_MAX) -> None:
         self._latest: deque[tuple[str, int, int, int, int]] = deque(maxlen=publishes_max)
         """Each publish, with its object's key before it. Plain tuples: one is made at each publish."""
-        self._by_key: dict[str, list[Publish]] | None = None
+        self._by_key: dict[str, list[NewerRecord]] | None = None
         """The same by object. None: to be made anew when somebody looks, which costs less than keeping it."""
-        self._rejected: deque[Rejected] = deque(maxlen=REJECTED_MAX)
-        self._outcomes: list[Taken | tuple[str, int, int, int, int] | None] = [None] * outcomes_max
+        self._rejected: deque[RejectedObject] = deque(maxlen=REJECTED_MAX)
+        self._outcomes: list[TakenRecord | tuple[str, int, int, int, int] | None] = [None] * outcomes_max
         """At the offset's place, modulo its length; a publish is there as in `_latest`. Another thread may look."""
 
     def taken(self, obj: Obj, record: PublicRecord, version: int, offset: int) -> str:
@@ -88,7 +88,7 @@ class History:
         if rank > newest:
             return PUBLISHED
         outcome = STALE if rank < newest else REPEATED if _says_the_same(obj, record) else ALTERED
-        self._remember(Taken(obj.key, obj.incarnation, obj.version, offset, obj.published_ms, outcome))
+        self._remember(TakenRecord(obj.key, obj.incarnation, obj.version, offset, obj.published_ms, outcome))
         return outcome
 
     def published(self, key: str, incarnation: int, version: int, offset: int, timestamp_ms: int) -> None:
@@ -101,10 +101,10 @@ class History:
     def rejected(self, key: bytes | None, offset: int, timestamp_ms: int, reason: str) -> None:
         """A record was rejected."""
         text = "" if key is None else key[:1000].decode(errors="replace")
-        self._rejected.append(Rejected(text, offset, timestamp_ms, reason[:_REASON_CHARS_MAX]))
-        self._remember(Taken(text, 0, -1, offset, timestamp_ms, REJECTED, reason[:_REASON_CHARS_MAX]))
+        self._rejected.append(RejectedObject(text, offset, timestamp_ms, reason[:_REASON_CHARS_MAX]))
+        self._remember(TakenRecord(text, 0, -1, offset, timestamp_ms, REJECTED, reason[:_REASON_CHARS_MAX]))
 
-    def outcome(self, offset: int) -> Taken | None:
+    def outcome(self, offset: int) -> TakenRecord | None:
         """What became of the record at this offset; None: not read, no record, or not remembered.
 
         May be called from any thread, at any time.
@@ -112,9 +112,9 @@ class History:
         taken = self._outcomes[offset % len(self._outcomes)]
         if taken is None or taken[3] != offset:
             return None
-        return taken if isinstance(taken, Taken) else Taken(*taken, PUBLISHED)
+        return taken if isinstance(taken, TakenRecord) else TakenRecord(*taken, PUBLISHED)
 
-    def _remember(self, taken: Taken) -> None:
+    def _remember(self, taken: TakenRecord) -> None:
         place = taken.offset % len(self._outcomes)
         there = self._outcomes[place]
         # What a load reads once more is older than what is remembered.
@@ -125,15 +125,15 @@ class History:
         """The object's key of each remembered publish from that time on; one that became newer twice comes twice."""
         return (key for key, _, _, _, timestamp_ms in self._latest if timestamp_ms >= unix_ms)
 
-    def publishes(self, key: str) -> Sequence[Publish]:
+    def publishes(self, key: str) -> Sequence[NewerRecord]:
         """What is remembered of the object's publishes, the oldest first; each is newer than the one before."""
         if self._by_key is None:
             self._by_key = {}
             for one, *publish in self._latest:
-                self._by_key.setdefault(one, []).append(Publish._make(publish))
+                self._by_key.setdefault(one, []).append(NewerRecord._make(publish))
         return self._by_key.get(key, ())
 
-    def rejections(self, key: str) -> list[Rejected]:
+    def rejections(self, key: str) -> list[RejectedObject]:
         """What is remembered of rejected records with this key, the oldest first."""
         return [one for one in self._rejected if one.key == key]
 

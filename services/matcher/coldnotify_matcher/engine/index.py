@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from coldnotify_schemas import internal_pb2
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.memberships import Changes, Told
-from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, Obj, Subscribers
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.memberships import Changes, ToldMember
+from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, LiveSubscribers, Obj
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 
 _FIXED_BYTES_MAX = 160
 """Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""
@@ -30,7 +30,7 @@ class _Members:
         self.pagings: list[int] = []
         self.known_since: list[int] = []
 
-    def add(self, session: Session, since: int) -> None:
+    def add(self, session: EngineSession, since: int) -> None:
         """One more."""
         self.numbers.append(session.number)
         self.pagings.append(session.objects.paging)
@@ -40,7 +40,7 @@ class _Members:
 class Index:
     """The objects' `subscribers`, kept in step with clients and sessions."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._groups = state.members.groups
 
@@ -118,7 +118,7 @@ class Index:
             self._say(gateway, group, newest, array("I", sorted(numbers)))
             self._state.count("redescribed", len(numbers))
 
-    def _tell_catching(self, obj: Obj, spared: Session | None, now_ms: int, complete: int) -> None:
+    def _tell_catching(self, obj: Obj, spared: EngineSession | None, now_ms: int, complete: int) -> None:
         """Tell the sessions that are not in the index yet: their pages may take long, and contain it later."""
         clients = self._state.clients
         group = obj.key[: -len(obj.name)]
@@ -219,7 +219,7 @@ class Index:
         self,
         group: str,
         name: str,
-        told: dict[GatewayView, dict[int, Told]],
+        told: dict[GatewayView, dict[int, ToldMember]],
         now_ms: int,
         offset: int,
         complete: int,
@@ -234,7 +234,7 @@ class Index:
         members, now_ms = self._state.members, self._state.expires_ms(now_ms)
         for gateway, by_number in told.items():
             describing, stays = members.describing(gateway), staying.get(gateway, ())
-            alike: dict[tuple[Told, bool, bool], array[int]] = {}
+            alike: dict[tuple[ToldMember, bool, bool], array[int]] = {}
             for number, what in by_number.items():
                 described = number in describing and bool(what.entered)
                 alike.setdefault((what, described, number in stays), array("I")).append(number)
@@ -257,7 +257,7 @@ class Index:
         told_bytes = len(numbers) * (len(newest.name) + len(newest.payload) + len(newest.description))
         self._state.deliver(group.partition("/")[0], len(numbers), told_bytes)
 
-    def join(self, client: Client) -> None:
+    def join(self, client: RegisteredClient) -> None:
         """The client's session is live: it is in the index for all that the client is registered for."""
         session = client.session
         if session is None:
@@ -271,19 +271,19 @@ class Index:
         for obj in client.objects():
             self.subscribe(obj, session)
 
-    def subscribe(self, obj: Obj, session: Session) -> None:
+    def subscribe(self, obj: Obj, session: EngineSession) -> None:
         """This session is told of the object's publishes from here on."""
         gateway = session.gateway
         subscribers = obj.subscribers.get(gateway)
         if subscribers is None:
             obj.forget_gone_gateways()
-            subscribers = obj.subscribers[gateway] = Subscribers(gateway.retirements)
+            subscribers = obj.subscribers[gateway] = LiveSubscribers(gateway.retirements)
         elif len(subscribers.numbers) > 2 * obj.registered + GONE_KEPT_MAX:
             # Of an object that is hardly ever published nobody else would take out those that are gone.
             subscribers.remove_gone(gateway)
         subscribers.numbers.append(session.number)
 
-    def unsubscribe(self, obj: Obj, session: Session) -> None:
+    def unsubscribe(self, obj: Obj, session: EngineSession) -> None:
         """It is told of them no more."""
         subscribers = obj.subscribers.get(session.gateway)
         if subscribers is not None and session.number in subscribers.numbers:

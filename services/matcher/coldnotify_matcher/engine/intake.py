@@ -16,7 +16,7 @@ from coldnotify_matcher.engine.description_intake import DescriptionIntake
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.repairs import Repairs
 
@@ -29,7 +29,7 @@ class Intake:
 
     def __init__(
         self,
-        state: State,
+        state: PartitionState,
         door: Door,
         history: History,
         conflation: Conflation,

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 
-class Holding(NamedTuple):
+class DomainHolding(NamedTuple):
     """Of one domain."""
 
     objects: int = 0
@@ -19,19 +19,19 @@ class Holding(NamedTuple):
 class Inventory:
     """Takes stock. All of it is counted as it comes and goes, so a look costs as many steps as there are domains."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
 
-    def look(self) -> dict[str, Holding]:
+    def look(self) -> dict[str, DomainHolding]:
         """By domain, as of now; domains that have nothing are left out."""
         objects, tallies = self._state.objects.there, self._state.tallies
         found = {}
         for domain in objects.keys() | tallies.keys():
             tally = tallies.get(domain)
             clients, registrations = (0, 0) if tally is None else (tally.clients, tally.registrations)
-            if (holding := Holding(objects.get(domain, 0), clients, registrations)) != _NOTHING:
+            if (holding := DomainHolding(objects.get(domain, 0), clients, registrations)) != _NOTHING:
                 found[domain] = holding
         return found
 
 
-_NOTHING = Holding()
+_NOTHING = DomainHolding()

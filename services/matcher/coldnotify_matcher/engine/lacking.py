@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from coldnotify_schemas import internal_pb2
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.index import newest_of
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Lacked:
 
 
 def lacking_of_queries(
-    state: State, client: Client, session: Session, by_name: Iterable[Obj]
+    state: PartitionState, client: RegisteredClient, session: EngineSession, by_name: Iterable[Obj]
 ) -> tuple[list[Lacked], list[int]]:
     """Returns all of it, in the order of offsets, and the hashes of queries of which it is not known what has changed.
 
@@ -94,9 +94,9 @@ def lacking_of_queries(
 
 
 def _described(
-    state: State,
-    client: Client,
-    session: Session,
+    state: PartitionState,
+    client: RegisteredClient,
+    session: EngineSession,
     found: Mapping[str, Lacked],
     changed: Mapping[tuple[str, int], Lacked],
     unsettled: Mapping[int, Collection[str]],

@@ -5,13 +5,13 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine import unsettled_registrations
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.index import Index
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stream
 
@@ -20,7 +20,13 @@ class Loading:
     """Loads, and takes over. The objects come through the intake meanwhile."""
 
     def __init__(
-        self, state: State, outbox: Outbox, index: Index, conflation: Conflation, repairs: Repairs, strays: Strays
+        self,
+        state: PartitionState,
+        outbox: EngineOutbox,
+        index: Index,
+        conflation: Conflation,
+        repairs: Repairs,
+        strays: Strays,
     ) -> None:
         self._state = state
         self._outbox = outbox
@@ -73,7 +79,7 @@ class Loading:
             return
         gateway = state.gateway_of(int(record.gateway, 16), record.inbox, now_ms)
         if same_epoch:
-            client.connect(session := Session(gateway, record.session, Stream(cursor=record.cursor)))
+            client.connect(session := EngineSession(gateway, record.session, Stream(cursor=record.cursor)))
             gateway.add(record.session, client.key)
             if record.digest not in (None, client.digest):
                 self._doubt(client, session)
@@ -82,7 +88,7 @@ class Loading:
             state.tell_closed(gateway, record.session, CloseCode.UNKNOWN_SESSION, "the objects topic is another one")
             state.changed[client] = None
 
-    def _doubt(self, client: Client, session: Session) -> None:
+    def _doubt(self, client: RegisteredClient, session: EngineSession) -> None:
         """Its registrations are not those that its session was last written down with: it is to be announced anew.
 
         A matcher that was thought dead has written a bucket, and nobody lived who writes over it; or a step was cut.

@@ -10,15 +10,15 @@ from typing import NamedTuple, Protocol
 from coldnotify_schemas.descriptions import Description
 from coldnotify_streams.core.partition_turns import Spent
 
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.description_store import Descriptions
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.description_store import DescriptionStore
 from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.groups import Groups
+from coldnotify_matcher.engine.groups import FollowedGroups
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
-from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, QuerySets, SetChange
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 
@@ -37,14 +37,14 @@ class Count(Protocol):
         """So often."""
 
 
-class Told(NamedTuple):
+class ToldMember(NamedTuple):
     """What a session is to be told of one object: the hashes of its client's queries."""
 
     entered: tuple[int, ...]
     left: tuple[int, ...]
 
 
-class Looked(NamedTuple):
+class LookedMember(NamedTuple):
     """An object and the queries of one client, for who looks in."""
 
     description: Description | None
@@ -58,24 +58,24 @@ class Looked(NamedTuple):
 class Memberships:
     """Those of one partition."""
 
-    def __init__(self, objects: ObjectMap, descriptions: Descriptions, places: QueryPlaces, count: Count) -> None:
+    def __init__(self, objects: ObjectMap, descriptions: DescriptionStore, places: QueryPlaces, count: Count) -> None:
         self._count = count
         self._places = places
         self._objects = objects
-        self.groups = Groups(objects, descriptions)
-        self.sets = Sets(self.groups)
+        self.groups = FollowedGroups(objects, descriptions)
+        self.sets = QuerySets(self.groups)
         self._hearers: dict[QuerySet, dict[GatewayView, Hearers]] = {}
         self._describing: dict[GatewayView, set[int]] = {}
         """The live sessions that are told how members are described, by their numbers."""
-        self._waiting: dict[Client, None] = {}
+        self._waiting: dict[RegisteredClient, None] = {}
         """Clients whose pages wait for their sets."""
-        self._settled: dict[Client, None] = {}
+        self._settled: dict[RegisteredClient, None] = {}
         """Those that wait for them no more, and whose turn has not come yet."""
 
     def clear(self) -> None:
         """The partition is another's: nobody is told anything by this matcher any more."""
         self.groups.clear()
-        self.sets = Sets(self.groups)
+        self.sets = QuerySets(self.groups)
         self._hearers.clear()
         self._describing.clear()
         self._waiting.clear()
@@ -83,7 +83,7 @@ class Memberships:
 
     # --- sessions
 
-    def want(self, client: Client) -> bool:
+    def want(self, client: RegisteredClient) -> bool:
         """The client's session wants its sets. False: they are not known yet; it is among the next `settled`."""
         for query in client.queries.values():
             if query.set is None and not query.refused:
@@ -95,12 +95,12 @@ class Memberships:
         self._waiting[client] = None
         return False
 
-    def changed(self, client: Client) -> None:
+    def changed(self, client: RegisteredClient) -> None:
         """The client has other queries: if its pages wait, they wait for the sets of these."""
         if (client in self._waiting or client in self._settled) and self.want(client):
             self._settled[client] = None
 
-    def hear(self, client: Client) -> None:
+    def hear(self, client: RegisteredClient) -> None:
         """The client's session is live: it hears of changes from here on."""
         session = client.session
         if session is not None:
@@ -112,7 +112,7 @@ class Memberships:
                 if hash_ not in hashes:
                     hearers[session.number] = (*hashes, hash_)
 
-    def end_session(self, client: Client) -> None:
+    def end_session(self, client: RegisteredClient) -> None:
         """The client's session, which it still has, is over."""
         self._waiting.pop(client, None)
         self._settled.pop(client, None)
@@ -124,7 +124,7 @@ class Memberships:
         for query in client.queries.values():
             self.forget(client, query)
 
-    def forget(self, client: Client, query: RegisteredQuery) -> None:
+    def forget(self, client: RegisteredClient, query: RegisteredQuery) -> None:
         """The client's session wants the set of this query no more."""
         set_, query.set, query.refused, query.is_new = query.set, None, "", False
         if set_ is None:
@@ -169,7 +169,7 @@ class Memberships:
         self._count("evaluated", self.sets.take_evaluated())
         return changes
 
-    def why_no_members(self, group: str, query: Query) -> str:
+    def why_no_members(self, group: str, query: CanonicalQuery) -> str:
         """Why a query that nobody is registered for gets no set; "": it does, or has one."""
         return "" if self.sets.has_set(group, query) else self.sets.why_no_members(group)
 
@@ -178,7 +178,7 @@ class Memberships:
         """Whether `settle` has something to do."""
         return self.sets.computing or bool(self._settled)
 
-    def settle(self, position: int, spent: Spent) -> Iterator[Client]:
+    def settle(self, position: int, spent: Spent) -> Iterator[RegisteredClient]:
         """Go on with sets that are not known yet, until the turn is `spent`.
 
         Yields clients whose pages waited for the last of theirs; the others' turn comes later.
@@ -207,7 +207,7 @@ class Memberships:
 
     # --- looking in
 
-    def look(self, client: Client, name: str) -> "Looked":
+    def look(self, client: RegisteredClient, name: str) -> "LookedMember":
         """What is known of an object and a client's queries without holding one against the other."""
         known = {
             one.text: name in one.set.members if one.set is not None and one.set.ready else None
@@ -215,7 +215,7 @@ class Memberships:
             if not one.refused
         }
         refused = {one.text: one.refused for one in client.queries.values() if one.refused}
-        return Looked(self.groups.description(client.group_key, name), known, refused)
+        return LookedMember(self.groups.description(client.group_key, name), known, refused)
 
     # --- who hears what
 
@@ -228,16 +228,16 @@ class Memberships:
         for set_ in self._sets_of(obj):
             yield from self._hearers.get(set_, _NOBODY).items()
 
-    def differences(self, changes: Changes) -> dict[GatewayView, dict[int, Told]]:
+    def differences(self, changes: Changes) -> dict[GatewayView, dict[int, ToldMember]]:
         """What each live session is to be told of one change of one object, by its number."""
-        told: dict[GatewayView, dict[int, Told]] = {}
+        told: dict[GatewayView, dict[int, ToldMember]] = {}
         for set_, change in changes:
             for gateway, hearers in self._hearers.get(set_, _NOBODY).items():
                 of_gateway = told.setdefault(gateway, {})
                 for number, hashes in hearers.items():
                     entered, left = of_gateway.get(number, _NONE)
                     of_gateway[number] = (
-                        Told(entered + hashes, left) if change.entered else Told(entered, left + hashes)
+                        ToldMember(entered + hashes, left) if change.entered else ToldMember(entered, left + hashes)
                     )
         return told
 
@@ -251,7 +251,7 @@ class Memberships:
         return self._describing.get(gateway, ())
 
     def staying(
-        self, group: str, name: str, told: Mapping[GatewayView, Mapping[int, Told]]
+        self, group: str, name: str, told: Mapping[GatewayView, Mapping[int, ToldMember]]
     ) -> dict[GatewayView, set[int]]:
         """The live sessions that are told how members are described, have the object, and do not hear in `told` that it
         has entered: they are to be told its new description."""
@@ -269,7 +269,7 @@ class Memberships:
                     found.setdefault(gateway, set()).update(numbers)
         return found
 
-    def known_since(self, client: Client, name: str) -> int | None:
+    def known_since(self, client: RegisteredClient, name: str) -> int | None:
         """Since which offset the client knows this object as a member of one of its queries, by all that its session
         was sent. None: it may not have been told of it.
 
@@ -296,7 +296,7 @@ class Memberships:
                 known.append(since)
         return min(known, default=None)
 
-    def missed(self, client: Client, cursor: int) -> bool:
+    def missed(self, client: RegisteredClient, cursor: int) -> bool:
         """Whether the client, which has a session, may not have been told something of its sets that lies above."""
         if not client.queries:
             return False
@@ -310,19 +310,19 @@ class Memberships:
             return True
         return bool(self.newer(client, cursor))
 
-    def newer(self, client: Client, cursor: int) -> list[tuple[str, int]]:
+    def newer(self, client: RegisteredClient, cursor: int) -> list[tuple[str, int]]:
         """The members of its sets with a newest version above the cursor: names and offsets."""
         latest_first = self.groups.newest_first(client.group_key)
         return self._above(client, cursor, latest_first, self.groups.offset)
 
-    def redescribed(self, client: Client, cursor: int) -> list[tuple[str, int]]:
+    def redescribed(self, client: RegisteredClient, cursor: int) -> list[tuple[str, int]]:
         """The members of its sets that are described in another way since an offset above the cursor."""
         latest_first = self.groups.redescribed_first(client.group_key)
         return self._above(client, cursor, latest_first, self.groups.redescribed_at)
 
     def _above(
         self,
-        client: Client,
+        client: RegisteredClient,
         cursor: int,
         latest_first: Iterator[tuple[str, int]],
         offset_of: Callable[[str, str], int],
@@ -360,4 +360,4 @@ class Memberships:
         return self.sets.sets_of(obj.key[: -len(obj.name) - 1], obj.name)
 
 
-_NONE = Told((), ())
+_NONE = ToldMember((), ())

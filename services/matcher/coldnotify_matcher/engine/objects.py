@@ -14,7 +14,7 @@ GONE_KEPT_MAX = 64
 """Numbers of gone sessions that are not worth a pass over the array."""
 
 
-class Subscribers:
+class LiveSubscribers:
     """The sessions of one gateway that are live and registered for one object: 4 bytes each."""
 
     __slots__ = ("numbers", "retirements_seen")
@@ -45,7 +45,7 @@ class Obj:
         self.name = key.split("/", 2)[2]
         self.registered = 0
         """Clients registered for it, online or not."""
-        self.subscribers: dict[GatewayView, Subscribers] = {}
+        self.subscribers: dict[GatewayView, LiveSubscribers] = {}
         self.remove()
 
     def remove(self) -> None:

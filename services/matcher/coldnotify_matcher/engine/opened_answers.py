@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from coldnotify_schemas import internal_pb2, wire_pb2
 
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.said import KINDS
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 
 
 class OpenedAnswers:
     """Tells gateways so."""
 
-    def __init__(self, state: State, channels: ChannelRequests) -> None:
+    def __init__(self, state: PartitionState, channels: ChannelRequests) -> None:
         self._state = state
         self._channels = channels
 
     def tell(
         self,
-        client: Client,
-        session: Session,
+        client: RegisteredClient,
+        session: EngineSession,
         *,
         in_sync: bool,
         client_epoch: int | None,

@@ -6,13 +6,13 @@ from coldnotify_schemas.digest import MODULUS
 
 from coldnotify_matcher.engine.ceilings import CLIENTS
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.interests.said import refused_hash
 from coldnotify_matcher.engine.opened_answers import OpenedAnswers
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.stream_requests import StreamRequests
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
@@ -24,7 +24,7 @@ class Opening:
 
     def __init__(
         self,
-        state: State,
+        state: PartitionState,
         channels: ChannelRequests,
         registrations: RegistrationRequests,
         opened: OpenedAnswers,
@@ -71,7 +71,7 @@ class Opening:
             self._state.half_sets.forget(current)
             self._channels.pause(client, current)
             current.gateway.remove(current.number, indexed=current.in_an_index)
-        session = current if same and current is not None else Session(gateway, number)
+        session = current if same and current is not None else EngineSession(gateway, number)
         client.connect(session)
         self._state.refused_clients.let_in(key)
         client.session_applied = max(client.session_applied, offset)
@@ -114,7 +114,9 @@ class Opening:
             session.disagree()
             self._channels.await_set(client, session, request)
 
-    def on_check_digest(self, client: Client, session: Session, request: internal_pb2.CheckDigest) -> None:
+    def on_check_digest(
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CheckDigest
+    ) -> None:
         """A gateway asks whether the client's digest is ours."""
         session.objects.asked(request.ask)
         in_sync = request.digest == client.digest
@@ -124,7 +126,7 @@ class Opening:
             self._channels.pause(client, session)
         self._opened.tell(client, session, in_sync=in_sync, client_epoch=self._state.epoch)
 
-    def _may_connect(self, gateway: GatewayView, number: int, client: Client, now_ms: int) -> bool:
+    def _may_connect(self, gateway: GatewayView, number: int, client: RegisteredClient, now_ms: int) -> bool:
         """Whether its tenant may have one client more; if not, it is told why. Who is announced again was let in."""
         domain = client.key.partition("/")[0]
         ceiling = self._state.ceiling_of(domain)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.forgetting import Forgetting
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 OPERATED_KEPT = 1_000
 """What is remembered of such requests, for those who wait for them: far more than there are under way."""
@@ -38,7 +38,7 @@ class Operated(NamedTuple):
 class Operating:
     """Handles them."""
 
-    def __init__(self, state: State, forgetting: Forgetting) -> None:
+    def __init__(self, state: PartitionState, forgetting: Forgetting) -> None:
         self._state = state
         self._forgetting = forgetting
         self.done: deque[Operated] = deque(maxlen=OPERATED_KEPT)
@@ -59,7 +59,7 @@ class Operating:
             self._forgetting.forget(client)
             self._state.count("forgotten_by_operators")
 
-    def _disconnect(self, client: Client, reason: str) -> None:
+    def _disconnect(self, client: RegisteredClient, reason: str) -> None:
         session = client.session
         if session is None:
             return

@@ -2,22 +2,22 @@
 
 from coldnotify_schemas import internal_pb2
 
-from coldnotify_matcher.engine.outputs import Step, Write
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outputs import ProducedRecord, Step
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 
-class Outbox:
+class EngineOutbox:
     """The one place that a step is taken from. What a gateway is told waits in its `GatewayView`, in order."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._step = Step()
 
-    def write(self, write: Write) -> None:
+    def write(self, write: ProducedRecord) -> None:
         """State, or a record that rests on nothing else in this step."""
         self._step.state.append(write)
 
-    def write_last(self, write: Write) -> None:
+    def write_last(self, write: ProducedRecord) -> None:
         """A tombstone of what must be durable elsewhere, or gone, before."""
         self._step.tombstones.append(write)
 

@@ -3,7 +3,7 @@
 from coldnotify_schemas import internal_pb2, wire_pb2
 
 from coldnotify_matcher.engine import history
-from coldnotify_matcher.engine.history import Taken
+from coldnotify_matcher.engine.history import TakenRecord
 
 _KINDS = {
     history.PUBLISHED: wire_pb2.OUTCOME_PUBLISHED,
@@ -16,7 +16,9 @@ _FORGOTTEN = "nothing of this record is remembered"
 _OF_ANOTHER = "another record is at that offset"
 
 
-def outcome_answer(session: int, asked: internal_pb2.AskOutcome, key: str, taken: Taken | None) -> internal_pb2.Item:
+def outcome_answer(
+    session: int, asked: internal_pb2.AskOutcome, key: str, taken: TakenRecord | None
+) -> internal_pb2.Item:
     """`key`: the object's, in the group of who asks. `taken`: what became of the record at that offset, if known."""
     outcome = wire_pb2.Outcome(ask=asked.ask)
     if taken is None or taken.key != key:

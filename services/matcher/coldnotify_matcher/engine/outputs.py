@@ -6,7 +6,7 @@ from coldnotify_schemas import internal_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ProducedRecord:
     """One record to produce."""
 
     topic: str
@@ -23,9 +23,9 @@ class Write:
 class Step:
     """The outputs of one step, in the order in which they must become durable: each group before the next."""
 
-    state: list[Write] = field(default_factory=list)
+    state: list[ProducedRecord] = field(default_factory=list)
     """Registrations, sessions, repaired and moved objects, rejected records."""
-    tombstones: list[Write] = field(default_factory=list)
+    tombstones: list[ProducedRecord] = field(default_factory=list)
     """Of strays whose moved record is durable then, of sessions whose registrations are gone then."""
     inboxes: list[tuple[int, internal_pb2.Inbox]] = field(default_factory=list)
     """(inbox, record): answers promise that `state` is durable."""

@@ -14,14 +14,14 @@ from itertools import zip_longest
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import sets_digest
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.lacking import lacking_of_queries
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.query_answers import QueryAnswers
-from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
+from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
 PAGE_BYTES_MAX = 64 * 1024
 """Of one page, and its size where the gateway names none: what is under way at most, so that the newest is chosen late.
@@ -38,13 +38,20 @@ def page_bytes_of(asked: int) -> int:
 class Paging:
     """Computes pages."""
 
-    def __init__(self, state: State, index: Index) -> None:
+    def __init__(self, state: PartitionState, index: Index) -> None:
         self._state = state
         self._index = index
         self._answers = QueryAnswers(state)
 
     def begin(
-        self, client: Client, session: Session, cursor: int, owed: Iterable[Obj], now_ms: int, *, after_page: int = 0
+        self,
+        client: RegisteredClient,
+        session: EngineSession,
+        cursor: int,
+        owed: Iterable[Obj],
+        now_ms: int,
+        *,
+        after_page: int = 0,
     ) -> None:
         """Catch the session up from `cursor`, with an answer for each of `owed`, and what it owes to queries."""
         if cursor == NO_CURSOR:
@@ -63,15 +70,15 @@ class Paging:
     def settle(self, now_ms: int) -> None:
         """Sets become known, and the sessions that wait for them are sent their pages."""
         for client in self._state.members.settle(self._state.position, self._state.spent):
-            if client.session is not None and client.session.objects.stage is Stage.DUE:
+            if client.session is not None and client.session.objects.stage is FollowedStage.DUE:
                 self._send(client, client.session, now_ms)
 
-    def next_page(self, client: Client, session: Session, now_ms: int) -> None:
+    def next_page(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """The next page of the row is asked for."""
         session.objects.next_page()
         self._send(client, session, now_ms)
 
-    def _send(self, client: Client, session: Session, now_ms: int) -> None:
+    def _send(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """The page that is due; later, if the client has queries whose sets are not known yet."""
         stream, answers = session.objects, session.answers
         if client.queries and not self._state.members.want(client):
@@ -102,7 +109,9 @@ class Paging:
         self._state.count("pages")
         self._state.count("paged", len(page.newest))
 
-    def _fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
+    def _fill(
+        self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, bytes_max: int, now_ms: int
+    ) -> bool:
         """Whether nothing is left behind it. One item goes into it however long it is."""
         now_ms = self._state.expires_ms(now_ms)
         stream, answers = session.objects, session.answers
@@ -134,8 +143,8 @@ class Paging:
     def _fill_with_queries(
         self,
         page: internal_pb2.Page,
-        client: Client,
-        session: Session,
+        client: RegisteredClient,
+        session: EngineSession,
         by_name: list[Obj],
         bytes_max: int,
         now_ms: int,

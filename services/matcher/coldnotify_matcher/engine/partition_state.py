@@ -8,10 +8,10 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
-from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, RefusedClients, Tally
+from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, DomainTally, RefusedClients
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.description_store import Descriptions
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.description_store import DescriptionStore
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.half_sets import HalfSets
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
@@ -19,7 +19,7 @@ from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
-from coldnotify_matcher.engine.sessions import NO_ASK, Session
+from coldnotify_matcher.engine.sessions import NO_ASK, EngineSession
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.use import Use
 
@@ -29,7 +29,7 @@ At = tuple[str, int] | str | None
 """A record, as (topic, offset); a client, by its key, with all that is stored of it; None: no single one of them."""
 
 
-class State:
+class PartitionState:
     """Objects, clients and gateways of one partition."""
 
     def __init__(self, partition: int, partitions: int, epoch: int, *, registrations_max: int) -> None:
@@ -51,12 +51,12 @@ class State:
         self.position = 0
         """The next offset of the objects topic."""
         self.objects = ObjectMap()
-        self.descriptions = Descriptions()
+        self.descriptions = DescriptionStore()
         self.query_places = QueryPlaces()
         """Of the clients' registrations."""
         self.members = Memberships(self.objects, self.descriptions, self.query_places, self.count)
-        self.clients: dict[str, Client] = {}
-        self.tallies: dict[str, Tally] = {}
+        self.clients: dict[str, RegisteredClient] = {}
+        self.tallies: dict[str, DomainTally] = {}
         """By domain."""
         self.refused_clients = RefusedClients()
         self.refusals: dict[tuple[str, str], int] = {}
@@ -73,16 +73,16 @@ class State:
         """Events since the last step, by name; the shell turns them into metrics."""
         self.use: dict[str, Use] = {}
         """By domain, what it used since the last step; the shell takes it, and counts it for tenants."""
-        self.changed: dict[Client, None] = {}
+        self.changed: dict[RegisteredClient, None] = {}
         """Clients whose records are to be written in this step."""
         self.spent: Spent = never
         """Whether the present turn of this partition is over: what can wait for the next one does then."""
         self.at: At = None
         """What is being handled. Should that raise, this is what to set aside."""
-        self.dirty_cursors: dict[Client, None] = {}
+        self.dirty_cursors: dict[RegisteredClient, None] = {}
         """Clients whose stored cursor, or time when they were seen last, is old; it may wait."""
 
-    def end_session(self, client: Client) -> None:
+    def end_session(self, client: RegisteredClient) -> None:
         """The client is offline from here on."""
         session = client.session
         if session is None:
@@ -103,7 +103,7 @@ class State:
             self.changed[client] = None
         self.forget_if_nobody(client)
 
-    def see(self, client: Client, now_ms: int) -> None:
+    def see(self, client: RegisteredClient, now_ms: int) -> None:
         """The client was seen now. Where clocks are apart the latest counts: nobody is forgotten too early."""
         client.last_seen_ms = max(client.last_seen_ms, now_ms + self.rules.clocks.latest_ahead_ms)
 
@@ -111,7 +111,7 @@ class State:
         """What expires before that has expired. Where clocks are apart the earliest counts: nothing does too early."""
         return now_ms + self.rules.clocks.earliest_ahead_ms
 
-    def _end_channels(self, client: Client, channels: MessageStream) -> bool:
+    def _end_channels(self, client: RegisteredClient, channels: MessageStream) -> bool:
         """Whether the client was told messages that lie above the stored cursor."""
         log = self.log_of(client)
         if log is None:
@@ -122,13 +122,13 @@ class State:
             return False
         return any(log.last.of(channel.key) > interests.stored_cursor for channel in interests.values())
 
-    def log_of(self, client: Client) -> ChannelLog | None:
+    def log_of(self, client: RegisteredClient) -> ChannelLog | None:
         """The log that the client's channels are in; None: it is not followed."""
         if not self.channel_logs:
             return None
         return self.channel_logs.get(self.rules.retentions.of(client.key.partition("/")[0]))
 
-    def acknowledge_channels(self, client: Client, complete: int) -> None:
+    def acknowledge_channels(self, client: RegisteredClient, complete: int) -> None:
         """The client has applied all messages up to `complete`, at most those that there are."""
         log = self.log_of(client)
         if log is None or not client.channels:
@@ -139,14 +139,14 @@ class State:
             interests.epoch, interests.cursor = log.epoch, complete
             self.dirty_cursors[client] = None
 
-    def acknowledge(self, client: Client, complete: int) -> None:
+    def acknowledge(self, client: RegisteredClient, complete: int) -> None:
         """The client has applied all up to `complete`, at most what there is."""
         complete = min(complete, self.position - 1)
         if complete > client.cursor:
             client.cursor = complete
             self.dirty_cursors[client] = None
 
-    def announce_anew(self, client: Client, session: Session) -> None:
+    def announce_anew(self, client: RegisteredClient, session: EngineSession) -> None:
         """Its gateway is to open the session once more; until then it is told nothing."""
         session.disagree()
         opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
@@ -162,23 +162,23 @@ class State:
         self._pagings += 1
         return (self.generation << _PAGINGS_BITS) + self._pagings
 
-    def clients_of(self, gateway: GatewayView) -> list[Client]:
+    def clients_of(self, gateway: GatewayView) -> list[RegisteredClient]:
         """The clients whose current session is one of this gateway's."""
         return [self.clients[key] for key in gateway.sessions.values()]
 
-    def client_of(self, key: str) -> Client:
+    def client_of(self, key: str) -> RegisteredClient:
         """The client of this key, made where it is not known."""
         client = self.clients.get(key)
         if client is None:
             domain = key.partition("/")[0]
             tally = self.tallies.get(domain)
             if tally is None:
-                tally = self.tallies[domain] = Tally(partial(self.ceiling_of, domain), self.query_places)
-            client = self.clients[key] = Client(key, tally)
+                tally = self.tallies[domain] = DomainTally(partial(self.ceiling_of, domain), self.query_places)
+            client = self.clients[key] = RegisteredClient(key, tally)
             tally.known += 1
         return client
 
-    def drop_client(self, client: Client) -> None:
+    def drop_client(self, client: RegisteredClient) -> None:
         """It is not known any more; it has no session and no registrations."""
         if self.clients.pop(client.key, None) is None:
             return
@@ -207,7 +207,7 @@ class State:
         gateway.inbox = inbox
         return gateway
 
-    def forget_if_nobody(self, client: Client) -> None:
+    def forget_if_nobody(self, client: RegisteredClient) -> None:
         """Nothing is kept of a client that is gone and never registered for anything."""
         if client.session is None and not client.worth_keeping:
             self.drop_client(client)
@@ -221,7 +221,7 @@ class State:
         """Something happened that has a metric."""
         self.counts[name] = self.counts.get(name, 0) + by
 
-    def why_full(self, client: Client, what: str) -> str:
+    def why_full(self, client: RegisteredClient, what: str) -> str:
         """Why the client may have no registration more, which is counted then; "": it may. `what`: is registered."""
         if client.registered >= self.registrations_max:
             return f"at most {self.registrations_max} {what} a client"
@@ -236,7 +236,7 @@ class State:
         """One more session or registration would have been above this limit of the agreement."""
         self.refusals[domain, limit] = self.refusals.get((domain, limit), 0) + 1
 
-    def note_registrations(self, offset: int, client: Client) -> None:
+    def note_registrations(self, offset: int, client: RegisteredClient) -> None:
         """A request at this offset may have changed what the client is registered for."""
         if client.changed:
             client.registrations_applied = max(client.registrations_applied, offset)

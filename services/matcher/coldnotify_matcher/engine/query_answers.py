@@ -7,22 +7,24 @@ answer a change came, nor whether the answer begins anew because pages were lost
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.index import newest_of
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.answers import Answer
 
 
 class QueryAnswers:
     """Fills them into pages."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
 
-    def fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
+    def fill(
+        self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, bytes_max: int, now_ms: int
+    ) -> bool:
         """Whether all that are owed are in, with this page. One member goes into an empty page however long it is."""
         answers = session.answers
         for registered in list(client.queries.values()):
@@ -70,8 +72,8 @@ class QueryAnswers:
     def _fill_from(
         self,
         page: internal_pb2.Page,
-        client: Client,
-        session: Session,
+        client: RegisteredClient,
+        session: EngineSession,
         hash_: int,
         set_: QuerySet,
         answer: Answer,
@@ -102,7 +104,7 @@ class QueryAnswers:
             answer.pass_on()
         return True
 
-    def _too_many(self, client: Client, query: RegisteredQuery) -> str:
+    def _too_many(self, client: RegisteredClient, query: RegisteredQuery) -> str:
         """Why a query that was just registered is refused; "": it is not."""
         assert query.set is not None
         most = self._state.registrations_max
@@ -112,7 +114,7 @@ class QueryAnswers:
             return ""
         return f"query: it has {len(query.set.members)} members, with {others} of others at most {most} are allowed"
 
-    def _refuse(self, page: internal_pb2.Page, client: Client, query: RegisteredQuery, reason: str) -> None:
+    def _refuse(self, page: internal_pb2.Page, client: RegisteredClient, query: RegisteredQuery, reason: str) -> None:
         """The query is registered no more, and the client is told why."""
         self._state.members.forget(client, query)
         client.unregister_query(query)

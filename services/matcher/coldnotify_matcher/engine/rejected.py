@@ -3,7 +3,7 @@
 from coldnotify_schemas.records import rejected_headers
 from coldnotify_schemas.topics import TopicNames
 
-from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.outputs import ProducedRecord
 
 REJECTED_BYTES_MAX = 1_500_000
 """Of a rejected record's key and value. The topic takes 2 MiB: larger ones come only where an operator lets them in."""
@@ -17,7 +17,7 @@ def rejected(
     key: bytes | None,
     value: bytes | None,
     reason: str,
-) -> Write:
+) -> ProducedRecord:
     """The record of `topic` that stood at this offset. None: it is known by its key alone."""
     size = len(key or b"") + len(value or b"")
     if size > REJECTED_BYTES_MAX:
@@ -25,4 +25,4 @@ def rejected(
         key = key and key[: REJECTED_BYTES_MAX // 2]
         value = value and value[: REJECTED_BYTES_MAX // 2]
     place = f"{topic}/{partition}" if offset is None else f"{topic}/{partition}@{offset}"
-    return Write(topics.rejected, None, key, value, rejected_headers(reason, place))
+    return ProducedRecord(topics.rejected, None, key, value, rejected_headers(reason, place))

@@ -13,9 +13,9 @@ from coldnotify_schemas.removals import Removal, removal_of
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.retention import Retention
+from coldnotify_matcher.engine.retention import RetentionTurns
 
 
 def read_removal(record: ObjectRecord) -> Removal | None:
@@ -26,7 +26,9 @@ def read_removal(record: ObjectRecord) -> Removal | None:
 class RemovalIntake:
     """Takes such nulls in. Each is seen once: what is read again is passed over before."""
 
-    def __init__(self, state: State, conflation: Conflation, repairs: Repairs, retention: Retention) -> None:
+    def __init__(
+        self, state: PartitionState, conflation: Conflation, repairs: Repairs, retention: RetentionTurns
+    ) -> None:
         self._state = state
         self._conflation = conflation
         self._repairs = repairs

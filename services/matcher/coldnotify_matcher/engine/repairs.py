@@ -2,21 +2,21 @@
 
 from coldnotify_schemas.records import since_header
 
-from coldnotify_matcher.engine.description_store import Described
+from coldnotify_matcher.engine.description_store import StoredDescription
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class Repairs:
     """Those of this step."""
 
-    def __init__(self, state: State, outbox: Outbox) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
         self._due: dict[Obj, None] = {}
-        self._due_descriptions: dict[str, Described] = {}
+        self._due_descriptions: dict[str, StoredDescription] = {}
         """By the key of their records."""
 
     def look_at(self, obj: Obj) -> None:
@@ -24,7 +24,7 @@ class Repairs:
         if obj.needs_repair:
             self._due[obj] = None
 
-    def look_at_description(self, key: str, described: Described) -> None:
+    def look_at_description(self, key: str, described: StoredDescription) -> None:
         """The same of a description."""
         if described.needs_repair:
             self._due_descriptions[key] = described
@@ -38,7 +38,7 @@ class Repairs:
                 state.at = topics.objects, obj.kept_offset
                 headers = (since_header(state.epoch, obj.offset),)
                 self._outbox.write(
-                    Write(topics.objects, state.partition, obj.key.encode(), obj.repair_record(), headers)
+                    ProducedRecord(topics.objects, state.partition, obj.key.encode(), obj.repair_record(), headers)
                 )
                 state.count("repaired")
         self._due = {}
@@ -46,6 +46,8 @@ class Repairs:
             if described.needs_repair:
                 state.at = topics.objects, described.kept_offset
                 value, timestamp_ms = described.repair_record(), described.version
-                self._outbox.write(Write(topics.objects, state.partition, key.encode(), value, (), timestamp_ms))
+                self._outbox.write(
+                    ProducedRecord(topics.objects, state.partition, key.encode(), value, (), timestamp_ms)
+                )
                 state.count("repaired")
         self._due_descriptions = {}

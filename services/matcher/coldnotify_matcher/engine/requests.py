@@ -9,7 +9,7 @@ from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine import operating
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
@@ -18,9 +18,9 @@ from coldnotify_matcher.engine.opening import Opening
 from coldnotify_matcher.engine.operating import Operating
 from coldnotify_matcher.engine.outcome_answers import outcome_answer
 from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.stream_requests import StreamRequests
 from coldnotify_matcher.engine.superseded_opens import SupersededOpens
 
@@ -29,13 +29,13 @@ class _Asked(NamedTuple):
     """A request of a session that its client has."""
 
     offset: int
-    client: Client
-    session: Session
+    client: RegisteredClient
+    session: EngineSession
     body: internal_pb2.Request
     now_ms: int
 
     @property
-    def where(self) -> tuple[int, Client, Session]:
+    def where(self) -> tuple[int, RegisteredClient, EngineSession]:
         """Its place in the log, and whose it is."""
         return self.offset, self.client, self.session
 
@@ -43,12 +43,12 @@ class _Asked(NamedTuple):
 Handler = Callable[[_Asked], None]
 
 
-class Requests:
+class RequestHandler:
     """Handles requests, in the order of their offsets."""
 
     def __init__(
         self,
-        state: State,
+        state: PartitionState,
         index: Index,
         paging: Paging,
         conflation: Conflation,

@@ -20,10 +20,10 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.protocol import CLOCK_SET_S
 from coldnotify_schemas.removals import removes_header
 
-from coldnotify_matcher.engine.description_store import Described
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.description_store import StoredDescription
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_brake import RemovalBrake
 
 LOOKED_AT_A_TICK_MAX = 1_000
@@ -39,10 +39,10 @@ PLAUSIBLE_MS = CLOCK_SET_S * 1000
 """A record with an earlier timestamp comes from a clock that was never set."""
 
 
-class Retention:
+class RetentionTurns:
     """Looks at objects in turn, and writes the nulls of those whose time has come."""
 
-    def __init__(self, state: State, outbox: Outbox) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
         self.brake = RemovalBrake()
@@ -146,7 +146,7 @@ class Retention:
         """When it was said, if a record has this timestamp. By a wrong clock: when this matcher has loaded it."""
         return timestamp_ms if PLAUSIBLE_MS <= timestamp_ms <= now_ms else self._live_since_ms
 
-    def _remove(self, key: str, described: Described | None, now_ms: int, *, published: bool) -> int:
+    def _remove(self, key: str, described: StoredDescription | None, now_ms: int, *, published: bool) -> int:
         state = self._state
         obj = state.objects[key] if published else None
         if (obj is not None and obj.needs_repair) or (described is not None and described.needs_repair):
@@ -163,6 +163,6 @@ class Retention:
         self._under_way[key] = now_ms
         return len(nulls)
 
-    def _null(self, key: str, incarnation: int, version: int, read_to: int) -> Write:
+    def _null(self, key: str, incarnation: int, version: int, read_to: int) -> ProducedRecord:
         header = removes_header(incarnation, version, self._state.epoch, read_to)
-        return Write(self._state.rules.topics.objects, self._state.partition, key.encode(), None, (header,))
+        return ProducedRecord(self._state.rules.topics.objects, self._state.partition, key.encode(), None, (header,))

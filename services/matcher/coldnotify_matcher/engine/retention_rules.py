@@ -15,7 +15,7 @@ _NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class RetentionRules:
     """By domain, how long after it was last published or described an object is removed (ms; 0: never)."""
 
     by_domain: Mapping[str, int] = field(default_factory=dict)
@@ -36,13 +36,13 @@ class Retention:
         return period_ms
 
 
-def parse_retention(text: str, *, deleted_ms: int = 0) -> Retention:
+def parse_retention(text: str, *, deleted_ms: int = 0) -> RetentionRules:
     """ "domain=30d,other=12h,*=never"; `*` is every other domain, never if it is not there. Raises ValueError."""
     found: dict[str, int] = {}
     for entry, domain, value in entries_by_domain(text, "period"):
         found[domain] = _period_ms(entry, value)
     others_ms = found.pop(ALL_OTHERS, 0)
-    return Retention(found, others_ms, deleted_ms)
+    return RetentionRules(found, others_ms, deleted_ms)
 
 
 def _period_ms(entry: str, value: str) -> int:

@@ -16,7 +16,7 @@ from coldnotify_matcher.engine.ceilings import Ceilings
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.high_shares import HighShares
 from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax
-from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_matcher.engine.retention_rules import RetentionRules
 from coldnotify_matcher.engine.tuning import Bounds
 
 CONFLATION_MS_MAX = 60_000
@@ -88,7 +88,7 @@ class Rules:
     forgotten_after_ms: int = 0
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)
-    retention: Retention = field(default_factory=Retention)
+    retention: RetentionRules = field(default_factory=RetentionRules)
     query_places: PlacesMax = field(default_factory=PlacesMax)
     """Of a partition's registered queries."""
     half_sets_bytes_max: int = 32 * 1024 * 1024

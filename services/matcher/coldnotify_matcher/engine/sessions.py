@@ -12,7 +12,7 @@ NO_ASK = 0
 
 
 @dataclass(slots=True, eq=False)
-class Session:
+class EngineSession:
     """The one session of a client that counts."""
 
     gateway: GatewayView

@@ -8,18 +8,18 @@ from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 
 from coldnotify_matcher.engine.object_records import ObjectRecord
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class Strays:
     """Those of this step."""
 
-    def __init__(self, state: State, outbox: Outbox) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
-        self._moves: dict[bytes, list[tuple[int, Write]]] = {}
+        self._moves: dict[bytes, list[tuple[int, ProducedRecord]]] = {}
         """By key: (offset, the move)."""
 
     def add(self, key: bytes, record: ObjectRecord, right: int) -> None:
@@ -30,7 +30,7 @@ class Strays:
         if record.urgent:
             headers.append(priority_header())
         timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
-        write = Write(self._state.rules.topics.objects, right, key, record.value, tuple(headers), timestamp_ms)
+        write = ProducedRecord(self._state.rules.topics.objects, right, key, record.value, tuple(headers), timestamp_ms)
         self._moves.setdefault(key, []).append((record.offset, write))
 
     def on_null(self, key: bytes) -> None:
@@ -51,11 +51,11 @@ class Strays:
         for key, moves in self._moves.items():
             for _, write in moves:
                 self._outbox.write(write)
-            self._outbox.write_last(Write(self._state.rules.topics.objects, self._state.partition, key, None))
+            self._outbox.write_last(ProducedRecord(self._state.rules.topics.objects, self._state.partition, key, None))
             self._state.count("moved", len(moves))
         self._moves = {}
 
-    def _keep(self, key: bytes, moves: list[tuple[int, Write]]) -> None:
+    def _keep(self, key: bytes, moves: list[tuple[int, ProducedRecord]]) -> None:
         if moves:
             self._moves[key] = moves
         else:

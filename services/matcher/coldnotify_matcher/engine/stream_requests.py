@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from coldnotify_schemas import internal_pb2
 
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import NO_ASK, Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import NO_ASK, EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 DISAGREES_MS_MAX = 45_000
@@ -22,13 +22,17 @@ has not announced after this, it does not have: a slow one that is ended in vain
 class StreamRequests:
     """Handles them."""
 
-    def __init__(self, state: State, paging: Paging, conflation: Conflation, channels: ChannelRequests) -> None:
+    def __init__(
+        self, state: PartitionState, paging: Paging, conflation: Conflation, channels: ChannelRequests
+    ) -> None:
         self._state = state
         self._paging = paging
         self._conflation = conflation
         self._channels = channels
 
-    def begin(self, client: Client, session: Session, cursor: int, owed: Iterable[Obj], now_ms: int) -> None:
+    def begin(
+        self, client: RegisteredClient, session: EngineSession, cursor: int, owed: Iterable[Obj], now_ms: int
+    ) -> None:
         """The digests are the same: both streams are caught up, objects from `cursor` on, with these answers.
 
         Where channels lack nothing, the page of objects says so.
@@ -37,7 +41,9 @@ class StreamRequests:
         self._paging.begin(client, session, cursor, owed, now_ms)
         self._channels.begin_pages(client, session, now_ms)
 
-    def catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
+    def catch_up(
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp, now_ms: int
+    ) -> None:
         """A page of objects is asked for."""
         if not session.in_sync:
             self._open_again(client, session)
@@ -59,7 +65,7 @@ class StreamRequests:
         self._paging.begin(client, session, cursor, session.answers.objects, now_ms, after_page=request.page)
 
     def catch_up_channels(
-        self, client: Client, session: Session, request: internal_pb2.CatchUpChannels, now_ms: int
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels, now_ms: int
     ) -> None:
         """A page of channels is asked for."""
         if session.in_sync:
@@ -81,7 +87,7 @@ class StreamRequests:
         if acks.channels_sessions:
             self._channels.acks(gateway, acks, now_ms)
 
-    def on_leave(self, client: Client, leave: internal_pb2.Leave) -> None:
+    def on_leave(self, client: RegisteredClient, leave: internal_pb2.Leave) -> None:
         """The session is over; it says how far its client is."""
         if leave.HasField("complete") and self._is_ours(leave):
             self._state.acknowledge(client, leave.complete)
@@ -105,7 +111,7 @@ class StreamRequests:
             self._channels.complete(answer)
         gateway.tell(internal_pb2.Item(beat=answer))
 
-    def _open_again(self, client: Client, session: Session) -> None:
+    def _open_again(self, client: RegisteredClient, session: EngineSession) -> None:
         """The answer to a question for pages of a session that is sent none: its gateway did not hear so, or took no
         notice, as the session was slow. Without an answer it would wait, and its client would be deaf meanwhile."""
         self._state.announce_anew(client, session)

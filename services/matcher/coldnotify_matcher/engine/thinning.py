@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from coldnotify_matcher.engine.allowances import WAIT_MS_MAX, Allowance
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class Thinning:
     """What waits in one partition, by allowance."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._waiting: dict[Allowance, OrderedDict[Obj, int]] = {}
         """Objects, and since when they wait; the first has waited longest."""

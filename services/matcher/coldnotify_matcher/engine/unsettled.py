@@ -7,12 +7,12 @@ from typing import Any
 
 NOWHERE = -1
 """Nothing of a channel is told."""
-NOTHING: dict[Any, Unsettled] = {}
+NOTHING: dict[Any, UnsettledRegistration] = {}
 """Shared by all clients without an entry, which are most; nothing is ever put into it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unsettled:
+class UnsettledRegistration:
     """Why one registration is unsettled."""
 
     since_ms: int

@@ -15,18 +15,18 @@ from coldnotify_schemas.matcher_state import UnsettledRecord
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, UNSETTLED_ERROR_BYTES_MAX
 
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.unsettled import NOWHERE, Unsettled
+from coldnotify_matcher.engine.unsettled import NOWHERE, UnsettledRegistration
 
 if TYPE_CHECKING:
     from coldnotify_schemas import wire_pb2
 
-    from coldnotify_matcher.engine.clients import Client, Registration
+    from coldnotify_matcher.engine.clients import RegisteredClient, Registration
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
 
 
-def asked_for(client: Client, objects: Iterable[Obj], hashes: Iterable[int]) -> list[Registration]:
+def asked_for(client: RegisteredClient, objects: Iterable[Obj], hashes: Iterable[int]) -> list[Registration]:
     """What a request has asked for, as far as the client is registered for it now.
 
     `objects`: those that it is registered for by name. `hashes`: of the others.
@@ -34,7 +34,7 @@ def asked_for(client: Client, objects: Iterable[Obj], hashes: Iterable[int]) -> 
     return [*objects, *(one for hash_ in hashes if (one := _by_hash(client, hash_)) is not None)]
 
 
-def tells(client: Client, *, can: bool) -> None:
+def tells(client: RegisteredClient, *, can: bool) -> None:
     """Whether its library says what is unsettled. To be stored in this step, if that is new."""
     if client.tells_unsettled is not can:
         client.tells_unsettled = can
@@ -43,15 +43,15 @@ def tells(client: Client, *, can: bool) -> None:
             client.settle_all()
 
 
-def put(client: Client, registrations: Iterable[Registration], now_ms: int) -> None:
+def put(client: RegisteredClient, registrations: Iterable[Registration], now_ms: int) -> None:
     """They were asked for just now. What is unsettled already stays as it is."""
-    pending = Unsettled(now_ms)
+    pending = UnsettledRegistration(now_ms)
     for one in registrations:
         if one not in client.unsettled:
             client.unsettle(one, pending)
 
 
-def say_all(client: Client, registrations: Iterable[Registration], now_ms: int) -> None:
+def say_all(client: RegisteredClient, registrations: Iterable[Registration], now_ms: int) -> None:
     """Its Hello said that nothing but these is unsettled."""
     pending = set(registrations)
     for one in [one for one in client.unsettled if one not in pending]:
@@ -59,7 +59,7 @@ def say_all(client: Client, registrations: Iterable[Registration], now_ms: int) 
     put(client, pending, now_ms)
 
 
-def on_frame(client: Client, objects: Mapping[str, Obj], frame: wire_pb2.Unsettled, now_ms: int) -> None:
+def on_frame(client: RegisteredClient, objects: Mapping[str, Obj], frame: wire_pb2.Unsettled, now_ms: int) -> None:
     """What it says in the middle of a session. What it is not registered for is left out.
 
     `objects`: all that there are, by domain/group/object.
@@ -82,7 +82,7 @@ def on_frame(client: Client, objects: Mapping[str, Obj], frame: wire_pb2.Unsettl
             client.unsettle(one, unsettled)
 
 
-def records_of(client: Client, bucket: Iterable[Registration]) -> list[UnsettledRecord] | None:
+def records_of(client: RegisteredClient, bucket: Iterable[Registration]) -> list[UnsettledRecord] | None:
     """Those of one bucket, as it is stored; None: the client cannot say."""
     if not client.tells_unsettled:
         return None
@@ -105,38 +105,44 @@ def records_of(client: Client, bucket: Iterable[Registration]) -> list[Unsettled
     return sorted(records, key=lambda record: (record.name, record.hash))
 
 
-def load(client: Client, bucket: Iterable[Registration], records: Iterable[UnsettledRecord]) -> None:
+def load(client: RegisteredClient, bucket: Iterable[Registration], records: Iterable[UnsettledRecord]) -> None:
     """What the record of one bucket says of its registrations."""
     wanted = {(record.name, record.hash): record for record in records}
     for one in bucket if wanted else ():
         record = wanted.get((one.name, 0) if isinstance(one, Obj) else ("", one.hash))
         if record is not None:
             members = tuple(record.members)
-            entry = Unsettled(record.since, record.parked, record.failures, record.error, members, record.position)
+            entry = UnsettledRegistration(
+                record.since, record.parked, record.failures, record.error, members, record.position
+            )
             client.put_unsettled(one, entry)
 
 
-def _registration(client: Client, objects: Mapping[str, Obj], entry: wire_pb2.UnsettledEntry) -> Registration | None:
+def _registration(
+    client: RegisteredClient, objects: Mapping[str, Obj], entry: wire_pb2.UnsettledEntry
+) -> Registration | None:
     return _by_hash(client, entry.hash) if entry.HasField("hash") else _by_name(client, objects, entry.name)
 
 
-def _by_name(client: Client, objects: Mapping[str, Obj], name: str) -> Obj | None:
+def _by_name(client: RegisteredClient, objects: Mapping[str, Obj], name: str) -> Obj | None:
     obj = objects.get(f"{client.group_key}/{name}")
     return obj if obj is not None and client.interested(obj) else None
 
 
-def _by_hash(client: Client, hash_: int) -> Registration | None:
+def _by_hash(client: RegisteredClient, hash_: int) -> Registration | None:
     return client.registered_by(hash_)
 
 
-def _unsettled(entry: wire_pb2.UnsettledEntry, before: Unsettled | None, now_ms: int) -> Unsettled:
+def _unsettled(
+    entry: wire_pb2.UnsettledEntry, before: UnsettledRegistration | None, now_ms: int
+) -> UnsettledRegistration:
     error = entry.error.encode()[:UNSETTLED_ERROR_BYTES_MAX].decode(errors="ignore")
     since_ms = now_ms if before is None else before.since_ms
     if entry.since_s:
         since_ms = max(0, now_ms - entry.since_s * 1000)
     position = min(entry.position, OFFSET_MAX) if entry.HasField("position") else NOWHERE
     members = tuple(entry.members[:OBJECTS_PER_FRAME_MAX])
-    said = Unsettled(since_ms, entry.parked, entry.failures, error, members, position)
+    said = UnsettledRegistration(since_ms, entry.parked, entry.failures, error, members, position)
     # A second more or less is the network's: it is no reason to write a record.
     same = before is not None and replace(said, since_ms=before.since_ms) == before
     return before if same and before is not None else said

@@ -1,7 +1,7 @@
 """What passing time alone does: gateways fall silent, stored cursors get old, a successor is noticed."""
 
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS, GatewayView
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 GATEWAY_SILENCE_MS_MAX = 15_000
 """Three beats: a gateway not heard of for so long is taken for dead, its sessions for offline."""
@@ -16,7 +16,7 @@ STORE_CURSORS_EVERY_MS = 30_000
 class Upkeep:
     """Looks at all gateways, and at all cursors that are not stored, once a tick."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._retired_turned_ms = 0
         self._outdone_since_ms: int | None = None

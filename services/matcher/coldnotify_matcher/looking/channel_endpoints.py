@@ -11,24 +11,24 @@ from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_object
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_logs.message_records import Message
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.looking.channel_standing import behind, show_subscriber
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 MESSAGES_SHOWN_MAX = 20
 """Of one channel."""
 PAYLOAD_SHOWN_BYTES_MAX = 200
 """Of one message: enough to know it by, and little enough for 20 on a screen."""
 
-_Subscribers = dict[str, list[tuple[Client, RegisteredChannel]]]
+_Subscribers = dict[str, list[tuple[RegisteredClient, ClientChannel]]]
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET .../channels and .../channels/{channel}."""
-    channels = Channels(current)
+    channels = ChannelEndpoints(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
         web.get(f"{group}/channels", in_a_thread(channels.channels)),
@@ -36,7 +36,7 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     ]
 
 
-class Channels:
+class ChannelEndpoints:
     """The handlers; they run in a thread."""
 
     def __init__(self, current: HasWorker) -> None:
@@ -75,7 +75,7 @@ class Channels:
         }
         return json_answer(shown)
 
-    def _subscribers(self, partition: Partition, prefix: str, only: str | None = None) -> _Subscribers:
+    def _subscribers(self, partition: MatcherPartition, prefix: str, only: str | None = None) -> _Subscribers:
         """By the channels' keys; `only`: of this one."""
         with self._look.lock():
             clients = list(partition.engine.clients.items())
@@ -88,10 +88,10 @@ class Channels:
 
     def _show(
         self,
-        partition: Partition,
+        partition: MatcherPartition,
         prefix: str,
         name: str,
-        subscribers: list[tuple[Client, RegisteredChannel]],
+        subscribers: list[tuple[RegisteredClient, ClientChannel]],
         log: ChannelLog | None,
     ) -> dict[str, Any]:
         """`last` is null where the log has no message of it any more."""
@@ -108,13 +108,13 @@ class Channels:
         }
 
 
-def _log(partition: Partition, prefix: str) -> ChannelLog | None:
+def _log(partition: MatcherPartition, prefix: str) -> ChannelLog | None:
     """That of the domain's channels; None where Kafka has no topics for them."""
     state = partition.engine.state
     return state.channel_logs.get(state.rules.retentions.of(prefix.partition("/")[0]))
 
 
-def show_message(message: Message) -> dict[str, Any]:
+def show_message(message: ChannelMessage) -> dict[str, Any]:
     """One message; of a long payload only its begin, as text."""
     return {
         "offset": message.offset,

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from coldnotify_schemas.interests import channel_of
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.looking.showing import show_unsettled
 
@@ -30,7 +30,7 @@ class Behind(NamedTuple):
         return self.messages > 0 or self.at_least
 
 
-def behind(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> Behind:
+def behind(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> Behind:
     """How far the client is behind. A message for other attributes does not count, if it is among those in memory."""
     last = None if log is None else log.last.known(channel.key)
     if log is None or last is None:
@@ -45,7 +45,7 @@ def behind(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -
     return Behind(len(messages), since_ms=messages[0].published_ms or None, missed=missed) if messages else Behind()
 
 
-def _known(client: Client, channel: RegisteredChannel, log: ChannelLog) -> int:
+def _known(client: RegisteredClient, channel: ClientChannel, log: ChannelLog) -> int:
     """All of the channel up to there is told; the cursor says nothing of a channel that is pending."""
     unsettled = client.unsettled.get(channel)
     if unsettled is not None and channel.epoch == log.epoch:
@@ -57,7 +57,7 @@ def _known(client: Client, channel: RegisteredChannel, log: ChannelLog) -> int:
     return max(began, client.channels.cursor if client.channels.epoch == log.epoch else NO_CURSOR)
 
 
-def state_of(client: Client, channel: RegisteredChannel) -> str:
+def state_of(client: RegisteredClient, channel: ClientChannel) -> str:
     """asleep, catching up or live."""
     session = client.session
     if session is None:
@@ -65,22 +65,22 @@ def state_of(client: Client, channel: RegisteredChannel) -> str:
     return LIVE if session.channels is not None and channel.hash in session.channels.positions.joined else CATCHING_UP
 
 
-def show_subscriber(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> dict[str, Any]:
+def show_subscriber(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:
     """One client of a channel."""
     return {"client": client.name, **_standing(client, channel, log), "cursor": cursor_of(client)}
 
 
-def show_channel(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> dict[str, Any]:
+def show_channel(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:
     """One channel of a client."""
     return {"channel": channel_of(channel.text)[0], **_standing(client, channel, log)}
 
 
-def cursor_of(client: Client) -> int | None:
+def cursor_of(client: RegisteredClient) -> int | None:
     """How far it is in the log, by its own word; of channels that are not pending."""
     return client.channels.cursor if client.channels.cursor != NO_CURSOR else None
 
 
-def _standing(client: Client, channel: RegisteredChannel, log: ChannelLog | None) -> dict[str, Any]:
+def _standing(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:
     return {
         "attributes": sorted(channel.attributes),
         "state": state_of(client, channel),

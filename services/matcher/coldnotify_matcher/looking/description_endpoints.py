@@ -34,13 +34,13 @@ from coldnotify_schemas.descriptions import (
 )
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import InvalidRecord
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
-from coldnotify_matcher.engine.description_store import NEVER, Described
+from coldnotify_matcher.engine.description_store import NEVER, StoredDescription
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, partition_for, show_description
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ _REVISION = re.compile(r"[0-9a-f]{8}\.[0-9]{1,19}")
 _RETRY_AFTER_S = "1"
 
 
-class Log(Protocol):
+class DescriptionWrites(Protocol):
     """What is needed of AskedWrites."""
 
     async def end(self, admin: AdminClient, partition: int) -> LogEnd:
@@ -68,9 +68,9 @@ class Log(Protocol):
         """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
 
 
-def routes(current: HasWorker, log: Log) -> list[web.AbstractRouteDef]:
+def routes(current: HasWorker, log: DescriptionWrites) -> list[web.AbstractRouteDef]:
     """Of one object's description. They go before those that take any path for an object's name."""
-    pages = Descriptions(current, log)
+    pages = DescriptionEndpoints(current, log)
     path = "/v1/domains/{domain}/groups/{group}/objects/{object:(?s:.+)}/description"
     return [
         web.get(path, in_a_thread(pages.description)),
@@ -98,7 +98,7 @@ class _Known(NamedTuple):
     """Of the record that made it what it is."""
 
     @classmethod
-    def of(cls, described: Described | None) -> "_Known":
+    def of(cls, described: StoredDescription | None) -> "_Known":
         """NEVER, where there was no record."""
         if described is None:
             return cls(None, NEVER, NEVER)
@@ -129,11 +129,11 @@ class _Change(NamedTuple):
         return description_key(self.domain, self.group, self.name)
 
 
-class Descriptions:
+class DescriptionEndpoints:
     """The handlers. Changes run in the event loop, and look at the partition's state in threads."""
 
     def __init__(
-        self, current: HasWorker, log: Log, *, change_s: float = CHANGE_S, changes_max: int = CHANGES_MAX
+        self, current: HasWorker, log: DescriptionWrites, *, change_s: float = CHANGE_S, changes_max: int = CHANGES_MAX
     ) -> None:
         self._current = current
         self._log = log
@@ -230,7 +230,7 @@ class Descriptions:
             place = {"partition": partition.number, "offset": offset if offset >= 0 else None}
             return {**about, **_Known(description, version, revision).shown(epoch), **place}
 
-    async def _known(self, partition: Partition, change: _Change) -> _Known:
+    async def _known(self, partition: MatcherPartition, change: _Change) -> _Known:
         """What is in force as far as the partition is read. Raises HTTPServiceUnavailable."""
 
         def look() -> _Known:
@@ -240,14 +240,14 @@ class Descriptions:
 
         return await asyncio.to_thread(look)
 
-    async def _read_up(self, change: _Change) -> Partition:
+    async def _read_up(self, change: _Change) -> MatcherPartition:
         """The object's partition, once it is read as far as its log goes now, others' claims included.
 
         Raises HTTPServiceUnavailable, KafkaUnavailable.
         """
         partition = partition_for(self._current, change.domain, change.group)
         worker = self._current.worker
-        if worker is None or partition.phase is not Phase.OWNED:
+        if worker is None or partition.phase is not OwningPhase.OWNED:
             raise web.HTTPServiceUnavailable(
                 text=f"{change.domain}/{change.group}: partition {partition.number} is being loaded"
             )

@@ -16,7 +16,7 @@ from coldnotify_schemas.descriptions import Description
 
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_matcher.engine.memberships import Looked
+from coldnotify_matcher.engine.memberships import LookedMember
 
 WORK_S = 0.0005
 """Then the worker's thread gets the interpreter, which one that computes keeps for 5 ms otherwise."""
@@ -56,7 +56,7 @@ def in_turn(turn_s: float = TURN_S_MAX) -> Iterator[None]:
         _one_at_a_time.release()
 
 
-def why(looked: Looked, name: str, evaluation: Evaluation) -> list[tuple[str, bool | None, str]]:
+def why(looked: LookedMember, name: str, evaluation: Evaluation) -> list[tuple[str, bool | None, str]]:
     """Of each query: its text, whether it has the object, and which conditions decide that.
 
     None: that takes longer than there is time for.

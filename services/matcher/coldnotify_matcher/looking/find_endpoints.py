@@ -20,11 +20,11 @@ from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description
 
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.objects import UNKNOWN
 from coldnotify_matcher.looking.evaluating import PASS_S_MAX, REST_S, TURN_S_MAX, Evaluation, in_turn
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, show_description
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 OBJECTS_A_LOCK = 1_000
 """Looked up while the worker waits: about a millisecond."""
@@ -34,7 +34,7 @@ NAMES_A_SORT = 5_000
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET .../objects: those that fit `query`; without one, all there are, as the matcher knows them."""
-    found = Found(current)
+    found = FindEndpoint(current)
     return [web.get("/v1/domains/{domain}/groups/{group}/objects", in_a_thread(found.objects))]
 
 
@@ -46,7 +46,7 @@ class _One(NamedTuple):
     description: Description | None
 
 
-class Found:
+class FindEndpoint:
     """The handler; it runs in a thread."""
 
     def __init__(self, current: HasWorker, *, pass_s: float = PASS_S_MAX, turn_s: float = TURN_S_MAX) -> None:
@@ -75,7 +75,7 @@ class Found:
             return json_answer(self._page(query, asked, partition, prefix, _in_order(names, asked.after)))
 
     def _page(
-        self, query: Query, asked: PageRequest, partition: Partition, prefix: str, names: Iterator[str]
+        self, query: CanonicalQuery, asked: PageRequest, partition: MatcherPartition, prefix: str, names: Iterator[str]
     ) -> dict[str, object]:
         """Those of the names that fit, until there are enough, or the time is over."""
         evaluation = Evaluation(self._pass_s)
@@ -89,7 +89,7 @@ class Found:
                     return {"query": query.text, "items": items, "next": part[number - 1] if more else None}
         return {"query": query.text, "items": items, "next": None}
 
-    def _slice(self, partition: Partition, prefix: str, names: list[str]) -> list[_One | None]:
+    def _slice(self, partition: MatcherPartition, prefix: str, names: list[str]) -> list[_One | None]:
         """The objects of these names as they are now; None: there is none. 503 if the partition goes meanwhile."""
         with self._look.lock():
             if not self._look.serves(partition):
@@ -107,7 +107,7 @@ def _in_order(names: Iterable[str], after: str | None) -> Iterator[str]:
     return merge(*pieces)
 
 
-def _one(partition: Partition, prefix: str, name: str) -> _One | None:
+def _one(partition: MatcherPartition, prefix: str, name: str) -> _One | None:
     """One of the group's objects: published or described, and not deleted."""
     state, group = partition.engine.state, prefix[:-1]
     if state.members.groups.description(group, name) is None:

@@ -29,16 +29,16 @@ from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.memberships import Looked
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.memberships import LookedMember
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
-from coldnotify_matcher.engine.unsettled import Unsettled
+from coldnotify_matcher.engine.unsettled import UnsettledRegistration
 from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
 from coldnotify_matcher.looking.outcome_endpoints import show_outcome
 from coldnotify_matcher.looking.showing import show_unsettled
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, client_summary, in_a_thread, show_object
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 LACKING_SHOWN_MAX = 100
 """Objects that one explanation lists."""
@@ -46,7 +46,7 @@ LACKING_SHOWN_MAX = 100
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1/domains/{domain}/groups/{group}."""
-    ledger = Ledger(current)
+    ledger = LedgerEndpoints(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
         web.get(f"{group}/objects/{{object:(?s:.+)}}/lacking", in_a_thread(ledger.lacking)),
@@ -54,7 +54,7 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     ]
 
 
-class Mark(NamedTuple):
+class LedgerMark(NamedTuple):
     """The offset that a cursor must have reached for a version to be applied."""
 
     offset: int | None
@@ -63,28 +63,28 @@ class Mark(NamedTuple):
     """False: the version is older than what is remembered. Whoever reached `offset` has applied it, others may have."""
 
 
-def mark_of(engine: Engine, obj: Obj, version: int | None) -> Mark:
+def mark_of(engine: Engine, obj: Obj, version: int | None) -> LedgerMark:
     """For a version of the object's present incarnation; None: the newest."""
     version = obj.version if version is None else version
     if version < 0:
-        return Mark(NO_CURSOR, exact=True)  # nothing was ever published: nobody lacks it
+        return LedgerMark(NO_CURSOR, exact=True)  # nothing was ever published: nobody lacks it
     if version > obj.version:
-        return Mark(None, exact=True)
+        return LedgerMark(None, exact=True)
     before = False
     for publish in engine.history.publishes(obj.key):
         if publish.incarnation != obj.incarnation or publish.version < version:
             before = True
             continue
-        return Mark(publish.offset, exact=before or publish.version == version)
-    return Mark(obj.offset, exact=obj.version == version)
+        return LedgerMark(publish.offset, exact=before or publish.version == version)
+    return LedgerMark(obj.offset, exact=obj.version == version)
 
 
-def lacks(client: Client, obj: Obj, mark: Mark) -> bool:
+def lacks(client: RegisteredClient, obj: Obj, mark: LedgerMark) -> bool:
     """Whether the client, which is registered for the object, has not applied it up to the mark."""
     return mark.offset is None or untaken(client, obj) is not None or client.lacks(obj, offset=mark.offset)
 
 
-def untaken(client: Client, obj: Obj) -> Unsettled | None:
+def untaken(client: RegisteredClient, obj: Obj) -> UnsettledRegistration | None:
     """What the client said of an object that its application has not taken; None: it said nothing of that kind.
 
     Of a query's member where the client wants it by no name. While the client is away, its sets are not known: then
@@ -101,7 +101,7 @@ def untaken(client: Client, obj: Obj) -> Unsettled | None:
     return None
 
 
-def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
+def lacking_since_ms(engine: Engine, client: RegisteredClient, obj: Obj) -> int | None:
     """Since when the client lacks it (Unix time): the publish of the oldest remembered version that it has not applied,
     or when its application was to take what it has not; None: unknown."""
     unsettled = untaken(client, obj)
@@ -113,7 +113,7 @@ def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
     return _time_or_null(publishes[first].timestamp_ms if first < len(publishes) else obj.published_ms)
 
 
-class Ledger:
+class LedgerEndpoints:
     """The handlers; they run in threads."""
 
     def __init__(self, current: HasWorker) -> None:
@@ -189,7 +189,7 @@ class Ledger:
         object_name = request.query.get("object")
         if object_name is not None:
             check_object(object_name)
-        looked: Looked | None = None
+        looked: LookedMember | None = None
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
             client = engine.clients.get(prefix + name)
@@ -231,7 +231,7 @@ class Ledger:
             del shown["object"]["client_has"]
         return json_answer({**shown, "now_ms": time.time_ns() // 1_000_000})
 
-    def _lacked(self, engine: Engine, client: Client) -> list[dict[str, Any]]:
+    def _lacked(self, engine: Engine, client: RegisteredClient) -> list[dict[str, Any]]:
         shown = sorted(client.unapplied()[:LACKING_SHOWN_MAX], key=lambda obj: obj.offset)
         return [
             {
@@ -243,7 +243,7 @@ class Ledger:
             for obj in shown
         ]
 
-    def _object(self, engine: Engine, client: Client | None, obj: Obj) -> dict[str, Any]:
+    def _object(self, engine: Engine, client: RegisteredClient | None, obj: Obj) -> dict[str, Any]:
         shown = show_object(obj)
         del shown["payload"]
         mark = mark_of(engine, obj, None)
@@ -262,11 +262,13 @@ class Ledger:
             "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
         }
 
-    def _wanting(self, partition: Partition, clients: Iterable[Client], obj: Obj) -> list[Client]:
+    def _wanting(
+        self, partition: MatcherPartition, clients: Iterable[RegisteredClient], obj: Obj
+    ) -> list[RegisteredClient]:
         """Those that are to be told the object's newest version, by its name or by a query."""
         engine = partition.engine
-        wanting: list[Client] = []
-        undecided: list[tuple[Client, list[str]]] = []
+        wanting: list[RegisteredClient] = []
+        undecided: list[tuple[RegisteredClient, list[str]]] = []
         description: Description | None = None
         for client in self._look.each(partition, clients):
             if client.interested(obj):
@@ -302,11 +304,11 @@ def _record(request: web.Request) -> tuple[int, int] | None:
     return partition, offset
 
 
-def _state(client: Client) -> str:
+def _state(client: RegisteredClient) -> str:
     return "asleep" if client.session is None else client.session.shown_state
 
 
-def _last_seen_ms(client: Client) -> int | None:
+def _last_seen_ms(client: RegisteredClient) -> int | None:
     """Of a client that is online its gateway says every few seconds that it is there."""
     heard_ms = client.session.gateway.heard_ms if client.session is not None else 0
     return max(client.last_seen_ms, heard_ms) or None

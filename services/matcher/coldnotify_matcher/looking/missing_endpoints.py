@@ -13,7 +13,7 @@ from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, TooManyI
 from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 
@@ -42,7 +42,7 @@ class Missing:
         group = check_name("group", request.match_info["group"])
         names = _names(await request.read())
         partition = partition_for(self._current, domain, group)
-        if partition.phase is not Phase.OWNED:
+        if partition.phase is not OwningPhase.OWNED:
             raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
         objects = partition.engine.objects
         missing = [name for name in names if not objects.is_published(f"{domain}/{group}/{name}")]

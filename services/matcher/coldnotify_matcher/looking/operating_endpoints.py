@@ -22,7 +22,7 @@ from coldnotify_schemas.names import check_name
 from coldnotify_matcher.asked_writes import NotWritten
 from coldnotify_matcher.engine.operating import Operated
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.request_records import REASON_CHARS_MAX
 
 CHANGE_S = 8.0
@@ -38,7 +38,7 @@ _FORGOTTEN_WORDS = "an operator has had this client forgotten: it registers anew
 _DISCONNECTED_WORDS = "an operator has ended this session"
 
 
-class Log(Protocol):
+class OperatingWrites(Protocol):
     """What is needed of AskedWrites."""
 
     async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
@@ -51,9 +51,9 @@ class ClientPatch(msgspec.Struct, forbid_unknown_fields=True):
     online: bool
 
 
-def routes(current: HasWorker, log: Log) -> list[web.AbstractRouteDef]:
+def routes(current: HasWorker, log: OperatingWrites) -> list[web.AbstractRouteDef]:
     """PATCH and DELETE of one client."""
-    pages = Operating(current, log)
+    pages = OperatingEndpoints(current, log)
     path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
     return [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
 
@@ -76,10 +76,10 @@ def reason_of(request: web.Request) -> str:
     return reason
 
 
-class Operating:
+class OperatingEndpoints:
     """The handlers. They run in the event loop, and look at the partition's state in threads."""
 
-    def __init__(self, current: HasWorker, log: Log, *, change_s: float = CHANGE_S) -> None:
+    def __init__(self, current: HasWorker, log: OperatingWrites, *, change_s: float = CHANGE_S) -> None:
         self._current = current
         self._log = log
         self._look = Look(current)
@@ -128,12 +128,12 @@ class Operating:
         about = {"domain": domain, "group": group, "client": client, "outcome": said}
         return json_answer({**about, "was_online": done.online, "was_registered": done.registered})
 
-    def _served(self, request: web.Request, client: str) -> tuple[Partition, bool]:
+    def _served(self, request: web.Request, client: str) -> tuple[MatcherPartition, bool]:
         """The partition, and whether it knows the client. Raises HTTPServiceUnavailable."""
         with self._look.served(request) as (prefix, partition):
             return partition, prefix + client in partition.engine.clients
 
-    async def _handled(self, partition: Partition, offset: int) -> Operated:
+    async def _handled(self, partition: MatcherPartition, offset: int) -> Operated:
         """What the request at this offset has done, once it has. Raises HTTPServiceUnavailable."""
         if offset < 0:
             raise web.HTTPServiceUnavailable(text="Kafka does not say where the request stands")
@@ -149,7 +149,7 @@ class Operating:
                 async with asyncio.timeout(LOOK_AGAIN_S):
                     await ring.wait()
 
-    def _done(self, partition: Partition, offset: int) -> Operated | None:
+    def _done(self, partition: MatcherPartition, offset: int) -> Operated | None:
         with self._look.lock():
             if not self._look.serves(partition):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")

@@ -18,11 +18,11 @@ from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import VERSION_MAX
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
-from coldnotify_matcher.engine.history import REJECTED, Taken
+from coldnotify_matcher.engine.history import REJECTED, TakenRecord
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 WAITING_MAX = 10_000
 """Who comes on top is not waited with; each is a task and a connection."""
@@ -33,10 +33,10 @@ UNKNOWN = "unknown"
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """One GET endpoint below /v1/domains/{domain}/groups/{group}."""
-    return [web.get("/v1/domains/{domain}/groups/{group}/outcomes", Outcomes(current).outcomes)]
+    return [web.get("/v1/domains/{domain}/groups/{group}/outcomes", OutcomeEndpoints(current).outcomes)]
 
 
-class Outcomes:
+class OutcomeEndpoints:
     """The handler; it runs in the event loop."""
 
     def __init__(self, current: HasWorker, waiting_max: int = WAITING_MAX) -> None:
@@ -70,7 +70,7 @@ class Outcomes:
             items = [_item(partition, prefix, offset, position) for offset in offsets]
         return json_answer({"partition": partition.number, "position": position, "items": items})
 
-    async def _read(self, domain: str, group: str, offsets: Sequence[int], wait_s: float) -> Partition:
+    async def _read(self, domain: str, group: str, offsets: Sequence[int], wait_s: float) -> MatcherPartition:
         """The group's partition, in which the offsets have been read unless the time is over. Raises HTTPException."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_s
@@ -79,7 +79,7 @@ class Outcomes:
             worker = self._current.worker
             ring = None if worker is None else worker.bell.next_ring()
             partition = partition_for(self._current, domain, group)
-            served = partition.phase is Phase.OWNED
+            served = partition.phase is OwningPhase.OWNED
             if served:
                 if all(partition.engine.history.outcome(offset) is not None for offset in offsets):
                     return partition
@@ -103,7 +103,7 @@ class Outcomes:
                         await ring.wait()
 
 
-def show_outcome(taken: Taken) -> dict[str, Any]:
+def show_outcome(taken: TakenRecord) -> dict[str, Any]:
     """What became of one record; `newest` is what the object had once it was taken in."""
     if taken.outcome == REJECTED:
         return {"outcome": taken.outcome, "reason": taken.reason}
@@ -114,7 +114,7 @@ def show_outcome(taken: Taken) -> dict[str, Any]:
     return {"outcome": taken.outcome, "newest": newest}
 
 
-def _item(partition: Partition, prefix: str, offset: int, position: int) -> dict[str, Any]:
+def _item(partition: MatcherPartition, prefix: str, offset: int, position: int) -> dict[str, Any]:
     taken = partition.engine.history.outcome(offset)
     if taken is None:
         read = f"the matcher has read up to offset {position - 1}"

@@ -21,11 +21,11 @@ from coldnotify_common.http.query_numbers import whole_number
 from coldnotify_common.http.web import BadRequest
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.looking.ledger import lacking_since_ms
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""
@@ -47,7 +47,7 @@ MATRIX_SCANNED_MAX = 5_000
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET /v1/overview?overdue_s and .../groups/{group}/matrix?limit&after."""
-    shown = Overview(current)
+    shown = OverviewEndpoints(current)
     return [
         web.get("/v1/overview", in_a_thread(shown.overview)),
         web.get("/v1/domains/{domain}/groups/{group}/matrix", in_a_thread(shown.matrix)),
@@ -74,14 +74,14 @@ class _Pass:
     """What one pass over a partition finds."""
 
     groups: dict[str, _Group] = field(default_factory=dict)
-    slow: list[tuple[int, int, Client]] = field(default_factory=list)
+    slow: list[tuple[int, int, RegisteredClient]] = field(default_factory=list)
     """(since when, how many objects it lacks, client)."""
     undelivered: dict[Obj, list[int]] = field(default_factory=dict)
     """Of objects that somebody lacks: [since when, by how many, how many of them asleep]."""
     partial: bool = False
 
 
-class Overview:
+class OverviewEndpoints:
     """The handlers; they run in threads."""
 
     def __init__(self, current: HasWorker) -> None:
@@ -176,7 +176,7 @@ class Overview:
         }
         return json_answer(shown | {"now_ms": time.time_ns() // 1_000_000})
 
-    def _pass(self, partition: Partition, overdue_before_ms: int, deadline_s: float) -> _Pass:
+    def _pass(self, partition: MatcherPartition, overdue_before_ms: int, deadline_s: float) -> _Pass:
         found = _Pass()
         now_ms = time.time_ns() // 1_000_000
         with self._look.lock():
@@ -202,8 +202,8 @@ class Overview:
 
     def _of_those_that_lack(
         self,
-        partition: Partition,
-        by_name: Mapping[str, Client],
+        partition: MatcherPartition,
+        by_name: Mapping[str, RegisteredClient],
         limit: int,
         after: str | None,
         row: Callable[[str], dict[str, Any]],
@@ -219,7 +219,7 @@ class Overview:
         return {"items": found, "next": next_}
 
 
-def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int, now_ms: int) -> None:
+def _take(found: _Pass, engine: Engine, client: RegisteredClient, overdue_before_ms: int, now_ms: int) -> None:
     group = found.groups.setdefault(client.group_key, _Group())
     group.clients += 1
     online = client.session is not None
@@ -261,7 +261,7 @@ def _show_group(key: str, group: _Group, publishes: int) -> dict[str, Any]:
     }
 
 
-def _show_slow(since_ms: int, lacking: int, client: Client) -> dict[str, Any]:
+def _show_slow(since_ms: int, lacking: int, client: RegisteredClient) -> dict[str, Any]:
     domain, group, name = client.key.split("/")
     return {
         "domain": domain,
@@ -294,7 +294,7 @@ def _show_undelivered(obj: Obj, since_ms: int, lacking: int, asleep: int) -> dic
     }
 
 
-def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str, Any]:
+def _matrix_row(engine: Engine, client: RegisteredClient, objects: list[Obj]) -> dict[str, Any]:
     cells = []
     for obj in objects:
         if not client.interested(obj):

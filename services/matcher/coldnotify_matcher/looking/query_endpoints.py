@@ -9,7 +9,7 @@ from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.list_pages import page_request
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 
@@ -19,11 +19,11 @@ CLIENTS_SHOWN_MAX = 100
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET .../queries."""
-    queries = Queries(current)
+    queries = QueryEndpoint(current)
     return [web.get("/v1/domains/{domain}/groups/{group}/queries", in_a_thread(queries.queries))]
 
 
-class Queries:
+class QueryEndpoint:
     """The handler; it runs in a thread."""
 
     def __init__(self, current: HasWorker) -> None:
@@ -34,14 +34,14 @@ class Queries:
         asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
             clients = list(partition.engine.clients.items())
-        by_text: dict[str, list[tuple[Client, RegisteredQuery]]] = {}
+        by_text: dict[str, list[tuple[RegisteredClient, RegisteredQuery]]] = {}
         for client in self._look.each(partition, [one for key, one in clients if key.startswith(prefix)]):
             for query in client.queries.values():
                 by_text.setdefault(query.text, []).append((client, query))
         return json_answer(self._look.page(partition, by_text, asked, lambda text: _show(text, by_text[text])))
 
 
-def _show(text: str, registered: Iterable[tuple[Client, RegisteredQuery]]) -> dict[str, Any]:
+def _show(text: str, registered: Iterable[tuple[RegisteredClient, RegisteredQuery]]) -> dict[str, Any]:
     """`canonical` and `members` are null while none of its clients is connected, or the set is being computed."""
     names, online, set_ = [], 0, None
     for client, query in registered:

@@ -7,7 +7,7 @@ from aiohttp import web
 from coldnotify_common.clocks import Clocks
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 
@@ -22,11 +22,11 @@ class RemovalsPatch(msgspec.Struct, forbid_unknown_fields=True):
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET and PATCH /v1/removals."""
-    pages = Removals(current)
+    pages = RemovalEndpoints(current)
     return [web.get("/v1/removals", in_a_thread(pages.show)), web.patch("/v1/removals", pages.confirm)]
 
 
-class Removals:
+class RemovalEndpoints:
     """The handlers."""
 
     def __init__(self, current: HasWorker) -> None:
@@ -63,7 +63,9 @@ class Removals:
         clocks = self._clocks()
         with self._look.lock():
             worker = self._current.worker
-            owned = [] if worker is None else [one for one in worker.partitions.values() if one.phase is Phase.OWNED]
+            owned = (
+                [] if worker is None else [one for one in worker.partitions.values() if one.phase is OwningPhase.OWNED]
+            )
             items = []
             for partition in sorted(owned, key=lambda one: one.number):
                 clients, objects = partition.engine.removals_held

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from coldnotify_matcher.engine.unsettled import Unsettled
+from coldnotify_matcher.engine.unsettled import UnsettledRegistration
 
 
-def show_unsettled(unsettled: Unsettled | None) -> dict[str, Any] | None:
+def show_unsettled(unsettled: UnsettledRegistration | None) -> dict[str, Any] | None:
     """What a client said of what its application has not taken; null: it has, as far as the cursor says."""
     if unsettled is None:
         return None

@@ -18,19 +18,19 @@ from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.description_store import NEVER, Described
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.description_store import NEVER, StoredDescription
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.looking.channel_standing import cursor_of, show_channel
 from coldnotify_matcher.looking.showing import show_unsettled
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 
 if TYPE_CHECKING:
-    from coldnotify_matcher.worker import Worker
+    from coldnotify_matcher.worker import MatcherWorker
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ _one_look = threading.RLock()
 class HasWorker(Protocol):
     """Where the worker of now is to be found."""
 
-    worker: Worker | None
+    worker: MatcherWorker | None
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
@@ -73,7 +73,7 @@ def in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Re
     return handle
 
 
-def partition_for(current: HasWorker, domain: str, group: str) -> Partition:
+def partition_for(current: HasWorker, domain: str, group: str) -> MatcherPartition:
     """The group's partition, whatever its phase, without the worker's lock. 503 if it is not this matcher's."""
     worker = current.worker
     partitions = [] if worker is None else list(worker.partitions.values())
@@ -111,7 +111,7 @@ class Look:
         finally:
             _one_look.release()
 
-    def each(self, partition: Partition, items: Iterable[T]) -> Iterator[T]:
+    def each(self, partition: MatcherPartition, items: Iterable[T]) -> Iterator[T]:
         """Each while the lock is held, which the worker has in between if all take long. 503 if the partition goes.
 
         What is in `items` may be gone by its turn: the caller looks.
@@ -133,7 +133,7 @@ class Look:
 
     def page(
         self,
-        partition: Partition,
+        partition: MatcherPartition,
         names: Iterable[str],
         asked: PageRequest,
         show: Callable[[str], object | None],
@@ -143,18 +143,18 @@ class Look:
         shown = [show(name) for name in self.each(partition, part)]
         return {"items": [one for one in shown if one is not None], "next": next_}
 
-    def _partitions(self) -> Mapping[int, Partition]:
+    def _partitions(self) -> Mapping[int, MatcherPartition]:
         worker = self._current.worker
         return {} if worker is None else worker.partitions
 
-    def serves(self, partition: Partition) -> bool:
+    def serves(self, partition: MatcherPartition) -> bool:
         """Whether this matcher still serves it. Ask while the lock is held."""
-        return self._partitions().get(partition.number) is partition and partition.phase is Phase.OWNED
+        return self._partitions().get(partition.number) is partition and partition.phase is OwningPhase.OWNED
 
-    def served_partitions(self) -> list[Partition]:
+    def served_partitions(self) -> list[MatcherPartition]:
         """Those that this matcher serves now."""
         with self.lock():
-            return [one for one in self._partitions().values() if one.phase is Phase.OWNED]
+            return [one for one in self._partitions().values() if one.phase is OwningPhase.OWNED]
 
     def partitions_count(self) -> int | None:
         """How many partitions there are; None where this matcher has none, and does not know."""
@@ -222,7 +222,7 @@ class Look:
         return json_answer(self.page(partition, names, asked, show_it))
 
     @contextmanager
-    def served(self, request: web.Request) -> Iterator[tuple[str, Partition]]:
+    def served(self, request: web.Request) -> Iterator[tuple[str, MatcherPartition]]:
         """(domain/group/, its partition), which does not change meanwhile. 503 if this matcher does not serve it."""
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
@@ -232,7 +232,7 @@ class Look:
             partition = partitions.get(partition_of(domain, group, count))
             if partition is None:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
-            if partition.phase is not Phase.OWNED:
+            if partition.phase is not OwningPhase.OWNED:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
             yield f"{domain}/{group}/", partition
 
@@ -244,12 +244,12 @@ def first_of(names: Iterable[str], asked: PageRequest) -> tuple[list[str], str |
     return found[:limit], found[limit - 1] if len(found) > limit else None
 
 
-def _partition(partition: Partition) -> dict[str, Any]:
+def _partition(partition: MatcherPartition) -> dict[str, Any]:
     engine = partition.engine
     return {
         "partition": partition.number,
         "phase": partition.phase.value,
-        "read_to_end": partition.phase is Phase.OWNED or not partition.behind,
+        "read_to_end": partition.phase is OwningPhase.OWNED or not partition.behind,
         "generation": engine.generation,
         "position": engine.position,
         "objects": len(engine.objects),
@@ -258,7 +258,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
     }
 
 
-def client_summary(client: Client) -> dict[str, Any]:
+def client_summary(client: RegisteredClient) -> dict[str, Any]:
     """One client, without what it is registered for."""
     session = client.session
     return {
@@ -283,7 +283,7 @@ def _query(query: RegisteredQuery) -> dict[str, Any]:
     return {"query": query.text, "members": members, "refused": query.why_never or None}
 
 
-def _registration(client: Client, obj: Obj) -> dict[str, Any]:
+def _registration(client: RegisteredClient, obj: Obj) -> dict[str, Any]:
     return {
         "object": obj.name,
         "version": obj.version if obj.version >= 0 else None,
@@ -293,7 +293,7 @@ def _registration(client: Client, obj: Obj) -> dict[str, Any]:
     }
 
 
-def show_described(described: Described | None) -> dict[str, Any]:
+def show_described(described: StoredDescription | None) -> dict[str, Any]:
     """An object's description and its version; null where it has none, or never had one."""
     if described is None:
         return {"description": None, "described_ms": None}

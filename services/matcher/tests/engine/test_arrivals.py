@@ -7,10 +7,10 @@ import pytest
 from coldnotify_matcher.engine.arrivals import Arrival, ArrivalKind, Door
 from coldnotify_matcher.engine.channel_logs.message_records import MessageRecord
 from coldnotify_matcher.engine.history import History
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.strays import Strays
-from coldnotify_matcher.record_headers import ObjectRecord
+from coldnotify_matcher.record_headers import HeadedObjectRecord
 from coldnotify_schemas.channels import NO_HEADERS, Retention
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.partitioner import partition_of
@@ -20,16 +20,16 @@ from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PAR
 VALUE = b'{"version":1}'
 
 
-def door(replay_from: int = 0) -> tuple[Door, State, Outbox]:
-    state = State(PARTITION, PARTITIONS, EPOCH, registrations_max=10)
+def door(replay_from: int = 0) -> tuple[Door, PartitionState, EngineOutbox]:
+    state = PartitionState(PARTITION, PARTITIONS, EPOCH, registrations_max=10)
     state.replay_from = replay_from
-    outbox = Outbox(state)
+    outbox = EngineOutbox(state)
     return Door(state, outbox, History(), Strays(state, outbox)), state, outbox
 
 
-def record(key: bytes | None, value: bytes | None = VALUE, **said: Any) -> ObjectRecord:
+def record(key: bytes | None, value: bytes | None = VALUE, **said: Any) -> HeadedObjectRecord:
     fields = {"offset": 5, "timestamp_ms": 1, "moved": False, "traceparent": "", "since": b"", "removes": b""}
-    return ObjectRecord(key=key, value=value, **{"urgent": False, **fields, **said})
+    return HeadedObjectRecord(key=key, value=value, **{"urgent": False, **fields, **said})
 
 
 def elsewhere() -> bytes:

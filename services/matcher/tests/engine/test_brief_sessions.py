@@ -6,19 +6,19 @@ from coldnotify_matcher.engine.brief_sessions import WAITS_MS
 from coldnotify_matcher.engine.upkeep import STORE_CURSORS_EVERY_MS
 from coldnotify_schemas.matcher_state import SessionRecord
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import OTHER_GATEWAY, PREFIX, Bench, fan_outs, pages
+from coldnotify_testkit.engine_bench import OTHER_GATEWAY, PREFIX, EngineBench, fan_outs, pages
 
 TOPICS = TopicNames()
 
 
-def record_of(bench: Bench) -> SessionRecord:
+def record_of(bench: EngineBench) -> SessionRecord:
     return msgspec.json.decode(bench.latest(TOPICS.sessions)[f"{PREFIX}client-1"], type=SessionRecord)
 
 
 @pytest.fixture
-def asleep() -> Bench:
+def asleep() -> EngineBench:
     """client-1 was here, has version 1 of object a, and has left."""
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a")
     bench.leave(complete=0)
@@ -28,7 +28,7 @@ def asleep() -> Bench:
     return bench
 
 
-def test_a_wake_that_changes_nothing_writes_nothing(asleep: Bench) -> None:
+def test_a_wake_that_changes_nothing_writes_nothing(asleep: EngineBench) -> None:
     asleep.open(["a"], session=2, cursor=0)
     assert asleep.settle().state == []
     asleep.leave(session=2, complete=0)
@@ -36,7 +36,7 @@ def test_a_wake_that_changes_nothing_writes_nothing(asleep: Bench) -> None:
     assert asleep.committed[0] == len(asleep.log.requests)
 
 
-def test_when_it_was_seen_last_is_stored_all_the_same(asleep: Bench) -> None:
+def test_when_it_was_seen_last_is_stored_all_the_same(asleep: EngineBench) -> None:
     asleep.now_ms += STORE_CURSORS_EVERY_MS
     woken_ms = asleep.now_ms
     asleep.open(["a"], session=2, cursor=0)
@@ -48,7 +48,7 @@ def test_when_it_was_seen_last_is_stored_all_the_same(asleep: Bench) -> None:
     assert not record_of(asleep).online
 
 
-def test_until_its_record_is_written_its_open_counts_as_not_handled(asleep: Bench) -> None:
+def test_until_its_record_is_written_its_open_counts_as_not_handled(asleep: EngineBench) -> None:
     opened_at = len(asleep.log.requests)
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
@@ -61,7 +61,7 @@ def test_until_its_record_is_written_its_open_counts_as_not_handled(asleep: Benc
     assert asleep.committed[0] == len(asleep.log.requests)
 
 
-def test_a_successor_knows_the_session_although_nothing_is_written_of_it(asleep: Bench) -> None:
+def test_a_successor_knows_the_session_although_nothing_is_written_of_it(asleep: EngineBench) -> None:
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
     asleep.load()
@@ -70,7 +70,7 @@ def test_a_successor_knows_the_session_although_nothing_is_written_of_it(asleep:
     assert [(name, version, sessions) for name, version, _, sessions in fan_outs(asleep.items())] == [("a", 2, [2])]
 
 
-def test_what_was_published_before_the_successor_came_is_in_the_page_that_it_answers_with(asleep: Bench) -> None:
+def test_what_was_published_before_the_successor_came_is_in_the_page_that_it_answers_with(asleep: EngineBench) -> None:
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
     asleep.version("a", 2)
@@ -81,7 +81,7 @@ def test_what_was_published_before_the_successor_came_is_in_the_page_that_it_ans
     assert [newest.version for newest in page.newest] == [2]
 
 
-def test_a_wake_that_brings_something_is_written_when_it_ends(asleep: Bench) -> None:
+def test_a_wake_that_brings_something_is_written_when_it_ends(asleep: EngineBench) -> None:
     asleep.version("a", 2)
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
@@ -90,7 +90,7 @@ def test_a_wake_that_brings_something_is_written_when_it_ends(asleep: Bench) -> 
     assert record_of(asleep).cursor == 1
 
 
-def test_one_that_ends_before_it_has_applied_what_it_was_told_is_written_too(asleep: Bench) -> None:
+def test_one_that_ends_before_it_has_applied_what_it_was_told_is_written_too(asleep: EngineBench) -> None:
     asleep.version("a", 2)
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
@@ -98,13 +98,13 @@ def test_one_that_ends_before_it_has_applied_what_it_was_told_is_written_too(asl
     assert [write.topic for write in asleep.settle().state] == [TOPICS.sessions]
 
 
-def test_an_open_that_changes_registrations_is_written_at_once(asleep: Bench) -> None:
+def test_an_open_that_changes_registrations_is_written_at_once(asleep: EngineBench) -> None:
     asleep.open(["a", "b"], register=["b"], session=2, cursor=0)
     assert {write.topic for write in asleep.settle().state} == {TOPICS.registrations, TOPICS.sessions}
     assert asleep.committed[0] == len(asleep.log.requests)
 
 
-def test_who_was_online_in_what_is_stored_is_written_at_once(asleep: Bench) -> None:
+def test_who_was_online_in_what_is_stored_is_written_at_once(asleep: EngineBench) -> None:
     """Else a session that another one has displaced would be online again after a crash."""
     asleep.open(["a"], session=2, cursor=0)
     asleep.settle()
@@ -116,7 +116,7 @@ def test_who_was_online_in_what_is_stored_is_written_at_once(asleep: Bench) -> N
 
 
 def test_the_first_of_those_that_wait_is_what_the_commit_stops_at() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for number in (1, 2):
         bench.opened("a", client=f"client-{number}", session=number)
         bench.leave(client=f"client-{number}", session=number)

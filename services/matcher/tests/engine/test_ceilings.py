@@ -2,16 +2,16 @@
 
 import pytest
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.engine.ceilings import REFUSED_KNOWN_MAX, Ceilings, Held, RefusedClients
+from coldnotify_matcher.engine.ceilings import REFUSED_KNOWN_MAX, Ceilings, HeldAgreement, RefusedClients
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, EngineBench
 
 CLIENTS_WORDS = f"tenant {DOMAIN} is above its agreement: clients_max is "
 REGISTRATIONS_WORDS = f"tenant {DOMAIN} is above its agreement: registrations_max is "
 
 
-class HeldBench(Bench):
+class HeldBench(EngineBench):
     """A bench whose domain may have so much; `elsewhere`: sessions and registrations at other matchers."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class HeldBench(Bench):
     ) -> None:
         """As the shell does it once a second."""
         stock = self.engine.inventory.look().get(DOMAIN, (0, 0, 0))
-        held = Held(DOMAIN, clients_max, registrations_max, stock[1] + elsewhere[0], stock[2] + elsewhere[1])
+        held = HeldAgreement(DOMAIN, clients_max, registrations_max, stock[1] + elsewhere[0], stock[2] + elsewhere[1])
         self.ceilings.agree([held])
 
     def come(self, *names: str, session: int, client: str) -> None:
@@ -191,8 +191,8 @@ def test_what_others_have_counts(bench: HeldBench) -> None:
 
 def test_a_partition_that_is_only_followed_adds_to_no_ceiling() -> None:
     ceilings = Ceilings()
-    ceilings.agree([Held(DOMAIN, 5, 5, 1, 1)])
-    bench = Bench(rules=Rules(ceilings=ceilings))
+    ceilings.agree([HeldAgreement(DOMAIN, 5, 5, 1, 1)])
+    bench = EngineBench(rules=Rules(ceilings=ceilings))
     bench.opened("a", session=1, client="client-1")
     ceiling = ceilings.of(DOMAIN)
     assert ceiling is not None
@@ -204,7 +204,7 @@ def test_a_partition_that_is_only_followed_adds_to_no_ceiling() -> None:
 def test_ceilings_are_shared_by_a_tenants_domains_and_end_with_the_agreement() -> None:
     ceilings = Ceilings(lambda domain: domain.partition(".")[0])
     assert ceilings.of("acme.a") is None
-    ceilings.agree([Held("acme", 1, None, 0, 0), Held("other", None, 1, 0, 1)])
+    ceilings.agree([HeldAgreement("acme", 1, None, 0, 0), HeldAgreement("other", None, 1, 0, 1)])
     ceiling = ceilings.of("acme.a")
     assert ceiling is not None
     assert ceiling is ceilings.of("acme.b")

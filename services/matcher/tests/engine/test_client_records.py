@@ -5,7 +5,7 @@ import pytest
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import (
     PREFIX,
-    Bench,
+    EngineBench,
 )
 
 TOPICS = TopicNames()
@@ -14,7 +14,7 @@ TOPICS = TopicNames()
 @pytest.mark.parametrize("topic", [TOPICS.registrations, TOPICS.sessions])
 @pytest.mark.parametrize("by", ["null", "zombie"])
 def test_what_a_zombie_or_a_null_overwrote_is_written_again(topic: str, by: str) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.load()
     before = bench.latest(topic)
@@ -31,7 +31,7 @@ def test_what_a_zombie_or_a_null_overwrote_is_written_again(topic: str, by: str)
 
 
 def test_a_zombies_bucket_of_a_client_that_is_not_known_any_more_is_removed() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.load()
     key = f"{PREFIX}gone/0"
     bench.log.append(TOPICS.registrations, key.encode(), b'{"format":1,"generation":1,"applied":0,"objects":["a"]}')
@@ -41,7 +41,7 @@ def test_a_zombies_bucket_of_a_client_that_is_not_known_any_more_is_removed() ->
 
 
 def test_every_state_record_says_its_generation() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for session in (1, 2):
         bench.opened("a", session=session)
         bench.load()

@@ -4,13 +4,13 @@ Stands for: by_name
 """
 
 import msgspec
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.interests import by_name, digest_of
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import Bench, answered, opened
+from coldnotify_testkit.engine_bench import EngineBench, answered, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,11 +24,11 @@ def objects(names: list[str]) -> list[Obj]:
     return [Obj(f"d/g/{name}") for name in names]
 
 
-def registered(bench: Bench, client: str = "client-1") -> set[str]:
+def registered(bench: EngineBench, client: str = "client-1") -> set[str]:
     return {obj.name for obj in bench.engine.clients[f"animal.observer/region-1/{client}"].objects()}
 
 
-def stored(bench: Bench, client: str = "client-1") -> set[str]:
+def stored(bench: EngineBench, client: str = "client-1") -> set[str]:
     """What the registrations topic says of a client."""
     records = bench.latest(TOPICS.registrations)
     ours = [value for key, value in records.items() if key.startswith(f"animal.observer/region-1/{client}/")]
@@ -40,7 +40,7 @@ def stored(bench: Bench, client: str = "client-1") -> set[str]:
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(NAMES))))
 def test_the_digest_is_kept_up_to_date_object_by_object(operations: list[tuple[bool, str]]) -> None:
-    client, wanted = Client("d/g/c"), set()
+    client, wanted = RegisteredClient("d/g/c"), set()
     by_name = {name: Obj(f"d/g/{name}") for name in NAMES}
     for add, name in operations:
         if add:
@@ -56,7 +56,7 @@ def test_the_digest_is_kept_up_to_date_object_by_object(operations: list[tuple[b
 
 
 def test_a_bucket_holds_so_many_and_room_is_used_again() -> None:
-    client = Client("d/g/c")
+    client = RegisteredClient("d/g/c")
     many = objects([f"o{i}" for i in range(BUCKET_OBJECTS_MAX + 1)])
     for obj in many:
         client.register(obj)
@@ -71,7 +71,7 @@ def test_a_bucket_holds_so_many_and_room_is_used_again() -> None:
 
 
 def test_an_object_that_two_buckets_claim_stands_in_one_and_the_other_is_written_again() -> None:
-    client = Client("d/g/c")
+    client = RegisteredClient("d/g/c")
     (obj,) = objects(["o"])
 
     client.load_bucket(0, [obj])
@@ -83,7 +83,7 @@ def test_an_object_that_two_buckets_claim_stands_in_one_and_the_other_is_written
 
 
 def test_what_a_client_lacks_is_above_its_cursor_and_not_its_own() -> None:
-    client = Client("d/g/c")
+    client = RegisteredClient("d/g/c")
     below, above, own, unknown, strange = objects(["below", "above", "own", "unknown", "strange"])
     for obj in (below, above, own, unknown):
         client.register(obj)
@@ -101,7 +101,7 @@ def test_what_a_client_lacks_is_above_its_cursor_and_not_its_own() -> None:
 
 
 def test_its_interests_are_values() -> None:
-    client = Client("d/g/c")
+    client = RegisteredClient("d/g/c")
     for obj in objects(["a", "b"]):
         client.register(obj)
 
@@ -111,7 +111,7 @@ def test_its_interests_are_values() -> None:
 
 
 def test_a_client_that_is_forgotten_is_registered_for_nothing() -> None:
-    client = Client("d/g/c")
+    client = RegisteredClient("d/g/c")
     many = objects(["a", "b"])
     for obj in many:
         client.register(obj)
@@ -123,7 +123,7 @@ def test_a_client_that_is_forgotten_is_registered_for_nothing() -> None:
 
 
 def test_names_and_group() -> None:
-    client = Client("d/g/c")
+    client = RegisteredClient("d/g/c")
 
     assert (client.group_key, client.name, client.worth_keeping) == ("d/g", "c", False)
 
@@ -132,7 +132,7 @@ def test_names_and_group() -> None:
 
 
 def test_registrations_and_sessions_survive_the_matcher() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b")
     bench.register("c")
     bench.unregister("a")
@@ -148,7 +148,7 @@ def test_registrations_and_sessions_survive_the_matcher() -> None:
 
 
 def test_nothing_is_kept_of_a_client_before_its_first_registration() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open()
     bench.settle()
     bench.leave()
@@ -159,7 +159,7 @@ def test_nothing_is_kept_of_a_client_before_its_first_registration() -> None:
 
 
 def test_a_change_rewrites_one_bucket_not_the_whole_set() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened(*MANY, "x", "y")
     bench.unregister("y")
 
@@ -170,7 +170,7 @@ def test_a_change_rewrites_one_bucket_not_the_whole_set() -> None:
 
 
 def test_state_comes_before_answers() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"])
 
     step = bench.step()
@@ -181,7 +181,7 @@ def test_state_comes_before_answers() -> None:
 
 
 def test_a_request_that_was_applied_before_is_answered_again_and_changes_nothing() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.register("b", "c", request=7)
     bench.unregister("b", request=8)
@@ -198,7 +198,7 @@ def test_a_request_that_was_applied_before_is_answered_again_and_changes_nothing
 
 
 def test_the_refused_are_told_why() -> None:
-    bench = Bench(registrations_max=2)
+    bench = EngineBench(registrations_max=2)
     bench.opened("a")
     bench.register("b", "c", "d")
 
@@ -210,7 +210,7 @@ def test_the_refused_are_told_why() -> None:
 
 
 def test_a_client_at_its_limit_may_register_again_for_what_it_has() -> None:
-    bench = Bench(registrations_max=1)
+    bench = EngineBench(registrations_max=1)
     bench.opened("a")
     bench.register("a")
 
@@ -221,7 +221,7 @@ def test_a_client_at_its_limit_may_register_again_for_what_it_has() -> None:
 
 
 def test_a_hello_with_refused_objects_is_in_sync_all_the_same() -> None:
-    bench = Bench(registrations_max=1)
+    bench = EngineBench(registrations_max=1)
     bench.open(["a", "b"], register=["a", "b"])
 
     (told,) = opened(bench.items())
@@ -244,7 +244,7 @@ operation: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
 def test_whatever_of_a_step_a_crash_leaves_the_requests_again_lead_to_the_same_set(
     before: list[tuple[str, list[str]]], last: list[tuple[str, list[str]]], lost: int, data: st.DataObject
 ) -> None:
-    bench = Bench()
+    bench = EngineBench()
     wanted = set(MANY)
     bench.opened(*MANY)  # the first bucket is full: what comes is in the second, what goes in the first
     for what, names in before:
@@ -278,7 +278,7 @@ def test_whatever_of_a_step_a_crash_leaves_the_requests_again_lead_to_the_same_s
 
 
 def test_of_a_step_with_two_buckets_a_crash_between_them_loses_nothing() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened(*MANY)
     bench.register("x")  # into the second bucket
     bench.unregister(MANY[0])  # out of the first, which is written before the second
@@ -292,7 +292,7 @@ def test_of_a_step_with_two_buckets_a_crash_between_them_loses_nothing() -> None
 
 
 def test_applied_offsets_of_another_requests_topic_do_not_count() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for _ in range(5):
         bench.opened("a")
     bench.log.requests.clear()
@@ -309,7 +309,7 @@ def test_applied_offsets_of_another_requests_topic_do_not_count() -> None:
 
 
 def test_a_session_is_stored_with_what_looking_in_and_recovery_need() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a", session=7, cursor=0)
 

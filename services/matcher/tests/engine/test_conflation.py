@@ -11,7 +11,7 @@ from coldnotify_testkit.engine_bench import (
     GATEWAY,
     GROUP,
     OTHER_GATEWAY,
-    Bench,
+    EngineBench,
     fan_outs,
     pages,
     sessions_of,
@@ -25,11 +25,11 @@ RULES = Rules(conflation=Intervals({DOMAIN: INTERVAL_MS}))
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(rules=RULES)
+def bench() -> EngineBench:
+    return EngineBench(rules=RULES)
 
 
-def told(bench: Bench) -> list[tuple[str, int, int]]:
+def told(bench: EngineBench) -> list[tuple[str, int, int]]:
     """(object, version, complete) of what is fanned out, since the last look."""
     return [
         (newest.name, newest.version, newest.offset - newest.behind)
@@ -39,7 +39,7 @@ def told(bench: Bench) -> list[tuple[str, int, int]]:
     ]
 
 
-def pass_ms(bench: Bench, ms: int) -> None:
+def pass_ms(bench: EngineBench, ms: int) -> None:
     """Time passes, and the shell comes by."""
     bench.now_ms += ms
     bench.engine.flush(bench.now_ms)
@@ -94,7 +94,7 @@ def test_of_a_domain_that_tunes_itself() -> None:
 # --- what is held
 
 
-def test_the_first_leaves_at_once_the_next_ones_as_one_at_the_end_of_the_interval(bench: Bench) -> None:
+def test_the_first_leaves_at_once_the_next_ones_as_one_at_the_end_of_the_interval(bench: EngineBench) -> None:
     bench.opened("a")
     for version in range(1, 6):
         bench.version("a", version)
@@ -109,7 +109,7 @@ def test_the_first_leaves_at_once_the_next_ones_as_one_at_the_end_of_the_interva
     assert bench.engine.counts["deliveries"] == 2
 
 
-def test_an_object_that_never_stops_leaves_once_an_interval(bench: Bench) -> None:
+def test_an_object_that_never_stops_leaves_once_an_interval(bench: EngineBench) -> None:
     bench.opened("a")
     seen = []
     for version in range(100):
@@ -124,7 +124,7 @@ def test_an_object_that_never_stops_leaves_once_an_interval(bench: Bench) -> Non
     assert seen[-1][1] == 99
 
 
-def test_after_an_interval_without_publishes_the_next_one_leaves_at_once(bench: Bench) -> None:
+def test_after_an_interval_without_publishes_the_next_one_leaves_at_once(bench: EngineBench) -> None:
     bench.opened("a")
     bench.version("a", 1)
     assert told(bench) == [("a", 1, 0)]
@@ -137,7 +137,7 @@ def test_after_an_interval_without_publishes_the_next_one_leaves_at_once(bench: 
 
 
 def test_without_an_interval_nothing_is_held() -> None:
-    bench = Bench(rules=Rules(conflation=Intervals({"other.domain": INTERVAL_MS})))
+    bench = EngineBench(rules=Rules(conflation=Intervals({"other.domain": INTERVAL_MS})))
     bench.opened("a")
     for version in range(1, 4):
         bench.version("a", version)
@@ -145,7 +145,7 @@ def test_without_an_interval_nothing_is_held() -> None:
     assert told(bench) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]
 
 
-def test_the_shell_is_told_when_to_come_by(bench: Bench) -> None:
+def test_the_shell_is_told_when_to_come_by(bench: EngineBench) -> None:
     bench.opened("a", "b")
     assert bench.engine.next_due_ms() is None
     begun_ms = bench.now_ms
@@ -163,7 +163,7 @@ def test_the_shell_is_told_when_to_come_by(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("back_ms", [INTERVAL_MS + 1, 3_600_000])
-def test_a_clock_that_is_set_back_holds_nothing_for_long(bench: Bench, back_ms: int) -> None:
+def test_a_clock_that_is_set_back_holds_nothing_for_long(bench: EngineBench, back_ms: int) -> None:
     bench.opened("a", "b")
     for name, version in (("a", 1), ("a", 2), ("b", 1)):
         bench.version(name, version)
@@ -179,7 +179,7 @@ def test_a_clock_that_is_set_back_holds_nothing_for_long(bench: Bench, back_ms: 
 # --- complete
 
 
-def test_nothing_that_is_said_meanwhile_reaches_the_first_version_that_is_held(bench: Bench) -> None:
+def test_nothing_that_is_said_meanwhile_reaches_the_first_version_that_is_held(bench: EngineBench) -> None:
     bench.opened("a", "b")
     for name, version in (("a", 1), ("a", 2), ("b", 1), ("a", 3)):  # offsets 0 to 3
         bench.version(name, version)
@@ -197,7 +197,7 @@ def test_nothing_that_is_said_meanwhile_reaches_the_first_version_that_is_held(b
     assert bench.engine.objects_done == 4
 
 
-def test_of_two_held_the_one_that_leaves_first_does_not_pass_the_other(bench: Bench) -> None:
+def test_of_two_held_the_one_that_leaves_first_does_not_pass_the_other(bench: EngineBench) -> None:
     bench.opened("a", "b")
     bench.version("a", 1)  # 0
     bench.settle()
@@ -214,7 +214,7 @@ def test_of_two_held_the_one_that_leaves_first_does_not_pass_the_other(bench: Be
     assert told(bench) == [("b", 2, 2)]
 
 
-def test_held_from_the_very_beginning_there_is_nothing_complete(bench: Bench) -> None:
+def test_held_from_the_very_beginning_there_is_nothing_complete(bench: EngineBench) -> None:
     bench.opened("a")
     bench.version("a", 1)
     told(bench)
@@ -227,7 +227,7 @@ def test_held_from_the_very_beginning_there_is_nothing_complete(bench: Bench) ->
     assert beat == internal_pb2.BeatAnswer(agreed=True, serial=1)
 
 
-def test_a_page_contains_what_is_held_and_is_complete_as_of_its_end(bench: Bench) -> None:
+def test_a_page_contains_what_is_held_and_is_complete_as_of_its_end(bench: EngineBench) -> None:
     bench.opened("a", "b")
     for name, version in (("a", 1), ("a", 2), ("b", 1)):
         bench.version(name, version)
@@ -243,7 +243,7 @@ def test_a_page_contains_what_is_held_and_is_complete_as_of_its_end(bench: Bench
     assert [one[:2] for one in fan_outs(bench.items(OTHER_GATEWAY))] == [("a", 2)], "once more: it joined meanwhile"
 
 
-def test_an_answer_is_the_newest_held_or_not(bench: Bench) -> None:
+def test_an_answer_is_the_newest_held_or_not(bench: EngineBench) -> None:
     bench.opened("a")
     for version in (1, 2):
         bench.version("a", version)
@@ -256,7 +256,7 @@ def test_an_answer_is_the_newest_held_or_not(bench: Bench) -> None:
     assert versions(answer.newest) == [("a", 2)]
 
 
-def test_what_nobody_wants_is_not_held(bench: Bench) -> None:
+def test_what_nobody_wants_is_not_held(bench: EngineBench) -> None:
     bench.opened("b")
     for version in (1, 2, 3):
         bench.version("a", version)
@@ -270,7 +270,7 @@ def test_what_nobody_wants_is_not_held(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_takeover_fans_out_what_the_predecessor_held(bench: Bench, committed: bool) -> None:
+def test_a_takeover_fans_out_what_the_predecessor_held(bench: EngineBench, committed: bool) -> None:
     bench.opened("a", "b")
     for name, version in (("a", 1), ("a", 2), ("b", 1), ("a", 3)):
         bench.version(name, version)
@@ -292,9 +292,9 @@ def test_a_takeover_fans_out_what_the_predecessor_held(bench: Bench, committed: 
 
 
 @pytest.fixture
-def tuned() -> Bench:
+def tuned() -> EngineBench:
     """The client's gateway has read all there is."""
-    bench = Bench(rules=Rules(conflation=Intervals(auto=frozenset({DOMAIN}), bounds=Bounds(0, 1000))))
+    bench = EngineBench(rules=Rules(conflation=Intervals(auto=frozenset({DOMAIN}), bounds=Bounds(0, 1000))))
     bench.opened("a")
     bench.now_ms += 10_000
     bench.version("a", 1)
@@ -303,17 +303,17 @@ def tuned() -> Bench:
     return bench
 
 
-def beat(bench: Bench, *, behind: int, gateway: int = GATEWAY) -> None:
+def beat(bench: EngineBench, *, behind: int, gateway: int = GATEWAY) -> None:
     """A gateway's Beat says that it has all inbox records but the last `behind`, of which one is its own answer."""
     bench.beat(1, gateway=gateway, number=bench.engine.gateways[gateway].number - behind)
     bench.settle()
 
 
-def interval_ms(bench: Bench) -> int:
+def interval_ms(bench: EngineBench) -> int:
     return bench.engine.conflation.interval_ms(DOMAIN)
 
 
-def lag_behind(bench: Bench, version: int) -> None:
+def lag_behind(bench: EngineBench, version: int) -> None:
     """The gateway does not read a version for two seconds, and says so."""
     bench.now_ms += MARK_EVERY_MS
     bench.version("a", version)
@@ -322,7 +322,7 @@ def lag_behind(bench: Bench, version: int) -> None:
     beat(bench, behind=1)
 
 
-def test_it_begins_with_none_and_grows_while_a_gateway_lags(tuned: Bench) -> None:
+def test_it_begins_with_none_and_grows_while_a_gateway_lags(tuned: EngineBench) -> None:
     seen = []
     for version in range(2, 9):
         seen.append(interval_ms(tuned))
@@ -331,7 +331,7 @@ def test_it_begins_with_none_and_grows_while_a_gateway_lags(tuned: Bench) -> Non
     assert seen == [0, 40, 80, 160, 320, 640, 1000]
 
 
-def test_without_lag_it_stays_none(tuned: Bench) -> None:
+def test_without_lag_it_stays_none(tuned: EngineBench) -> None:
     for version in range(2, 20):
         tuned.version("a", version)
         tuned.settle()
@@ -343,7 +343,9 @@ def test_without_lag_it_stays_none(tuned: Bench) -> None:
 
 
 @pytest.mark.parametrize("shrunk", [False, True])
-def test_what_is_held_leaves_as_the_newest_at_its_end_whatever_the_interval_does(tuned: Bench, shrunk: bool) -> None:
+def test_what_is_held_leaves_as_the_newest_at_its_end_whatever_the_interval_does(
+    tuned: EngineBench, shrunk: bool
+) -> None:
     for version in range(2, 8):
         lag_behind(tuned, version)
     assert interval_ms(tuned) == 1000
@@ -364,7 +366,7 @@ def test_what_is_held_leaves_as_the_newest_at_its_end_whatever_the_interval_does
     assert [one[1] for one in told(tuned)] == [12]
 
 
-def test_a_gateway_that_is_dead_keeps_nothing_long(tuned: Bench) -> None:
+def test_a_gateway_that_is_dead_keeps_nothing_long(tuned: EngineBench) -> None:
     tuned.open(["a"], session=2, client="client-2", gateway=OTHER_GATEWAY)
     tuned.settle()
     for version in range(2, 8):
@@ -381,7 +383,7 @@ def test_a_gateway_that_is_dead_keeps_nothing_long(tuned: Bench) -> None:
     assert not tuned.engine.conflation._tuned[DOMAIN].told, "nothing is kept of it"
 
 
-def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned: Bench) -> None:
+def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned: EngineBench) -> None:
     tuned.opened("b", client="client-2", gateway=OTHER_GATEWAY)
     tuned.version("b", 1)
     tuned.settle()
@@ -398,7 +400,7 @@ def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned:
 
 
 @pytest.mark.parametrize(("number", "older"), [(0, 0), (1, 1)])
-def test_a_beat_that_does_not_count_our_records_says_nothing(tuned: Bench, number: int, older: int) -> None:
+def test_a_beat_that_does_not_count_our_records_says_nothing(tuned: EngineBench, number: int, older: int) -> None:
     tuned.version("a", 2)
     tuned.settle()
     tuned.tick(1000)
@@ -412,7 +414,7 @@ def test_a_beat_that_does_not_count_our_records_says_nothing(tuned: Bench, numbe
 def test_intervals_as_they_are_now() -> None:
     rules = Rules(conflation=Intervals({"a": 200}, 50, frozenset({"b"}), Bounds(30, 1000)))
 
-    engine = Bench(rules=rules).engine
+    engine = EngineBench(rules=rules).engine
 
     assert [engine.conflation.interval_ms(entry) for entry in ("a", "b", "*")] == [200, 30, 50]
 
@@ -423,13 +425,13 @@ def test_intervals_as_they_are_now() -> None:
 HIGH = (("priority", b"high"),)
 
 
-def high(bench: Bench, name: str, version: int) -> int:
+def high(bench: EngineBench, name: str, version: int) -> int:
     """A version of high priority: its offset. It is handled with the next step."""
     key = f"{DOMAIN}/{GROUP}/{name}".encode()
     return bench.log.append(TOPICS.objects, key, b'{"version":%d}' % version, headers=HIGH).offset
 
 
-def urgent(bench: Bench) -> list[tuple[str, int, bool, list[int]]]:
+def urgent(bench: EngineBench) -> list[tuple[str, int, bool, list[int]]]:
     """(object, version, whether it is urgent, sessions) of what is fanned out, since the last look."""
     return [
         (one.newest.name, one.newest.version, one.urgent, sessions_of(one))
@@ -437,7 +439,7 @@ def urgent(bench: Bench) -> list[tuple[str, int, bool, list[int]]]:
     ]
 
 
-def test_what_is_of_high_priority_is_never_held_and_outdoes_what_is(bench: Bench) -> None:
+def test_what_is_of_high_priority_is_never_held_and_outdoes_what_is(bench: EngineBench) -> None:
     bench.opened("o")
     bench.version("o", 1)
     bench.settle()
@@ -454,7 +456,7 @@ def test_what_is_of_high_priority_is_never_held_and_outdoes_what_is(bench: Bench
     assert urgent(bench) == []
 
 
-def test_of_another_object_what_is_held_stays_held_and_holds_the_cursors(bench: Bench) -> None:
+def test_of_another_object_what_is_held_stays_held_and_holds_the_cursors(bench: EngineBench) -> None:
     bench.opened("o", "p")
     bench.version("o", 1)
     bench.settle()
@@ -467,7 +469,7 @@ def test_of_another_object_what_is_held_stays_held_and_holds_the_cursors(bench: 
 
 
 def test_a_session_that_is_sent_pages_is_told_and_its_pages_have_it_once_more() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for number in range(40):
         bench.publish(f"o{number}", b'{"version":1,"payload":"%s"}' % (b"x" * 1000))
     bench.settle()
@@ -488,7 +490,7 @@ def test_a_session_that_is_sent_pages_is_told_and_its_pages_have_it_once_more() 
 
 
 def test_who_published_it_is_spared_it_while_pages_come_too() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = [f"o{number}" for number in range(40)]
     for name in names:
         bench.publish(name, b'{"version":1,"payload":"%s"}' % (b"x" * 1000))
@@ -502,7 +504,7 @@ def test_who_published_it_is_spared_it_while_pages_come_too() -> None:
     assert urgent(bench) == []
 
 
-def test_a_header_that_says_something_else_says_nothing(bench: Bench) -> None:
+def test_a_header_that_says_something_else_says_nothing(bench: EngineBench) -> None:
     bench.opened("o")
     key = f"{DOMAIN}/{GROUP}/o".encode()
     bench.log.append(TOPICS.objects, key, b'{"version":1}', headers=(("priority", b"low"),))

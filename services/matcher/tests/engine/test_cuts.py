@@ -7,7 +7,7 @@ from coldnotify_matcher.engine import Rules, Step
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, answered, opened, pages
+from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, EngineBench, answered, opened, pages
 from coldnotify_testkit.examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ class Clients:
     """What the clients want, as their requests say it, over a bench that keeps few registrations in a record."""
 
     def __init__(self) -> None:
-        self.bench = Bench(rules=Rules(bucket_objects_max=BUCKET_OBJECTS))
+        self.bench = EngineBench(rules=Rules(bucket_objects_max=BUCKET_OBJECTS))
         self.wanted: dict[str, list[str]] = {name: [] for name in CLIENTS}
         self.pending: dict[str, list[str]] = {name: [] for name in CLIENTS}
         """Registrations of Hellos that were not answered: the client's next Hello says them again."""
@@ -114,7 +114,7 @@ class Clients:
         return [name for value in ours for name in msgspec.json.decode(value, type=RegistrationsRecord).objects]
 
 
-def cut(bench: Bench, step: Step, durable: int) -> None:
+def cut(bench: EngineBench, step: Step, durable: int) -> None:
     """The matcher dies when so many of the step's records are durable. Answers leave only behind them all."""
     writes = len(step.state) + len(step.tombstones)
     bench.make_durable(step, writes - durable, len(step.inboxes))

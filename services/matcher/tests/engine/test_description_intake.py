@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.description_store import Described
+from coldnotify_matcher.engine.description_store import StoredDescription
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench
 from coldnotify_testkit.queries import PATIENT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,31 +25,33 @@ STRAY_KEY = f"{KEY_PREFIX}d/{STRAY_GROUP}/lamp".encode()
 RECORDS = st.lists(st.tuples(st.sampled_from([RED, BLUE, NONE, b"{}", None]), st.integers(1, 6)), max_size=10)
 
 
-def describe(bench: Bench, value: bytes | None, timestamp_ms: int, key: bytes = KEY, *, moved: bool = False) -> int:
+def describe(
+    bench: EngineBench, value: bytes | None, timestamp_ms: int, key: bytes = KEY, *, moved: bool = False
+) -> int:
     headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
     return bench.log.append(TOPICS.objects, key, value, timestamp_ms=timestamp_ms, headers=headers).offset
 
 
-def described(bench: Bench) -> Described | None:
+def described(bench: EngineBench) -> StoredDescription | None:
     return bench.engine.state.descriptions.of(f"{DOMAIN}/{GROUP}", "lamp")
 
 
-def in_force(bench: Bench) -> tuple[Description | None, int] | None:
+def in_force(bench: EngineBench) -> tuple[Description | None, int] | None:
     found = described(bench)
     return None if found is None else (found.description, found.version)
 
 
-def of_description(bench: Bench) -> list[tuple[bytes | None, int]]:
+def of_description(bench: EngineBench) -> list[tuple[bytes | None, int]]:
     """The records of the description, in the order of the log."""
     return [(record.value, record.timestamp_ms) for record in bench.log.records[TOPICS.objects] if record.key == KEY]
 
 
-def reasons(bench: Bench) -> list[str]:
+def reasons(bench: EngineBench) -> list[str]:
     return [dict(write.headers)[REASON_HEADER].decode() for write in bench.log.rejected]
 
 
 def test_a_description_is_held_and_nothing_is_written() -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, RED, 5)
     bench.settle()
     assert in_force(bench) == ({"colour": "red"}, 5)
@@ -70,7 +72,7 @@ def test_a_description_is_held_and_nothing_is_written() -> None:
 def test_what_is_no_description_is_rejected_and_the_one_in_force_written_again(
     value: bytes | None, reason: str
 ) -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, RED, 5)
     describe(bench, value, 9)
     bench.settle()
@@ -80,7 +82,7 @@ def test_what_is_no_description_is_rejected_and_the_one_in_force_written_again(
 
 
 def test_an_outdone_one_is_written_over_with_the_timestamp_of_the_one_in_force() -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, NONE, 9)
     describe(bench, RED, 5)
     bench.settle()
@@ -93,7 +95,7 @@ def test_an_outdone_one_is_written_over_with_the_timestamp_of_the_one_in_force()
 
 @pytest.mark.parametrize("key", [b"describe:", b"describe:a/b", b"describe:a b/c/d", b"describe:\xff/a/b"])
 def test_a_key_of_nothing_is_rejected(key: bytes) -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, RED, 5, key)
     bench.settle()
     assert len(reasons(bench)) == 1
@@ -104,7 +106,7 @@ def test_a_key_of_nothing_is_rejected(key: bytes) -> None:
 @PATIENT
 @given(RECORDS, st.integers(0, 10), st.booleans())
 def test_live_and_rebuilt_are_the_same(records: list[tuple[Any, int]], split: int, compacted: bool) -> None:
-    at_once, reloaded = Bench(), Bench()
+    at_once, reloaded = EngineBench(), EngineBench()
     for number, (value, timestamp_ms) in enumerate(records):
         for bench in (at_once, reloaded):
             describe(bench, value, timestamp_ms)
@@ -123,7 +125,7 @@ def test_live_and_rebuilt_are_the_same(records: list[tuple[Any, int]], split: in
 
 
 def test_what_a_predecessor_did_not_commit_is_rejected_by_who_loads_it() -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, RED, 5)
     bench.settle()
     describe(bench, b"{}", 9)
@@ -136,7 +138,7 @@ def test_what_a_predecessor_did_not_commit_is_rejected_by_who_loads_it() -> None
 
 
 def test_what_a_standby_has_read_it_may_read_again() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for value in (RED, BLUE):
         describe(bench, value, 5)
     engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
@@ -153,7 +155,7 @@ def test_what_a_standby_has_read_it_may_read_again() -> None:
 
 
 def test_a_stray_is_moved_with_its_timestamp_then_tombstoned() -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, RED, 7, STRAY_KEY)
     step = bench.settle()
     (move,) = step.state
@@ -167,7 +169,7 @@ def test_a_stray_is_moved_with_its_timestamp_then_tombstoned() -> None:
 
 @pytest.mark.parametrize(("value", "moved", "reason"), [(b"{}", False, "record: "), (RED, True, "key: belongs to")])
 def test_a_stray_that_cannot_be_moved_is_rejected(value: bytes, moved: bool, reason: str) -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, value, 7, STRAY_KEY, moved=moved)
     bench.settle()
     assert bench.log.elsewhere == []
@@ -176,7 +178,7 @@ def test_a_stray_that_cannot_be_moved_is_rejected(value: bytes, moved: bool, rea
 
 @pytest.mark.parametrize("live", [True, False])
 def test_behind_a_record_that_is_set_aside_the_description_is_written_again(live: bool) -> None:
-    bench = Bench()
+    bench = EngineBench()
     describe(bench, RED, 5)
     bench.settle()
     offset = describe(bench, BLUE, 9)

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from coldnotify_matcher.engine import description_store
-from coldnotify_matcher.engine.description_store import Change, Descriptions
+from coldnotify_matcher.engine.description_store import DescriptionChange, DescriptionStore
 from coldnotify_schemas.descriptions import Description, encode_description_record, parse_description_record
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_testkit.queries import PATIENT
@@ -19,7 +19,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from([RED, BLUE, NONE, b"{}", None]), st
 """(value, timestamp), in the order of the log."""
 
 
-def state(of: Descriptions) -> tuple[object, ...] | None:
+def state(of: DescriptionStore) -> tuple[object, ...] | None:
     """All that is known of the one object."""
     described = of.of(GROUP, NAME)
     if described is None:
@@ -27,9 +27,9 @@ def state(of: Descriptions) -> tuple[object, ...] | None:
     return described.description, described.version, described.kept_offset, described.last_offset
 
 
-def taken(records: list[tuple[bytes | None, int]]) -> Descriptions:
+def taken(records: list[tuple[bytes | None, int]]) -> DescriptionStore:
     """As an owner sees them, one by one."""
-    of = Descriptions()
+    of = DescriptionStore()
     for offset, (value, timestamp_ms) in enumerate(records):
         with suppress(InvalidRecord):
             of.take(GROUP, NAME, value, timestamp_ms, offset)
@@ -37,11 +37,11 @@ def taken(records: list[tuple[bytes | None, int]]) -> Descriptions:
 
 
 def test_a_description_comes_changes_and_goes() -> None:
-    of = Descriptions()
-    assert of.take(GROUP, NAME, RED, 5, 0) == Change(None, {"colour": "red"})
+    of = DescriptionStore()
+    assert of.take(GROUP, NAME, RED, 5, 0) == DescriptionChange(None, {"colour": "red"})
     assert of.take(GROUP, NAME, RED, 7, 1) is None
-    assert of.take(GROUP, NAME, BLUE, 9, 2) == Change({"colour": "red"}, {"colour": "blue"})
-    assert of.take(GROUP, NAME, NONE, 11, 3) == Change({"colour": "blue"}, None)
+    assert of.take(GROUP, NAME, BLUE, 9, 2) == DescriptionChange({"colour": "red"}, {"colour": "blue"})
+    assert of.take(GROUP, NAME, NONE, 11, 3) == DescriptionChange({"colour": "blue"}, None)
     described = of.of(GROUP, NAME)
     assert described is not None
     assert (described.version, described.offset, described.needs_repair) == (11, 3, False)
@@ -57,9 +57,9 @@ def test_the_same_map_again_changes_nothing_but_version_and_place() -> None:
 
 
 def test_true_instead_of_one_is_a_change() -> None:
-    of = Descriptions()
+    of = DescriptionStore()
     of.take(GROUP, NAME, b'{"description": {"a": 1}}', 1, 0)
-    assert of.take(GROUP, NAME, b'{"description": {"a": true}}', 2, 1) == Change({"a": 1.0}, {"a": True})
+    assert of.take(GROUP, NAME, b'{"description": {"a": true}}', 2, 1) == DescriptionChange({"a": 1.0}, {"a": True})
 
 
 @pytest.mark.parametrize("value", [None, b"{}", b'{"description": {"9": 1}}'])
@@ -96,7 +96,7 @@ def test_an_outdone_one_does_not_come_back_behind_a_removal() -> None:
 @PATIENT
 @given(RECORDS, st.integers(1, 4))
 def test_who_loads_comes_to_what_the_owner_had(records: list[tuple[bytes | None, int]], kept: int) -> None:
-    owner, loader = taken(records), Descriptions()
+    owner, loader = taken(records), DescriptionStore()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(description_store, "KEPT_MAX", kept)
         for offset, (value, timestamp_ms) in enumerate(records):
@@ -133,7 +133,7 @@ def test_of_what_is_loaded_only_what_counts_is_parsed(monkeypatch: pytest.Monkey
         return parse_description_record(value)
 
     monkeypatch.setattr(description_store, "parse_description_record", counting)
-    of = Descriptions()
+    of = DescriptionStore()
     for number in range(3):
         of.keep(GROUP, NAME, RED if number % 2 else BLUE, number, number)
     of.keep(GROUP, "lamp-2", RED, 5, 3)
@@ -144,7 +144,7 @@ def test_of_what_is_loaded_only_what_counts_is_parsed(monkeypatch: pytest.Monkey
 
 def test_what_is_the_same_is_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(description_store, "SHARED_MAX", 8)
-    of = Descriptions()
+    of = DescriptionStore()
     for number in range(2):
         value = b'{"description": {"a_key": "a text", "b": 1.5, "c": true, "d": 1}}'
         of.take(GROUP, f"lamp-{number}", value, 1, number)
@@ -161,7 +161,7 @@ def test_what_is_the_same_is_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_of_a_loaded_log_it_is_not_said_to_be_older_than_what_stood_between() -> None:
     """Red, then blue, which nobody has parsed, then red again: who knew of blue is to be told."""
-    of = Descriptions()
+    of = DescriptionStore()
     of.keep(GROUP, NAME, RED, 5, 0)
     of.settle(GROUP, NAME)
     of.keep(GROUP, NAME, BLUE, 6, 1)

@@ -6,7 +6,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_testkit.counted_turns import turn_of
-from coldnotify_testkit.engine_bench import EPOCH, PREFIX, Bench, pages
+from coldnotify_testkit.engine_bench import EPOCH, PREFIX, EngineBench, pages
 
 TEXTS = [f'NAME LIKE "(o|x|ox){{{number + 40}}}" OR a > {number}' for number in range(10)]
 
@@ -17,9 +17,9 @@ def dear(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> EngineBench:
     """A client with dear queries is live."""
-    bench = Bench()
+    bench = EngineBench()
     queries = [internal_pb2.Query(text=text) for text in TEXTS]
     digest = sum(map(query_hash, TEXTS)) % MODULUS
     bench.request(open=internal_pb2.Open(digest=digest, queries=queries, epoch=EPOCH, ask=1))
@@ -28,7 +28,7 @@ def bench() -> Bench:
     return bench
 
 
-def turns(bench: Bench, key: str, value: bytes, timestamp_ms: int = 1) -> int:
+def turns(bench: EngineBench, key: str, value: bytes, timestamp_ms: int = 1) -> int:
     """How many the record takes, if one evaluation is all that a turn has."""
     count = 1
     while not bench.engine.prepare_object(key.encode(), value, timestamp_ms, turn_of(0)):
@@ -38,7 +38,7 @@ def turns(bench: Bench, key: str, value: bytes, timestamp_ms: int = 1) -> int:
     return count
 
 
-def test_a_description_and_nobody_is_told_half_of_it(bench: Bench) -> None:
+def test_a_description_and_nobody_is_told_half_of_it(bench: EngineBench) -> None:
     value = b'{"description":{"a":5}}'
     assert turns(bench, f"describe:{PREFIX}lamp", value) == len(TEXTS)
     asked = bench.engine.state.members.sets._evaluated
@@ -49,7 +49,7 @@ def test_a_description_and_nobody_is_told_half_of_it(bench: Bench) -> None:
     assert bench.engine.state.members.sets._evaluated == asked == 0
 
 
-def test_an_object_that_comes(bench: Bench) -> None:
+def test_an_object_that_comes(bench: EngineBench) -> None:
     assert turns(bench, f"{PREFIX}{'o' * 60}", b'{"version":1}') == len(TEXTS)
     bench.version("o" * 60, 1)
     bench.settle()
@@ -71,14 +71,14 @@ def test_an_object_that_comes(bench: Bench) -> None:
         ("no key", b'{"version":2}'),
     ],
 )
-def test_what_holds_no_query_against_anything_takes_no_turn(bench: Bench, key: str, value: bytes) -> None:
+def test_what_holds_no_query_against_anything_takes_no_turn(bench: EngineBench, key: str, value: bytes) -> None:
     bench.version("there", 1)
     bench.describe("there", b'{"description":{"b":1}}', timestamp_ms=1)
     bench.settle()
     assert turns(bench, key, value) == 1
 
 
-def test_queries_that_come_meanwhile_are_held_against_it_too(bench: Bench) -> None:
+def test_queries_that_come_meanwhile_are_held_against_it_too(bench: EngineBench) -> None:
     bench.version("there", 1)
     bench.settle()
     value = b'{"description":{"a":5}}'

@@ -9,7 +9,7 @@ from coldnotify_matcher.engine.forgetting import FLEETING_FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, fan_outs, opened, pages, versions
+from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, EngineBench, fan_outs, opened, pages, versions
 
 TOPICS = TopicNames()
 
@@ -21,24 +21,24 @@ STATE_TOPICS = (TOPICS.registrations, TOPICS.sessions)
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(rules=Rules(forgotten_after_ms=AFTER_MS))
+def bench() -> EngineBench:
+    return EngineBench(rules=Rules(forgotten_after_ms=AFTER_MS))
 
 
-def offline(bench: Bench, *names: str, client: str = "client-1", session: int = 1) -> None:
+def offline(bench: EngineBench, *names: str, client: str = "client-1", session: int = 1) -> None:
     """A client that registered for these and left."""
     bench.opened(*names, client=client, session=session)
     bench.leave(client=client, session=session)
     bench.settle()
 
 
-def stored(bench: Bench, client: str = "client-1") -> set[str]:
+def stored(bench: EngineBench, client: str = "client-1") -> set[str]:
     """Keys of the records that compaction leaves of a client."""
     key = PREFIX + client
     return {k for topic in STATE_TOPICS for k in bench.latest(topic) if k == key or k.startswith(key + "/")}
 
 
-def test_a_client_not_seen_for_so_long_is_unregistered_and_nothing_is_left_of_it(bench: Bench) -> None:
+def test_a_client_not_seen_for_so_long_is_unregistered_and_nothing_is_left_of_it(bench: EngineBench) -> None:
     bench.version("o1", 3)
     offline(bench, *NAMES)
     offline(bench, "o1", client="client-2", session=2)
@@ -66,7 +66,7 @@ LOOKS = f"look.{'0123456789abcdef' * 2}"[:29]
 def test_who_has_nothing_to_lose_is_forgotten_within_minutes(
     after_ms: int, client: str, names: tuple[str, ...]
 ) -> None:
-    bench = Bench(rules=Rules(forgotten_after_ms=after_ms))
+    bench = EngineBench(rules=Rules(forgotten_after_ms=after_ms))
     offline(bench, "a", client="stays")
     bench.opened("a", client=client, session=2)
     if not names:
@@ -85,7 +85,7 @@ def test_who_has_nothing_to_lose_is_forgotten_within_minutes(
 
 @pytest.mark.parametrize("client", ["look.me", "look." + "x" * 24, LOOKS.upper()])
 def test_who_is_only_named_like_a_page_is_kept(client: str) -> None:
-    bench = Bench()
+    bench = EngineBench()
     offline(bench, "a", client=client)
 
     bench.tick(AFTER_MS)
@@ -93,7 +93,7 @@ def test_who_is_only_named_like_a_page_is_kept(client: str) -> None:
     assert stored(bench, client)
 
 
-def test_a_day_early_it_is_kept(bench: Bench) -> None:
+def test_a_day_early_it_is_kept(bench: EngineBench) -> None:
     offline(bench, "a")
 
     bench.tick(AFTER_MS - 1)
@@ -102,7 +102,7 @@ def test_a_day_early_it_is_kept(bench: Bench) -> None:
 
 
 def test_0_is_never() -> None:
-    bench = Bench()
+    bench = EngineBench()
     offline(bench, "a")
 
     bench.tick(1000 * AFTER_MS)
@@ -110,7 +110,7 @@ def test_0_is_never() -> None:
     assert len(stored(bench)) == 2
 
 
-def test_a_client_that_is_online_is_never_collected_however_long_it_is_silent(bench: Bench) -> None:
+def test_a_client_that_is_online_is_never_collected_however_long_it_is_silent(bench: EngineBench) -> None:
     bench.opened("a")
     for _ in range(20):
         bench.now_ms += AFTER_MS // 10
@@ -123,7 +123,7 @@ def test_a_client_that_is_online_is_never_collected_however_long_it_is_silent(be
     assert [name for name, *_ in fan_outs(bench.items())] == ["a"]
 
 
-def test_of_a_silent_client_the_time_begins_when_its_gateway_dies(bench: Bench) -> None:
+def test_of_a_silent_client_the_time_begins_when_its_gateway_dies(bench: EngineBench) -> None:
     bench.opened("a")
     bench.now_ms += 2 * AFTER_MS
     bench.beat(1)
@@ -138,7 +138,7 @@ def test_of_a_silent_client_the_time_begins_when_its_gateway_dies(bench: Bench) 
     assert stored(bench) == set()
 
 
-def test_a_collected_client_that_comes_back_is_made_whole_by_reg_sync(bench: Bench) -> None:
+def test_a_collected_client_that_comes_back_is_made_whole_by_reg_sync(bench: EngineBench) -> None:
     bench.version("a", 7)
     offline(bench, "a", "b")
     bench.tick(AFTER_MS)
@@ -158,7 +158,7 @@ def test_a_collected_client_that_comes_back_is_made_whole_by_reg_sync(bench: Ben
     assert bench.engine.clients[f"{PREFIX}client-1"].digest == digest(["a", "b"])
 
 
-def test_coming_back_in_the_very_step_in_which_it_is_forgotten(bench: Bench) -> None:
+def test_coming_back_in_the_very_step_in_which_it_is_forgotten(bench: EngineBench) -> None:
     offline(bench, "a")
     bench.now_ms += AFTER_MS
     bench.engine.on_tick(bench.now_ms)
@@ -172,7 +172,7 @@ def test_coming_back_in_the_very_step_in_which_it_is_forgotten(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("records_a_tick", [1, 6])
-def test_so_many_records_a_tick(bench: Bench, monkeypatch: pytest.MonkeyPatch, records_a_tick: int) -> None:
+def test_so_many_records_a_tick(bench: EngineBench, monkeypatch: pytest.MonkeyPatch, records_a_tick: int) -> None:
     monkeypatch.setattr(forgetting, "RECORDS_A_TICK_MAX", records_a_tick)
     for number in range(1, 8):
         offline(bench, "a", client=f"client-{number}", session=number)
@@ -187,7 +187,7 @@ def test_so_many_records_a_tick(bench: Bench, monkeypatch: pytest.MonkeyPatch, r
     assert not any(stored(bench, f"client-{number}") for number in range(1, 8))
 
 
-def test_so_many_clients_looked_at_a_tick_and_all_in_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_clients_looked_at_a_tick_and_all_in_turn(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting, "LOOKED_AT_A_TICK_MAX", 3)
     bench.opened("a", client="online", session=100)
     for number in range(1, 8):
@@ -201,7 +201,7 @@ def test_so_many_clients_looked_at_a_tick_and_all_in_turn(bench: Bench, monkeypa
         assert len(bench.engine.clients) == left, "eight clients, one of them online, three a tick"
 
 
-def test_a_clock_that_goes_back_collects_nobody(bench: Bench) -> None:
+def test_a_clock_that_goes_back_collects_nobody(bench: EngineBench) -> None:
     offline(bench, "a")
 
     bench.tick(-10 * AFTER_MS)
@@ -209,7 +209,7 @@ def test_a_clock_that_goes_back_collects_nobody(bench: Bench) -> None:
     assert len(stored(bench)) == 2
 
 
-def test_without_its_session_record_a_clients_time_begins_anew(bench: Bench) -> None:
+def test_without_its_session_record_a_clients_time_begins_anew(bench: EngineBench) -> None:
     """The sessions topic was deleted: not all clients were last seen in 1970."""
     offline(bench, "a")
     bench.log.records[TOPICS.sessions].clear()
@@ -226,7 +226,7 @@ def test_without_its_session_record_a_clients_time_begins_anew(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("lost", range(6))
-def test_a_crash_in_the_middle_of_collecting(bench: Bench, lost: int) -> None:
+def test_a_crash_in_the_middle_of_collecting(bench: EngineBench, lost: int) -> None:
     """The next owner collects what is left; whoever comes back in between is made whole."""
     bench.version("o1", 5)
     offline(bench, *NAMES)
@@ -256,7 +256,7 @@ def test_a_crash_in_the_middle_of_collecting(bench: Bench, lost: int) -> None:
     assert [(name, version) for name, version, *_ in fan_outs(bench.items())] == [("o1", 6)]
 
 
-def test_a_zombies_record_of_a_forgotten_client_does_not_bring_it_back(bench: Bench) -> None:
+def test_a_zombies_record_of_a_forgotten_client_does_not_bring_it_back(bench: EngineBench) -> None:
     offline(bench, "a")
     of_before = {topic: dict(bench.latest(topic)) for topic in STATE_TOPICS}
     bench.load()
@@ -271,7 +271,7 @@ def test_a_zombies_record_of_a_forgotten_client_does_not_bring_it_back(bench: Be
     assert stored(bench) == set()
 
 
-def test_a_late_request_of_a_forgotten_session_is_told_that_it_is_not_known(bench: Bench) -> None:
+def test_a_late_request_of_a_forgotten_session_is_told_that_it_is_not_known(bench: EngineBench) -> None:
     offline(bench, "a")
     bench.tick(AFTER_MS)
     assert AFTER_MS > RETIRED_KEPT_MS

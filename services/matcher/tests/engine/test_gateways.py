@@ -3,7 +3,7 @@
 from coldnotify_matcher.engine.gateways import RECORD_BYTES_MAX, RETIRED_KEPT_MS, GatewayView
 from coldnotify_matcher.engine.stream_requests import DISAGREES_MS_MAX
 from coldnotify_schemas import internal_pb2
-from coldnotify_testkit.engine_bench import GATEWAY, INBOX, OTHER_GATEWAY, Bench, fan_outs
+from coldnotify_testkit.engine_bench import GATEWAY, INBOX, OTHER_GATEWAY, EngineBench, fan_outs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,7 +79,7 @@ def test_its_successor_has_its_numbers_and_what_it_was_to_be_told() -> None:
 
 
 def test_records_go_to_the_gateways_own_inbox_with_numbers_from_1_in_each_generation() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.opened("a", session=2, client="client-2", gateway=OTHER_GATEWAY)
     bench.version("a", 1)
@@ -97,7 +97,7 @@ def test_records_go_to_the_gateways_own_inbox_with_numbers_from_1_in_each_genera
 
 
 def test_an_inbox_that_somebody_else_said_is_used_until_the_gateway_says_its_own() -> None:
-    bench = Bench()
+    bench = EngineBench()
     strange = bench.request(beat=internal_pb2.Beat(serial=1))
     strange.inbox = INBOX[GATEWAY] + 2
     bench.step()
@@ -109,7 +109,7 @@ def test_an_inbox_that_somebody_else_said_is_used_until_the_gateway_says_its_own
 
 
 def test_a_retired_session_is_never_addressed() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for session in range(1, 6):
         bench.opened("a", session=session, client=f"client-{session}")
     bench.leave(session=3, client="client-3")
@@ -121,7 +121,7 @@ def test_a_retired_session_is_never_addressed() -> None:
 
 
 def test_retired_numbers_do_not_pile_up() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.leave()
     bench.settle()
@@ -133,7 +133,7 @@ def test_retired_numbers_do_not_pile_up() -> None:
 
 
 def test_a_session_that_its_gateway_does_not_have_ends_once_its_beats_have_disagreed_for_long() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open(["a"], register=["a"], session=99, client="made-up")
     bench.settle()
@@ -157,7 +157,7 @@ def test_a_session_that_its_gateway_does_not_have_ends_once_its_beats_have_disag
 
 
 def test_beats_that_disagree_for_a_moment_end_nothing() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     for serial in range(1, 40):
         bench.now_ms += 5_000

@@ -6,18 +6,18 @@ from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.half_sets import STALLED_MS
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
-from coldnotify_testkit.engine_bench import OTHER_GATEWAY, PREFIX, Bench, opened
+from coldnotify_testkit.engine_bench import OTHER_GATEWAY, PREFIX, EngineBench, opened
 
 CHUNK = tuple(f"{i:0255}" for i in range(64))
 CHUNK_BYTES = sum(map(getsizeof, CHUNK)) + 8 * len(CHUNK)
 BYTES_MAX = 10 * CHUNK_BYTES
 
 
-def bench_of_ten_chunks() -> Bench:
-    return Bench(rules=Rules(half_sets_bytes_max=BYTES_MAX))
+def bench_of_ten_chunks() -> EngineBench:
+    return EngineBench(rules=Rules(half_sets_bytes_max=BYTES_MAX))
 
 
-def begin(bench: Bench, session: int, chunks: int) -> None:
+def begin(bench: EngineBench, session: int, chunks: int) -> None:
     """A client that lacks something says so many chunks of its set."""
     bench.open(["x"], session=session, client=f"client-{session}")
     for index in range(chunks):
@@ -25,7 +25,7 @@ def begin(bench: Bench, session: int, chunks: int) -> None:
     bench.settle()
 
 
-def chunks_in(bench: Bench) -> dict[int, int]:
+def chunks_in(bench: EngineBench) -> dict[int, int]:
     """By session, the chunks that are held."""
     sessions = [client.session for client in bench.engine.clients.values()]
     chunks = bench.engine.state.half_sets.chunks
@@ -108,32 +108,32 @@ def test_whose_set_was_dropped_is_told_at_the_last_chunk_and_its_second_try_coun
 
 
 def test_a_set_of_one_chunk_is_never_dropped() -> None:
-    bench = Bench(rules=Rules(half_sets_bytes_max=0))
+    bench = EngineBench(rules=Rules(half_sets_bytes_max=0))
     bench.open(["x"])
     bench.sync(0, *CHUNK, last=True)
     assert opened(bench.items())[-1].in_sync
 
 
 def test_nothing_is_counted_of_a_set_that_is_over_however_it_ends() -> None:
-    def leaves(bench: Bench) -> None:
+    def leaves(bench: EngineBench) -> None:
         bench.request(leave=internal_pb2.Leave())
 
-    def is_displaced(bench: Bench) -> None:
+    def is_displaced(bench: EngineBench) -> None:
         bench.open(["x"], session=2, gateway=OTHER_GATEWAY)
 
-    def opens_again(bench: Bench) -> None:
+    def opens_again(bench: EngineBench) -> None:
         bench.open(["x"], again=True)
 
-    def begins_anew(bench: Bench) -> None:
+    def begins_anew(bench: EngineBench) -> None:
         bench.sync(0)
 
-    def leaves_a_gap(bench: Bench) -> None:
+    def leaves_a_gap(bench: EngineBench) -> None:
         bench.sync(7)
 
-    def ends_it(bench: Bench) -> None:
+    def ends_it(bench: EngineBench) -> None:
         bench.sync(3, last=True)
 
-    def compares(bench: Bench) -> None:
+    def compares(bench: EngineBench) -> None:
         bench.request(check_digest=internal_pb2.CheckDigest(digest=1, ask=2))
 
     for end in (leaves, is_displaced, opens_again, begins_anew, leaves_a_gap, ends_it, compares):

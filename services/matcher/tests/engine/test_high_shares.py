@@ -4,7 +4,7 @@ import pytest
 from coldnotify_matcher.engine.high_shares import CREDIT_MAX, HighAgreement, HighShares
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, EngineBench
 
 TOPICS = TopicNames()
 
@@ -61,7 +61,7 @@ def test_a_changed_share_holds_from_the_next_publish_on_and_keeps_what_was_used(
 def test_what_is_above_the_share_is_told_as_all_others_and_counted():
     high_shares = HighShares()
     high_shares.agree([HighAgreement(DOMAIN, 0.1)])
-    bench = Bench(rules=Rules(high_shares=high_shares))
+    bench = EngineBench(rules=Rules(high_shares=high_shares))
     bench.opened("o")
     bench.items()
     key = f"{DOMAIN}/{GROUP}/o".encode()

@@ -1,8 +1,8 @@
 """What is remembered of publishes and of rejected records, and that it is bounded."""
 
 import pytest
-from coldnotify_matcher.engine.history import REJECTED_MAX, History, Publish
-from coldnotify_testkit.engine_bench import PREFIX, Bench
+from coldnotify_matcher.engine.history import REJECTED_MAX, History, NewerRecord
+from coldnotify_testkit.engine_bench import PREFIX, EngineBench
 
 
 def test_the_latest_publishes_are_remembered_by_object() -> None:
@@ -11,8 +11,8 @@ def test_the_latest_publishes_are_remembered_by_object() -> None:
     for offset, key in enumerate((a, b, a, a)):
         history.published(key, 0, offset, offset, 1000 + offset)
 
-    assert list(history.publishes(a)) == [Publish(0, 2, 2, 1002), Publish(0, 3, 3, 1003)]
-    assert list(history.publishes(b)) == [Publish(0, 1, 1, 1001)]
+    assert list(history.publishes(a)) == [NewerRecord(0, 2, 2, 1002), NewerRecord(0, 3, 3, 1003)]
+    assert list(history.publishes(b)) == [NewerRecord(0, 1, 1, 1001)]
     assert list(history.since(1002)) == [a, a]
     history.published(b, 0, 9, 4, 2000)
     history.published(b, 0, 9, 5, 2001)
@@ -21,7 +21,7 @@ def test_the_latest_publishes_are_remembered_by_object() -> None:
 
 
 def test_a_version_that_is_no_news_is_no_publish() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for version in (1, 3, 2, 3, 4):
         bench.version("o", version)
     bench.settle()
@@ -31,7 +31,7 @@ def test_a_version_that_is_no_news_is_no_publish() -> None:
 
 
 def test_rejected_records_are_remembered_and_found_again_after_a_load() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b'{"verson":5}', timestamp_ms=7)
     bench.settle()
     bench.load()
@@ -45,14 +45,14 @@ def test_rejected_records_are_remembered_and_found_again_after_a_load() -> None:
     assert bench.engine.history.rejections(PREFIX + "o") == []
 
 
-def outcomes(bench: Bench) -> list[str | None]:
+def outcomes(bench: EngineBench) -> list[str | None]:
     """By offset."""
     found = [bench.engine.history.outcome(offset) for offset in range(bench.engine.position)]
     return [None if one is None else one.outcome for one in found]
 
 
 def test_an_outcome_is_what_the_record_was_when_it_came() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for version in (1, 3, 2, 3, 4, 3):
         bench.version("o", version)
     bench.settle()
@@ -79,7 +79,7 @@ def test_an_outcome_is_what_the_record_was_when_it_came() -> None:
     ],
 )
 def test_a_repeat_says_the_same_whatever_its_json_looks_like(first: bytes, second: bytes, outcome: str) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", first)
     bench.publish("o", second)
     bench.settle()

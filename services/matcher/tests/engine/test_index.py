@@ -3,22 +3,22 @@
 import pytest
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN
-from coldnotify_matcher.record_headers import ObjectRecord
+from coldnotify_matcher.record_headers import HeadedObjectRecord
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.records import (
     INCARNATION_MAX,
 )
-from coldnotify_testkit.engine_bench import PREFIX, Bench, fan_outs, versions
+from coldnotify_testkit.engine_bench import PREFIX, EngineBench, fan_outs, versions
 
 
-def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
+def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
     obj = bench.engine.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
 def test_a_publish_is_one_item_for_each_gateway_concerned() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for session in (1, 2, 3):
         bench.opened("o", session=session, client=f"client-{session}")
     bench.opened("other", session=4, client="client-4")
@@ -33,7 +33,7 @@ def test_a_publish_is_one_item_for_each_gateway_concerned() -> None:
 
 
 def test_the_source_is_spared_the_live_notification_and_is_told_where_it_has_no_cursor() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("o", session=1, client="client-1")
     bench.opened("o", session=2, client="client-2")
     bench.publish("o", b'{"version":5,"source":"client-1"}')
@@ -46,7 +46,7 @@ def test_the_source_is_spared_the_live_notification_and_is_told_where_it_has_no_
 
 
 def test_an_expired_payload_is_not_fanned_out() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("o")
     bench.publish("o", b'{"version":5,"payload":1,"expires_at":%d}' % bench.now_ms)
 
@@ -57,7 +57,7 @@ def test_an_expired_payload_is_not_fanned_out() -> None:
 
 
 def test_deleted_is_a_version_like_any_other() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("o")
     bench.publish("o", b'{"version":6,"deleted":true}')
 
@@ -67,7 +67,7 @@ def test_deleted_is_a_version_like_any_other() -> None:
 
 
 def test_sessions_that_come_and_go_do_not_pile_up_in_an_object_that_is_never_published() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for session in range(1, 5 * GONE_KEPT_MAX):
         bench.opened("o", session=session)
         bench.leave(session=session)
@@ -78,7 +78,7 @@ def test_sessions_that_come_and_go_do_not_pile_up_in_an_object_that_is_never_pub
 
 
 def test_a_fan_out_is_never_larger_than_the_room_that_is_kept_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench()
+    bench = EngineBench()
     name = "\N{GRINNING FACE}" * 63
     bench.opened(name)
     key = f"{PREFIX}{name}".encode()
@@ -98,7 +98,7 @@ def test_a_fan_out_is_never_larger_than_the_room_that_is_kept_for_it(monkeypatch
 
     monkeypatch.setattr(GatewayView, "new_item", noted)
     offset = 2**62
-    record = ObjectRecord(key, value, offset, timestamp_ms=2**62, moved=False, traceparent=trace, since=b"")
+    record = HeadedObjectRecord(key, value, offset, timestamp_ms=2**62, moved=False, traceparent=trace, since=b"")
     bench.engine.on_object(record, bench.now_ms)
     ((_, told),) = bench.engine.take_step(bench.now_ms).inboxes
 

@@ -12,7 +12,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
-from coldnotify_testkit.engine_bench import GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench
+from coldnotify_testkit.engine_bench import GATEWAY, PARTITION, PARTITIONS, PREFIX, EngineBench
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,13 +29,13 @@ plain = st.builds(
 )
 
 
-def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
+def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
     obj = bench.engine.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
-def last_record(bench: Bench, name: str = "o") -> dict[str, object]:
+def last_record(bench: EngineBench, name: str = "o") -> dict[str, object]:
     """What compaction would leave of an object."""
     value = json.loads(bench.latest(TOPICS.objects)[PREFIX + name])
     assert isinstance(value, dict)
@@ -44,7 +44,7 @@ def last_record(bench: Bench, name: str = "o") -> dict[str, object]:
 
 @given(st.lists(plain, min_size=1, max_size=8))
 def test_the_highest_wins_and_what_compaction_keeps_says_it_too(records: list[dict[str, int]]) -> None:
-    bench = Bench()
+    bench = EngineBench()
     incarnation, expected = 0, (0, UNKNOWN)
     for record in records:
         bench.publish("o", json.dumps(record).encode())
@@ -65,7 +65,7 @@ def test_the_highest_wins_and_what_compaction_keeps_says_it_too(records: list[di
 
 @given(st.lists(plain, min_size=1, max_size=8), st.integers(0, 8))
 def test_live_and_rebuilt_are_the_same(records: list[dict[str, int]], split: int) -> None:
-    at_once, reloaded = Bench(), Bench()
+    at_once, reloaded = EngineBench(), EngineBench()
     for i, record in enumerate(records):
         for bench in (at_once, reloaded):
             bench.publish("o", json.dumps(record).encode())
@@ -79,7 +79,7 @@ def test_live_and_rebuilt_are_the_same(records: list[dict[str, int]], split: int
 
 
 def test_from_whatever_is_the_newest_a_reset_begins_the_versions_over() -> None:
-    bench = Bench()
+    bench = EngineBench()
     newest_by_far = 0, -1
     for step in range(3):
         # As high as its place allows, whatever lies before it.
@@ -101,7 +101,7 @@ def test_from_whatever_is_the_newest_a_reset_begins_the_versions_over() -> None:
 
 
 def test_what_compaction_leaves_of_an_object_that_was_driven_high_is_still_its_newest() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for step in range(1, 4):
         bench.publish("o", b'{"version":7,"incarnation":%d}' % (step * 1_000_000))
     bench.settle()
@@ -112,7 +112,7 @@ def test_what_compaction_leaves_of_an_object_that_was_driven_high_is_still_its_n
 
 
 def test_without_a_version_the_records_timestamp_is_it() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b"{}", timestamp_ms=1234)
     bench.settle()
 
@@ -120,7 +120,7 @@ def test_without_a_version_the_records_timestamp_is_it() -> None:
 
 
 def test_without_version_and_timestamp_a_record_is_rejected() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b"{}", timestamp_ms=-1)
     bench.settle()
 
@@ -128,7 +128,7 @@ def test_without_version_and_timestamp_a_record_is_rejected() -> None:
 
 
 def test_a_new_incarnation_begins_the_versions_over() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("o")
     bench.version("o", 5)
     bench.publish("o", b'{"version":1,"incarnation":1}')
@@ -140,11 +140,11 @@ def test_a_new_incarnation_begins_the_versions_over() -> None:
     assert last_record(bench) == {"version": 2, "incarnation": 1}
 
 
-def all_newest(bench: Bench) -> list[internal_pb2.Newest]:
+def all_newest(bench: EngineBench) -> list[internal_pb2.Newest]:
     return [item.fan_out.newest for item in bench.items() if item.WhichOneof("item") == "fan_out"]
 
 
-def reason(bench: Bench) -> str:
+def reason(bench: EngineBench) -> str:
     """Why the only rejected record was rejected."""
     (write,) = bench.log.rejected
     return dict(write.headers)[REASON_HEADER].decode()
@@ -170,7 +170,7 @@ def reason(bench: Bench) -> str:
 def test_malformed_records_are_rejected_with_a_reason_and_the_newest_written_again(
     value: bytes | None, begins: str
 ) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 5)
     bench.publish("o", value)
     bench.settle()
@@ -187,7 +187,7 @@ def test_malformed_records_are_rejected_with_a_reason_and_the_newest_written_aga
     [(None, "key:"), (b"\xff", "key:"), (b"d/g", "key:"), (b"d/g/", "object:"), (b"d /g/o", "domain:"), (b"", "key:")],
 )
 def test_a_key_that_names_no_object_is_rejected(key: bytes | None, begins: str) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.log.append(TOPICS.objects, key, b'{"version":1}')
     bench.settle()
 
@@ -196,7 +196,7 @@ def test_a_key_that_names_no_object_is_rejected(key: bytes | None, begins: str) 
 
 
 def test_a_null_for_an_object_that_nobody_published_leaves_nothing_behind() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", None)
     bench.settle()
 
@@ -204,7 +204,7 @@ def test_a_null_for_an_object_that_nobody_published_leaves_nothing_behind() -> N
 
 
 def test_what_was_rejected_before_is_not_rejected_again_at_load() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b"nonsense")
     bench.settle()
     bench.load()
@@ -213,7 +213,7 @@ def test_what_was_rejected_before_is_not_rejected_again_at_load() -> None:
 
 
 def test_what_no_matcher_had_handled_is_rejected_at_load() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b"nonsense")
     bench.load()
 
@@ -221,7 +221,7 @@ def test_what_no_matcher_had_handled_is_rejected_at_load() -> None:
 
 
 def test_a_huge_rejected_record_is_cut_so_that_kafka_takes_it() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.log.append(TOPICS.objects, b"k" * 1_000_000, b"v" * 800_000)
     bench.settle()
 
@@ -231,7 +231,7 @@ def test_a_huge_rejected_record_is_cut_so_that_kafka_takes_it() -> None:
 
 
 def test_the_largest_record_that_kafka_takes_by_default_is_rejected_as_it_came() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b" " * 1_048_588)
     bench.settle()
 
@@ -239,7 +239,7 @@ def test_the_largest_record_that_kafka_takes_by_default_is_rejected_as_it_came()
     assert len(write.value or b"") == 1_048_588
 
 
-def stray(bench: Bench, value: bytes | None, *, moved: bool = False, timestamp_ms: int = 7) -> None:
+def stray(bench: EngineBench, value: bytes | None, *, moved: bool = False, timestamp_ms: int = 7) -> None:
     headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
     bench.log.append(TOPICS.objects, STRAY_KEY, value, timestamp_ms=timestamp_ms, headers=headers)
 
@@ -247,7 +247,7 @@ def stray(bench: Bench, value: bytes | None, *, moved: bool = False, timestamp_m
 def test_the_trace_of_a_publish_goes_to_the_gateways_until_another_version_comes() -> None:
     trace = f"00-{'a' * 32}-{'b' * 16}-01"
     headers = ((TRACEPARENT_HEADER, trace.encode()),)
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     for version, with_trace in ((1, True), (2, False), (1, True)):
         value = b'{"version":%d}' % version
@@ -262,7 +262,7 @@ def test_the_trace_of_a_publish_goes_to_the_gateways_until_another_version_comes
 
 
 def test_a_key_that_is_no_utf_8_is_not_that_of_an_object_whose_name_looks_alike() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for look_alike in ("\N{REPLACEMENT CHARACTER}", "?", ""):
         bench.version(f"a{look_alike}", 1)
     bench.settle()

@@ -10,7 +10,7 @@ from coldnotify_testkit.engine_bench import (
     INBOXES,
     PARTITION,
     PREFIX,
-    Bench,
+    EngineBench,
     closed,
     fan_outs,
     pages,
@@ -19,12 +19,12 @@ from coldnotify_testkit.engine_bench import (
 TOPICS = TopicNames()
 
 
-def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
+def record_of(bench: EngineBench, client: str = "client-1") -> SessionRecord:
     return msgspec.json.decode(bench.latest(TOPICS.sessions)[PREFIX + client], type=SessionRecord)
 
 
 def test_a_takeover_is_said_to_every_inbox() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.load()
 
     notices = bench.notices[-INBOXES:]
@@ -34,7 +34,7 @@ def test_a_takeover_is_said_to_every_inbox() -> None:
 
 
 def test_what_the_predecessor_had_not_committed_is_fanned_out_by_the_offset_of_the_newest() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b", "c")
     bench.version("c", 1)
     bench.settle()
@@ -49,7 +49,7 @@ def test_what_the_predecessor_had_not_committed_is_fanned_out_by_the_offset_of_t
 
 
 def test_without_a_commit_sessions_are_caught_up_from_their_stored_cursors() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for name in ("a", "b"):
         bench.version(name, 1)
     bench.opened("a", "b", cursor=0)
@@ -63,7 +63,7 @@ def test_without_a_commit_sessions_are_caught_up_from_their_stored_cursors() -> 
 
 
 def test_sessions_of_another_epoch_are_told_to_come_back() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a", cursor=0)
     bench.told.clear()
@@ -78,7 +78,7 @@ def test_sessions_of_another_epoch_are_told_to_come_back() -> None:
 
 
 def test_registering_for_what_was_published_while_loading_and_after() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.version("a", 1)
     bench.load()
@@ -90,7 +90,7 @@ def test_registering_for_what_was_published_while_loading_and_after() -> None:
 
 def test_a_session_whose_open_is_handled_once_more_is_told_nothing_before() -> None:
     """Its gateway holds it for live. Told of a later version, it would pass over what its page has."""
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.version("a", 1)
     first_open = len(bench.log.requests)

@@ -7,7 +7,7 @@ import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
-from coldnotify_matcher.record_headers import ObjectRecord
+from coldnotify_matcher.record_headers import HeadedObjectRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PublicRecord
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, PARTITION, PARTITIONS, PREFIX
@@ -46,8 +46,8 @@ class Eager(Engine):
         self._intake._keep_unmade = lambda _: False  # type: ignore[method-assign, assignment]
 
 
-def record(key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> ObjectRecord:
-    return ObjectRecord(key, value, offset, timestamp_ms, moved=False, traceparent="", since=b"")
+def record(key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> HeadedObjectRecord:
+    return HeadedObjectRecord(key, value, offset, timestamp_ms, moved=False, traceparent="", since=b"")
 
 
 def shown(obj: Obj) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 import pytest
 from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.objects import UNKNOWN, Obj, Subscribers
+from coldnotify_matcher.engine.objects import UNKNOWN, LiveSubscribers, Obj
 from coldnotify_schemas.records import (
     parse_public_record,
 )
-from coldnotify_testkit.engine_bench import PREFIX, Bench
+from coldnotify_testkit.engine_bench import PREFIX, EngineBench
 
 
-def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
+def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
     obj = bench.engine.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
@@ -92,7 +92,7 @@ def test_nothing_published_is_said_as_unknown() -> None:
 
 def test_gone_sessions_are_taken_out_once() -> None:
     gateway = GatewayView(1, 0, 0)
-    subscribers = Subscribers(gateway.retirements)
+    subscribers = LiveSubscribers(gateway.retirements)
     subscribers.numbers.extend([4, 5, 6])
     gateway.remove(5, indexed=True)
     gateway.sessions = dict.fromkeys((4, 6))  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.internal_pb2 import Disconnect, Forget
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, closed, fan_outs, opened, pages, versions
+from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, EngineBench, closed, fan_outs, opened, pages, versions
 
 TOPICS = TopicNames()
 
@@ -17,14 +17,14 @@ NAMES = [f"o{i}" for i in range(100)]
 STATE_TOPICS = (TOPICS.registrations, TOPICS.sessions)
 
 
-def stored(bench: Bench, client: str = "client-1") -> set[str]:
+def stored(bench: EngineBench, client: str = "client-1") -> set[str]:
     """Keys of the records that compaction leaves of a client."""
     key = PREFIX + client
     return {k for topic in STATE_TOPICS for k in bench.latest(topic) if k == key or k.startswith(key + "/")}
 
 
 def test_a_session_ends_with_the_operators_words_and_its_client_may_come_back() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a")
     bench.opened("a", client="client-2", session=2)
@@ -46,7 +46,7 @@ def test_a_session_ends_with_the_operators_words_and_its_client_may_come_back() 
 
 
 def test_of_who_is_not_there_nothing_is_told_and_it_is_said_that_it_was_not() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.leave()
     bench.settle()
@@ -60,7 +60,7 @@ def test_of_who_is_not_there_nothing_is_told_and_it_is_said_that_it_was_not() ->
 
 
 def test_who_is_online_is_forgotten_with_its_session_and_registers_anew_when_it_comes_back() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o1", 1)
     bench.opened(*NAMES)
     assert len(stored(bench)) == 3
@@ -88,7 +88,7 @@ def test_who_is_online_is_forgotten_with_its_session_and_registers_anew_when_it_
 
 
 def test_who_is_away_is_forgotten_and_who_only_looked_too() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.leave()
     bench.open([], client="idle", session=2)
@@ -103,7 +103,7 @@ def test_who_is_away_is_forgotten_and_who_only_looked_too() -> None:
 
 
 def test_what_the_session_still_asks_is_refused_and_its_number_does_not_come_back() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], session=1)
     bench.items()  # not in sync, so in no index
 
@@ -118,7 +118,7 @@ def test_what_the_session_still_asks_is_refused_and_its_number_does_not_come_bac
 
 
 def test_what_comes_in_one_batch_is_decided_by_its_order() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"])
     bench.operator(forget=Forget())
     bench.open(["b"], session=2, register=["b"])
@@ -134,7 +134,7 @@ def test_what_comes_in_one_batch_is_decided_by_its_order() -> None:
 
 
 def test_nothing_is_left_of_who_comes_back_at_once_and_leaves_before_it_says_its_set() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.operator(forget=Forget())
     bench.open(["a"], session=2)
@@ -148,7 +148,7 @@ def test_nothing_is_left_of_who_comes_back_at_once_and_leaves_before_it_says_its
 @pytest.mark.parametrize("writes_lost", range(7))
 def test_a_successor_that_handles_all_once_more_comes_to_the_same(writes_lost: int) -> None:
     """It forgets whom its predecessor had forgotten in part, and not who has come back since."""
-    bench = Bench()
+    bench = EngineBench()
     bench.open(NAMES, register=NAMES)
     before = bench.step()
     bench.make_durable(before)  # nothing is committed from here on
@@ -173,7 +173,7 @@ def test_a_successor_that_handles_all_once_more_comes_to_the_same(writes_lost: i
 
 @pytest.mark.parametrize("body", [{"forget": Forget()}, {"disconnect": Disconnect()}], ids=["forget", "disconnect"])
 def test_a_session_that_was_opened_behind_it_is_let_be(body: dict[str, Any]) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"])
     bench.operator(**body)
     bench.open(["a"], session=2, register=["a"])

@@ -1,11 +1,11 @@
 """What became of a record is said as of the log's end, to whoever may see its object."""
 
 from coldnotify_schemas import internal_pb2, wire_pb2
-from coldnotify_testkit.engine_bench import Bench
+from coldnotify_testkit.engine_bench import EngineBench
 
 
 def test_what_became_of_a_record_is_said_as_of_the_logs_end() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("o")
     values = [b'{"version":5}', b'{"version":5}', b'{"version":5,"payload":1}', b'{"version":4}', b'{"verson":4}']
     for value in [*values, b'{"version":2,"incarnation":1}']:

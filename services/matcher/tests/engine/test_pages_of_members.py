@@ -2,12 +2,12 @@
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.interests import query_hash
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, Bench, pages
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, EngineBench, pages
 
 
 def test_who_comes_back_is_told_how_an_object_is_described_that_was_deleted_meanwhile() -> None:
     """Its sets are computed anew, and are the same as before: nothing else says that the object had gone."""
-    bench = Bench()
+    bench = EngineBench()
     every = "NAME STARTS WITH 'x'"
     asked = internal_pb2.Open(digest=query_hash(every), epoch=EPOCH, ask=1, descriptions=True)
     bench.version("x", 1)
@@ -30,7 +30,7 @@ def test_who_comes_back_is_told_how_an_object_is_described_that_was_deleted_mean
 
 def test_the_set_of_a_client_may_come_to_a_matcher_that_never_saw_its_session_begin() -> None:
     """It announces no session of a client without queries: that this one is told descriptions, the set says."""
-    bench = Bench()
+    bench = EngineBench()
     every = "NAME STARTS WITH 'x'"
     bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
     asked = internal_pb2.Open(digest=query_hash(every), epoch=EPOCH, ask=1, descriptions=True, register=["a"])

@@ -4,7 +4,7 @@ import pytest
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX
 from coldnotify_testkit.engine_bench import (
     EPOCH,
-    Bench,
+    EngineBench,
     fan_outs,
     kinds,
     pages,
@@ -16,7 +16,7 @@ BIG = b'{"version":1,"payload":"' + b"x" * 4000 + b'"}'
 
 
 def test_in_sync_the_first_page_follows_at_once_and_is_the_last() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 3)
     bench.version("of no interest", 3)
     bench.open(["a"], register=["a"], cursor=0)
@@ -29,7 +29,7 @@ def test_in_sync_the_first_page_follows_at_once_and_is_the_last() -> None:
 
 
 def test_what_the_cursor_covers_is_not_sent_again_but_registrations_are_answered_whatever_it_says() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for name in ("a", "b", "c"):
         bench.version(name, 3)
     bench.opened("a", "b")
@@ -42,7 +42,7 @@ def test_what_the_cursor_covers_is_not_sent_again_but_registrations_are_answered
 
 
 def test_what_is_above_the_cursor_comes_in_offset_order_and_is_no_answer() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b", "c")
     for name in ("c", "a", "b", "c"):
         bench.version(name, bench.engine.position + 1)
@@ -58,7 +58,7 @@ def test_what_is_above_the_cursor_comes_in_offset_order_and_is_no_answer() -> No
 
 
 def test_an_empty_partition_completes_nothing() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"])
 
     (page,) = pages(bench.items())
@@ -67,7 +67,7 @@ def test_an_empty_partition_completes_nothing() -> None:
     assert not page.HasField("complete")
 
 
-def big_partition(bench: Bench, objects: int) -> list[str]:
+def big_partition(bench: EngineBench, objects: int) -> list[str]:
     names = [f"big-{i:02}" for i in range(objects)]
     for name in names:
         bench.publish(name, BIG)
@@ -75,7 +75,7 @@ def big_partition(bench: Bench, objects: int) -> list[str]:
 
 
 def test_pages_hold_64_kib_and_the_session_is_in_the_index_from_the_last_one_on() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 40)
     bench.open(names, register=names, cursor=None)
     got: list[str] = []
@@ -103,7 +103,7 @@ def test_pages_hold_64_kib_and_the_session_is_in_the_index_from_the_last_one_on(
     [(0, 16), (1, 1), (1000, 1), (9000, 2), (64 * 1024, 16), (2**32 - 1, 16)],
 )
 def test_a_page_is_as_large_as_its_gateway_asks_within_bounds(asked_bytes: int, objects: int) -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 40)
     bench.open(names, register=names, cursor=None, page_bytes=asked_bytes)
     (page,) = pages(bench.items())
@@ -117,7 +117,7 @@ def test_a_page_is_as_large_as_its_gateway_asks_within_bounds(asked_bytes: int, 
 
 
 def test_owed_answers_go_on_from_page_to_page() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 40)
     end = 39
     bench.open(names, register=names, cursor=end)
@@ -133,7 +133,7 @@ def test_owed_answers_go_on_from_page_to_page() -> None:
 
 
 def test_answers_still_owed_are_not_forgotten_when_the_session_is_caught_up_from_anew() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 20)
     bench.open(names, register=names, cursor=19)
     first = pages(bench.items())[0]
@@ -146,7 +146,7 @@ def test_answers_still_owed_are_not_forgotten_when_the_session_is_caught_up_from
 
 
 def test_what_a_client_unregistered_meanwhile_is_not_in_the_next_page() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 20)
     bench.open(names, register=names)
     page = pages(bench.items())[0]
@@ -159,7 +159,7 @@ def test_what_a_client_unregistered_meanwhile_is_not_in_the_next_page() -> None:
 
 
 def test_a_page_that_a_predecessor_sent_goes_on_with_the_next_one() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 40)
     bench.open(names, register=names)
     first = pages(bench.items())[0]
@@ -175,7 +175,7 @@ def test_a_page_that_a_predecessor_sent_goes_on_with_the_next_one() -> None:
 
 @pytest.mark.parametrize(("cursor", "epoch"), [(None, None), (99, None), (0, EPOCH + 1)])
 def test_a_catch_up_whose_cursor_does_not_count_begins_at_none(cursor: int | None, epoch: int | None) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a")
     bench.catch_up(cursor, ask=2, epoch=epoch)
@@ -187,7 +187,7 @@ def test_a_catch_up_whose_cursor_does_not_count_begins_at_none(cursor: int | Non
 
 
 def test_a_session_that_is_caught_up_once_more_is_told_of_publishes_once() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.catch_up(None, ask=2)
     bench.settle()

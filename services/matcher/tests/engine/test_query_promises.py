@@ -21,7 +21,16 @@ from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX
 from coldnotify_testkit.examples import examples
-from coldnotify_testkit.promises_machine import CLIENTS, NONE, OBJECTS, PAGE_BYTES, UNKNOWN, Device, Machine, Session
+from coldnotify_testkit.promises_machine import (
+    CLIENTS,
+    NONE,
+    OBJECTS,
+    PAGE_BYTES,
+    UNKNOWN,
+    Machine,
+    MachineDevice,
+    MachineSession,
+)
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
@@ -132,7 +141,7 @@ class Querying(Machine):
 
     # --- devices
 
-    def digest_of(self, device: Device) -> int:
+    def digest_of(self, device: MachineDevice) -> int:
         return (digest(device.wanted) + sum(self.queries[device.name])) % MODULUS
 
     @rule(client=st.sampled_from(CLIENTS), name=st.sampled_from(OBJECTS))
@@ -188,10 +197,10 @@ class Querying(Machine):
                 held.answer = None
         super().connect(client, gateway, leaves=False)
 
-    def describes(self, device: Device) -> bool:
+    def describes(self, device: MachineDevice) -> bool:
         return device.name in DESCRIBED
 
-    def more_operations(self, session: Session) -> dict[str, object]:
+    def more_operations(self, session: MachineSession) -> dict[str, object]:
         name = session.device.name
         if session.welcomed or session.device.session is not session:
             return {"descriptions": self.describes(session.device)}
@@ -201,21 +210,21 @@ class Querying(Machine):
             "unregister_queries": sorted(self.unregistering[name]),
         }
 
-    def on_operations_durable(self, session: Session) -> None:
+    def on_operations_durable(self, session: MachineSession) -> None:
         name = session.device.name
         for held in self.queries[name].values():
             held.said = True
         self.unregistering[name].clear()
 
-    def queries_to_sync(self, session: Session) -> list[str]:
+    def queries_to_sync(self, session: MachineSession) -> list[str]:
         for held in self.queries[session.device.name].values():
             held.pending, held.said, held.in_doubt, held.answer, held.reached = True, True, False, None, None
         return [self.said(held, hash_).text for hash_, held in self.queries[session.device.name].items()]
 
-    def on_set_durable(self, session: Session) -> None:
+    def on_set_durable(self, session: MachineSession) -> None:
         self.unregistering[session.device.name].clear()
 
-    def ask_for_operations(self, device: Device) -> None:
+    def ask_for_operations(self, device: MachineDevice) -> None:
         super().ask_for_operations(device)
         session = device.session
         if session is None or session.state not in ("live", "catching") or not session.welcomed:
@@ -235,7 +244,7 @@ class Querying(Machine):
             gone = internal_pb2.Unregister(request=9, queries=sorted(self.unregistering[device.name]))
             self.bench.request(session.number, device.name, session.gateway, unregister=gone)
 
-    def ask_for_queries(self, session: Session) -> bool:
+    def ask_for_queries(self, session: MachineSession) -> bool:
         queries = self.queries[session.device.name].values()
         if not any(held.pending for held in queries) and not self.unregistering[session.device.name]:
             return False
@@ -255,7 +264,7 @@ class Querying(Machine):
         if answered.catch_up and session.state == "live":
             self.catch_up(session)
 
-    def notify(self, session: Session, newest: internal_pb2.Newest) -> None:
+    def notify(self, session: MachineSession, newest: internal_pb2.Newest) -> None:
         device = session.device
         if device.session is not session:
             return
@@ -287,11 +296,11 @@ class Querying(Machine):
         if not newest.answer:
             device.cursor = max(device.cursor, newest.offset - newest.behind)
 
-    def wants(self, device: Device, name: str) -> bool:
+    def wants(self, device: MachineDevice, name: str) -> bool:
         held = self.queries[device.name].values()
         return name in device.wanted or any(name in one.members or name in (one.answer or ()) for one in held)
 
-    def tell_version(self, device: Device, newest: internal_pb2.Newest) -> None:
+    def tell_version(self, device: MachineDevice, newest: internal_pb2.Newest) -> None:
         if newest.HasField("version") or not (newest.entered or newest.left):
             name = newest.name
             if newest.HasField("version"):
@@ -312,7 +321,7 @@ class Querying(Machine):
                     held.answer, held.reached = set(), None
         super().on_page(gateway, page)
 
-    def on_answers(self, session: Session, page: internal_pb2.Page) -> None:
+    def on_answers(self, session: MachineSession, page: internal_pb2.Page) -> None:
         device = session.device
         if device.session is not session:
             return
@@ -331,7 +340,7 @@ class Querying(Machine):
                     self.counted["unchanged"] += 1
                 held.pending = held.in_doubt = False
 
-    def on_page_of_queries(self, session: Session, page: internal_pb2.Page) -> None:
+    def on_page_of_queries(self, session: MachineSession, page: internal_pb2.Page) -> None:
         device = session.device
         if device.session is not session:
             return

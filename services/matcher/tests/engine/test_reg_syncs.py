@@ -7,7 +7,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_testkit.engine_bench import (
     PREFIX,
-    Bench,
+    EngineBench,
     kinds,
     opened,
     pages,
@@ -16,7 +16,7 @@ from coldnotify_testkit.engine_bench import (
 
 
 def test_not_in_sync_nothing_follows_until_the_last_chunk() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 3)
     bench.opened("a")
     bench.open(["a", "b"], session=2)
@@ -29,7 +29,7 @@ def test_not_in_sync_nothing_follows_until_the_last_chunk() -> None:
 
 
 def test_a_question_for_pages_of_a_session_that_is_sent_none_is_answered_by_a_doubt() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open(["a", "b"], session=2)
     bench.items()
@@ -39,7 +39,7 @@ def test_a_question_for_pages_of_a_session_that_is_sent_none_is_answered_by_a_do
 
 
 def test_a_reg_sync_replaces_the_set_and_sends_every_object() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("b", 3)
     bench.opened("a", "b")
     bench.open(["b", "c"], session=2, cursor=0)
@@ -59,7 +59,7 @@ def test_a_reg_sync_replaces_the_set_and_sends_every_object() -> None:
 
 
 def test_an_empty_set_is_one_empty_chunk() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open([], session=2)
     bench.items()
@@ -71,7 +71,7 @@ def test_an_empty_set_is_one_empty_chunk() -> None:
 
 
 def test_the_old_set_stays_in_force_until_the_last_chunk() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open(["b"], session=2)
     bench.sync(0, "b", session=2)
@@ -82,7 +82,7 @@ def test_the_old_set_stays_in_force_until_the_last_chunk() -> None:
 
 
 def test_a_reg_sync_that_is_cut_in_the_middle_is_asked_for_anew() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open(["b", "c"], session=2)
     bench.sync(0, "b", session=2)
@@ -100,7 +100,7 @@ def test_a_reg_sync_that_is_cut_in_the_middle_is_asked_for_anew() -> None:
 
 
 def test_index_0_begins_anew() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["b", "c"])
     bench.sync(0, "x")
     bench.sync(0, "b")
@@ -113,7 +113,7 @@ def test_index_0_begins_anew() -> None:
 
 
 def test_all_that_exceeds_the_limit_is_refused_by_name() -> None:
-    bench = Bench(registrations_max=3)
+    bench = EngineBench(registrations_max=3)
     bench.open([f"o{i}" for i in range(6)])
     bench.sync(0, "o0", "o1", "o2", "o3")
     bench.sync(1, "o4", "o5", last=True)
@@ -126,7 +126,7 @@ def test_all_that_exceeds_the_limit_is_refused_by_name() -> None:
 
 
 def test_an_endless_reg_sync_is_held_in_bounds_and_its_welcome_is_a_frame_that_clients_take() -> None:
-    bench = Bench(registrations_max=3)
+    bench = EngineBench(registrations_max=3)
     bench.open(["x"])
     for chunk in range(1000):
         bench.sync(chunk, *(f"{chunk:03}-{i:0251}" for i in range(2)))
@@ -143,7 +143,7 @@ def test_an_endless_reg_sync_is_held_in_bounds_and_its_welcome_is_a_frame_that_c
 
 
 def test_check_digest() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a")
     bench.request(check_digest=internal_pb2.CheckDigest(digest=digest(["a"]), ask=5))
@@ -166,7 +166,7 @@ def test_a_set_that_is_said_twice_is_paged_from_where_the_gateway_stands() -> No
 
     Of the second answer a page under the same number would go on behind what the gateway never took.
     """
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b", "c")
     large = b'{"version":%d,"payload":"' + b"x" * 900 + b'"}'
     for version, name in enumerate("abc", 1):

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import pytest
-from coldnotify_matcher.engine import Retention, Rules
+from coldnotify_matcher.engine import RetentionRules, Rules
 from coldnotify_matcher.engine.forgetting import FLEETING_FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.removal_brake import FEW, HOUR_MS, RemovalBrake
-from coldnotify_testkit.engine_bench import DOMAIN, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, PREFIX, EngineBench
 
 DAY_MS = 86_400_000
 AFTER_MS = 180 * DAY_MS
@@ -38,31 +38,31 @@ def clocks() -> Told:
 
 
 @pytest.fixture
-def bench(clocks: Told) -> Bench:
-    retention = Retention({DOMAIN: OBJECTS_MS})
-    return Bench(rules=Rules(forgotten_after_ms=AFTER_MS, retention=retention, clocks=clocks))
+def bench(clocks: Told) -> EngineBench:
+    retention = RetentionRules({DOMAIN: OBJECTS_MS})
+    return EngineBench(rules=Rules(forgotten_after_ms=AFTER_MS, retention=retention, clocks=clocks))
 
 
-def asleep(bench: Bench, count: int, first: int = 1) -> None:
+def asleep(bench: EngineBench, count: int, first: int = 1) -> None:
     for session in range(first, first + count):
         bench.opened("a", client=f"client-{session}", session=session)
         bench.leave(client=f"client-{session}", session=session)
     bench.settle()
 
 
-def published(bench: Bench, count: int, first: int = 0) -> None:
+def published(bench: EngineBench, count: int, first: int = 0) -> None:
     for number in range(first, first + count):
         bench.publish(f"o{number}", b'{"version":1}', timestamp_ms=bench.now_ms)
     bench.settle()
 
 
-def pass_by(bench: Bench, ms: int) -> None:
+def pass_by(bench: EngineBench, ms: int) -> None:
     bench.tick(ms)
     for _ in range(30):
         bench.tick(1)
 
 
-def test_too_many_clients_at_once_wait_until_the_clock_is_confirmed(bench: Bench, clocks: Told) -> None:
+def test_too_many_clients_at_once_wait_until_the_clock_is_confirmed(bench: EngineBench, clocks: Told) -> None:
     asleep(bench, FEW + 1)
     pass_by(bench, AFTER_MS)
     assert bench.engine.removals_held == (FEW + 1, 0)
@@ -72,7 +72,7 @@ def test_too_many_clients_at_once_wait_until_the_clock_is_confirmed(bench: Bench
     assert (len(bench.engine.clients), bench.engine.removals_held) == (0, (0, 0))
 
 
-def test_few_go_at_once_and_no_more_of_them_within_an_hour(bench: Bench) -> None:
+def test_few_go_at_once_and_no_more_of_them_within_an_hour(bench: EngineBench) -> None:
     asleep(bench, 60)
     bench.tick(30 * 60_000)
     asleep(bench, 50, first=1000)
@@ -94,7 +94,7 @@ def test_a_hundredth_is_few(there_are: int, held: int) -> None:
     assert (len(brake.going), brake.held) == (1000 - held, held)
 
 
-def test_too_many_objects_at_once_wait_for_an_operator(bench: Bench, clocks: Told) -> None:
+def test_too_many_objects_at_once_wait_for_an_operator(bench: EngineBench, clocks: Told) -> None:
     published(bench, FEW + 1)
     bench.describe("o1", b'{"description":{"Kind":"lamp"}}', timestamp_ms=bench.now_ms)
     bench.settle()
@@ -110,7 +110,7 @@ def test_too_many_objects_at_once_wait_for_an_operator(bench: Bench, clocks: Tol
     assert bench.engine.removals_held == (0, FEW + 1), "he has said so for an hour"
 
 
-def test_by_clocks_that_are_apart_nothing_goes_whoever_has_confirmed_it(bench: Bench, clocks: Told) -> None:
+def test_by_clocks_that_are_apart_nothing_goes_whoever_has_confirmed_it(bench: EngineBench, clocks: Told) -> None:
     clocks.allowed, clocks.confirmed = False, True
     asleep(bench, 3)
     published(bench, 3)
@@ -124,7 +124,7 @@ def test_by_clocks_that_are_apart_nothing_goes_whoever_has_confirmed_it(bench: B
     assert not bench.engine.objects
 
 
-def test_who_has_nothing_to_lose_is_not_held(bench: Bench, clocks: Told) -> None:
+def test_who_has_nothing_to_lose_is_not_held(bench: EngineBench, clocks: Told) -> None:
     asleep(bench, FEW + 1)
     for session in range(1, FEW + 2):
         bench.opened("a", client=f"client-{session}", session=5000 + session)
@@ -136,7 +136,7 @@ def test_who_has_nothing_to_lose_is_not_held(bench: Bench, clocks: Told) -> None
     assert bench.engine.removals_held == (0, 0)
 
 
-def test_a_time_in_the_future_is_not_believed_and_is_not_for_ever(bench: Bench, clocks: Told) -> None:
+def test_a_time_in_the_future_is_not_believed_and_is_not_for_ever(bench: EngineBench, clocks: Told) -> None:
     """A matcher whose clock was 200 days ahead has written when the client was seen."""
     bench.tick(200 * DAY_MS)
     asleep(bench, 1)
@@ -159,7 +159,7 @@ def test_a_time_in_the_future_is_not_believed_and_is_not_for_ever(bench: Bench, 
     assert not bench.engine.clients
 
 
-def test_a_clock_behind_kafkas_makes_nobody_older_than_he_is(bench: Bench, clocks: Told) -> None:
+def test_a_clock_behind_kafkas_makes_nobody_older_than_he_is(bench: EngineBench, clocks: Told) -> None:
     clocks.latest_ahead_ms = 200 * DAY_MS
     asleep(bench, 1)
     clocks.latest_ahead_ms = 0
@@ -169,7 +169,7 @@ def test_a_clock_behind_kafkas_makes_nobody_older_than_he_is(bench: Bench, clock
     assert bench.engine.clients
 
 
-def test_by_a_clock_ahead_of_kafkas_nothing_expires(bench: Bench, clocks: Told) -> None:
+def test_by_a_clock_ahead_of_kafkas_nothing_expires(bench: EngineBench, clocks: Told) -> None:
     clocks.earliest_ahead_ms = -200 * DAY_MS
     expires_ms = bench.now_ms - DAY_MS
     bench.publish("a", b'{"version":1,"payload":{"x":1},"expires_at":%d}' % expires_ms, timestamp_ms=bench.now_ms)

@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from coldnotify_matcher.engine import Retention, Rules
+from coldnotify_matcher.engine import RetentionRules, Rules
 from coldnotify_matcher.engine.objects import UNKNOWN
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.removals import REMOVES_HEADER, removes_header
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench
 from coldnotify_testkit.queries import PATIENT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,23 +27,23 @@ RED, BLUE = (b'{"description":{"colour":"%s"}}' % colour for colour in (b"red", 
 AFTER_MS = 30 * 86_400_000
 
 
-def null(bench: Bench, header: bytes | None, key: bytes = KEY) -> None:
+def null(bench: EngineBench, header: bytes | None, key: bytes = KEY) -> None:
     headers = () if header is None else ((REMOVES_HEADER, header),)
     bench.log.append(TOPICS.objects, key, None, headers=headers)
 
 
-def newest(bench: Bench) -> tuple[int, int] | None:
+def newest(bench: EngineBench) -> tuple[int, int] | None:
     """(incarnation, version) of the object, as the engine has it."""
     obj = bench.engine.objects.get(KEY.decode())
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
-def description(bench: Bench) -> Any:
+def description(bench: EngineBench) -> Any:
     found = bench.engine.state.descriptions.of(f"{DOMAIN}/{GROUP}", "o")
     return None if found is None else found.description
 
 
-def last(bench: Bench, key: bytes = KEY) -> Any:
+def last(bench: EngineBench, key: bytes = KEY) -> Any:
     """What compaction would leave under a key."""
     value = bench.latest(TOPICS.objects).get(key.decode())
     return None if value is None else json.loads(value)
@@ -67,7 +67,7 @@ def last(bench: Bench, key: bytes = KEY) -> Any:
 def test_before_a_newer_one_or_without_the_header_it_is_no_removal(
     header: bytes | None, removed: bool, loaded: bool
 ) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b'{"version":5,"incarnation":1}')
     null(bench, header)
     bench.load() if loaded else bench.settle()
@@ -86,7 +86,7 @@ def test_before_a_newer_one_or_without_the_header_it_is_no_removal(
 @pytest.mark.parametrize("loaded", [False, True])
 @pytest.mark.parametrize("between", [b'{"version":5}', b'{"version":4}', b'{"version":6}'])
 def test_what_was_published_since_its_owner_looked_stays_be_it_a_repeat(between: bytes, loaded: bool) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 5)
     bench.publish("o", between)
     null(bench, b"0/5@%08x/0" % EPOCH)
@@ -98,7 +98,7 @@ def test_what_was_published_since_its_owner_looked_stays_be_it_a_repeat(between:
 
 
 def test_a_null_of_a_matcher_that_is_none_any_more_removes_nothing_that_was_published_anew() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 5)
     header = b"0/5@%08x/0" % EPOCH
     null(bench, header)
@@ -110,7 +110,7 @@ def test_a_null_of_a_matcher_that_is_none_any_more_removes_nothing_that_was_publ
 
 
 def test_a_second_one_finds_nothing_and_is_not_rejected() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 5)
     null(bench, b"0/5")
     null(bench, b"0/5")
@@ -120,7 +120,7 @@ def test_a_second_one_finds_nothing_and_is_not_rejected() -> None:
 
 
 def test_who_begins_the_versions_of_a_removed_object_over_may() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.publish("o", b'{"version":5,"incarnation":1}')
     null(bench, b"1/5")
     bench.publish("o", b'{"version":0,"incarnation":2}')
@@ -130,7 +130,7 @@ def test_who_begins_the_versions_of_a_removed_object_over_may() -> None:
 
 def test_one_in_a_wrong_partition_or_under_no_key_removes_nothing() -> None:
     group = next(f"g{i}" for i in range(100) if partition_of(DOMAIN, f"g{i}", PARTITIONS) != PARTITION)
-    bench = Bench()
+    bench = EngineBench()
     null(bench, b"0/5", f"{DOMAIN}/{group}/o".encode())
     null(bench, b"0/5", f"{KEY_PREFIX}{DOMAIN}/{group}/o".encode())
     null(bench, b"0/5", b"nonsense")
@@ -145,7 +145,7 @@ def test_one_in_a_wrong_partition_or_under_no_key_removes_nothing() -> None:
     [(b"0/7", True), (b"0/8", True), (b"0/6", False), (b"0/7@%08x/0" % EPOCH, False), (None, False)],
 )
 def test_a_description_goes_by_its_timestamp(header: bytes | None, removed: bool, loaded: bool) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.describe("o", RED, timestamp_ms=7)
     bench.describe("o", BLUE, timestamp_ms=6)
     null(bench, header, OF_DESCRIPTION)
@@ -157,7 +157,7 @@ def test_a_description_goes_by_its_timestamp(header: bytes | None, removed: bool
 
 
 def test_it_ends_a_null_that_removes_nothing_is_followed_by_one_record_and_the_time_begins_anew() -> None:
-    bench = Bench(rules=Rules(retention=Retention({DOMAIN: AFTER_MS})))
+    bench = EngineBench(rules=Rules(retention=RetentionRules({DOMAIN: AFTER_MS})))
     bench.publish("o", b'{"version":5}', timestamp_ms=bench.now_ms)
     bench.settle()
     bench.now_ms += AFTER_MS
@@ -199,8 +199,8 @@ def test_live_and_rebuilt_are_the_same_and_it_comes_to_rest(
     records: list[tuple[str, Any, Any]], split: int, compacted: bool, together: bool
 ) -> None:
     """`together`: what a reader finds behind a pause, instead of one record at a time. `Bench.settle` sees an end."""
-    rules = Rules(retention=Retention({DOMAIN: 2000}))
-    benches = [Bench(rules=rules) for _ in range(2)]
+    rules = Rules(retention=RetentionRules({DOMAIN: 2000}))
+    benches = [EngineBench(rules=rules) for _ in range(2)]
     reloaded = benches[1]
     for number, (kind, what, more) in enumerate(records):
         for bench in benches:

@@ -20,7 +20,7 @@ from coldnotify_testkit.engine_bench import (
     GATEWAY,
     OTHER_GATEWAY,
     PREFIX,
-    Bench,
+    EngineBench,
     answered,
     closed,
     fan_outs,
@@ -36,12 +36,12 @@ BIG = b'{"version":1,"payload":"' + b"x" * 4000 + b'"}'
 """16 of these fill a page."""
 
 
-def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
+def record_of(bench: EngineBench, client: str = "client-1") -> SessionRecord:
     return msgspec.json.decode(bench.latest(TOPICS.sessions)[PREFIX + client], type=SessionRecord)
 
 
 def test_an_open_applies_unregister_then_register() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b")
     bench.open(["b", "c"], register=["c"], unregister=["a", "c"], session=2)
 
@@ -59,7 +59,7 @@ def test_an_open_applies_unregister_then_register() -> None:
 def test_a_cursor_of_another_epoch_or_above_the_position_counts_as_none(
     cursor: int | None, epoch: int | None, told_epoch: int | None
 ) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 3)
     bench.opened("a")
     bench.open(["a"], cursor=cursor, epoch=epoch, session=2)
@@ -71,7 +71,7 @@ def test_a_cursor_of_another_epoch_or_above_the_position_counts_as_none(
     assert (told.epoch if told.HasField("epoch") else None) == told_epoch
 
 
-def big_partition(bench: Bench, objects: int) -> list[str]:
+def big_partition(bench: EngineBench, objects: int) -> list[str]:
     names = [f"big-{i:02}" for i in range(objects)]
     for name in names:
         bench.publish(name, BIG)
@@ -79,7 +79,7 @@ def big_partition(bench: Bench, objects: int) -> list[str]:
 
 
 def test_a_registration_is_answered_and_told_of_publishes_from_then_on() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("b", 1)
     bench.opened("a")
     bench.register("b", "never", request=9)
@@ -94,7 +94,7 @@ def test_a_registration_is_answered_and_told_of_publishes_from_then_on() -> None
 
 
 def test_an_answer_that_does_not_fit_goes_on_in_records_of_no_request() -> None:
-    bench = Bench()
+    bench = EngineBench()
     names = big_partition(bench, 40)
     bench.opened()
     bench.register(*names, request=9)
@@ -107,7 +107,7 @@ def test_an_answer_that_does_not_fit_goes_on_in_records_of_no_request() -> None:
 
 
 def test_unregistered_is_told_of_no_publish_any_more() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a", "b")
     bench.unregister("a", "never", request=4)
@@ -120,7 +120,7 @@ def test_unregistered_is_told_of_no_publish_any_more() -> None:
 
 
 def test_a_new_session_displaces_the_old_one() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open(["a"], session=5, gateway=OTHER_GATEWAY)
 
@@ -133,7 +133,7 @@ def test_a_new_session_displaces_the_old_one() -> None:
 
 
 def test_an_open_again_displaces_nobody() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", session=1)
     bench.opened("a", session=5, gateway=OTHER_GATEWAY)
     bench.told.clear()
@@ -147,14 +147,14 @@ def test_an_open_again_displaces_nobody() -> None:
 
 
 def test_an_open_again_of_a_client_without_session_is_as_good_as_any() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"], again=True)
 
     assert opened(bench.items())[0].in_sync
 
 
 def test_the_same_session_announced_again_stays_the_same() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.open(["a"], again=True)
 
@@ -167,7 +167,7 @@ def test_the_same_session_announced_again_stays_the_same() -> None:
 
 @pytest.mark.parametrize("body", ["register", "unregister", "sync", "catch_up", "check_digest"])
 def test_requests_of_an_unknown_session_are_dropped_and_it_is_told(body: str) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     empty: dict[str, Any] = {body: {}}
     bench.request(99, **empty)
@@ -176,7 +176,7 @@ def test_requests_of_an_unknown_session_are_dropped_and_it_is_told(body: str) ->
 
 
 def test_a_leave_of_an_unknown_session_is_nothing() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.leave(session=99)
     bench.leave(session=1, client="client-99")
@@ -186,7 +186,7 @@ def test_a_leave_of_an_unknown_session_is_nothing() -> None:
 
 
 def test_a_leave_ends_the_session_with_what_its_client_acknowledged() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a")
     bench.leave(complete=0)
@@ -199,7 +199,7 @@ def test_a_leave_ends_the_session_with_what_its_client_acknowledged() -> None:
 
 
 def test_a_session_that_is_over_does_not_come_back_under_its_number() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b", session=1)
     bench.opened("a", "b", session=2, gateway=OTHER_GATEWAY)
     bench.request(2, gateway=OTHER_GATEWAY, unregister={"request": 1, "objects": ["b"]})
@@ -214,7 +214,7 @@ def test_a_session_that_is_over_does_not_come_back_under_its_number() -> None:
 
 
 def test_a_replayed_open_of_before_does_not_bring_a_session_back() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", session=1)
     bench.register("b", session=1)
     bench.opened("a", "b", session=2)
@@ -232,7 +232,7 @@ def test_a_replayed_open_of_before_does_not_bring_a_session_back() -> None:
 
 
 def test_acks_are_clamped_and_never_go_down() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     for version in (1, 2, 3):
         bench.version("a", version)
@@ -251,7 +251,7 @@ def test_acks_are_clamped_and_never_go_down() -> None:
 
 
 def test_acks_of_another_epoch_say_nothing_of_this_one() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     for version in (1, 2):
         bench.version("a", version)
@@ -266,7 +266,7 @@ def test_acks_of_another_epoch_say_nothing_of_this_one() -> None:
 
 
 def test_the_clients_own_cursor_is_the_truth_even_if_it_is_lower() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a", cursor=0)
     bench.acks({1: 0})
@@ -279,7 +279,7 @@ def test_the_clients_own_cursor_is_the_truth_even_if_it_is_lower() -> None:
 
 
 def test_what_a_session_was_sent_and_its_client_did_not_acknowledge_is_not_taken_for_applied() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for version in range(1, 6):
         bench.version("a", version)
     bench.opened("a", cursor=2)
@@ -295,7 +295,7 @@ def test_what_a_session_was_sent_and_its_client_did_not_acknowledge_is_not_taken
 
 
 def test_a_beat_is_agreed_when_count_and_checksum_are_the_matchers_too() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a", session=3, client="client-3")
     bench.opened("a", session=4, client="client-4")
@@ -313,7 +313,7 @@ def test_a_beat_is_agreed_when_count_and_checksum_are_the_matchers_too() -> None
 
 
 def test_the_answer_to_a_beat_repeats_its_serial() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.beat(serial=7)
     bench.beat(serial=2**64 - 1)
 
@@ -321,7 +321,7 @@ def test_the_answer_to_a_beat_repeats_its_serial() -> None:
 
 
 def test_before_anything_was_published_there_is_no_position() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.beat()
 
     (item,) = bench.items()
@@ -331,7 +331,7 @@ def test_before_anything_was_published_there_is_no_position() -> None:
 
 
 def test_the_same_requests_twice_are_the_same_state_once() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("a", 1)
     bench.opened("a", "b")
     bench.register("c")
@@ -352,7 +352,7 @@ def test_the_same_requests_twice_are_the_same_state_once() -> None:
 
 def test_whether_an_object_is_there_is_said_of_the_logs_end() -> None:
     """Asked by a gateway whose client wants to publish it. Nothing is made of an object that is only asked for."""
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("only-wanted")
     bench.version("there", 1)
     bench.publish("deleted", b'{"version":1,"deleted":true}')

@@ -1,12 +1,22 @@
 """Objects whose time has come: which they are, what is written, how much at a time, and what is left of them."""
 
 import pytest
-from coldnotify_matcher.engine import Intervals, Retention, Rules, retention
+from coldnotify_matcher.engine import Intervals, RetentionRules, Rules, retention
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, GROUP, PREFIX, Bench, answered, fan_outs, versions
+from coldnotify_testkit.engine_bench import (
+    DOMAIN,
+    EPOCH,
+    GATEWAY,
+    GROUP,
+    PREFIX,
+    EngineBench,
+    answered,
+    fan_outs,
+    versions,
+)
 
 TOPICS = TopicNames()
 
@@ -16,40 +26,42 @@ LAMP = b'{"description":{"Kind":"lamp"}}'
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench(rules=Rules(retention=Retention({DOMAIN: AFTER_MS}, 0, DELETED_MS)))
+def bench() -> EngineBench:
+    return EngineBench(rules=Rules(retention=RetentionRules({DOMAIN: AFTER_MS}, 0, DELETED_MS)))
 
 
-def publish(bench: Bench, name: str, version: int, more: bytes = b"") -> int:
+def publish(bench: EngineBench, name: str, version: int, more: bytes = b"") -> int:
     """Now, and read at once."""
     offset = bench.publish(name, b'{"version":%d%s}' % (version, more), timestamp_ms=bench.now_ms)
     bench.settle()
     return offset
 
 
-def described(bench: Bench, name: str) -> bool:
+def described(bench: EngineBench, name: str) -> bool:
     return bench.engine.state.descriptions.of(f"{DOMAIN}/{GROUP}", name) is not None
 
 
-def known(bench: Bench) -> set[str]:
+def known(bench: EngineBench) -> set[str]:
     """Names of the objects that are known."""
     return {key.removeprefix(PREFIX) for key in bench.engine.objects}
 
 
-def rest(bench: Bench) -> None:
+def rest(bench: EngineBench) -> None:
     """Ticks in which no time passes, until nothing is left to be removed."""
     for _ in range(20):
         bench.tick(0)
 
 
-def nulls(bench: Bench) -> list[str]:
+def nulls(bench: EngineBench) -> list[str]:
     """Keys under which a null stands."""
     records = bench.log.records[TOPICS.objects]
     return [(record.key or b"").decode().replace(PREFIX, "") for record in records if record.value is None]
 
 
 @pytest.mark.parametrize("loaded", [False, True])
-def test_what_was_not_published_for_so_long_is_removed_and_nothing_is_left_of_it(bench: Bench, loaded: bool) -> None:
+def test_what_was_not_published_for_so_long_is_removed_and_nothing_is_left_of_it(
+    bench: EngineBench, loaded: bool
+) -> None:
     publish(bench, "old", 3)
     bench.describe("old", LAMP, timestamp_ms=bench.now_ms)
     bench.tick(AFTER_MS - 2000)
@@ -74,7 +86,7 @@ def test_what_was_not_published_for_so_long_is_removed_and_nothing_is_left_of_it
     assert bench.log.rejected == []
 
 
-def test_the_null_says_what_it_removes(bench: Bench) -> None:
+def test_the_null_says_what_it_removes(bench: EngineBench) -> None:
     publish(bench, "o", 3, b',"incarnation":2')
     bench.describe("o", LAMP, timestamp_ms=bench.now_ms)
     bench.settle()
@@ -87,7 +99,7 @@ def test_the_null_says_what_it_removes(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("again", ["published", "repeated", "described", "repeated and loaded"])
-def test_what_is_said_of_it_begins_the_time_anew(bench: Bench, again: str) -> None:
+def test_what_is_said_of_it_begins_the_time_anew(bench: EngineBench, again: str) -> None:
     publish(bench, "o", 3)
     bench.tick(AFTER_MS - 1000)
     if again == "described":
@@ -106,7 +118,7 @@ def test_what_is_said_of_it_begins_the_time_anew(bench: Bench, again: str) -> No
     assert known(bench) == set()
 
 
-def test_a_stale_version_is_no_publish_of_it(bench: Bench) -> None:
+def test_a_stale_version_is_no_publish_of_it(bench: EngineBench) -> None:
     publish(bench, "o", 3)
     bench.settle()
     publish(bench, "o", 2)
@@ -117,7 +129,7 @@ def test_a_stale_version_is_no_publish_of_it(bench: Bench) -> None:
     assert nulls(bench) == []
 
 
-def test_what_is_only_described_goes_too(bench: Bench) -> None:
+def test_what_is_only_described_goes_too(bench: EngineBench) -> None:
     bench.describe("lamp", LAMP, timestamp_ms=bench.now_ms)
     bench.describe("gone", b'{"description":null}', timestamp_ms=bench.now_ms)
     bench.tick(AFTER_MS - 1)
@@ -128,7 +140,7 @@ def test_what_is_only_described_goes_too(bench: Bench) -> None:
 
 
 def test_what_is_deleted_goes_in_any_domain() -> None:
-    bench = Bench(rules=Rules(retention=Retention({}, 0, DELETED_MS)))
+    bench = EngineBench(rules=Rules(retention=RetentionRules({}, 0, DELETED_MS)))
     publish(bench, "gone", 3, b',"deleted":true')
     publish(bench, "here", 3)
     bench.tick(DELETED_MS - 1)
@@ -141,7 +153,7 @@ def test_what_is_deleted_goes_in_any_domain() -> None:
 
 @pytest.mark.parametrize("cut", [False, True])
 def test_what_is_deleted_and_described_is_no_member_on_its_way(cut: bool) -> None:
-    bench = Bench(rules=Rules(retention=Retention({}, 0, DELETED_MS)))
+    bench = EngineBench(rules=Rules(retention=RetentionRules({}, 0, DELETED_MS)))
     bench.describe("gone", LAMP, timestamp_ms=bench.now_ms)
     publish(bench, "gone", 3, b',"deleted":true')
     bench.describe("o", LAMP, timestamp_ms=bench.now_ms)
@@ -161,7 +173,7 @@ def test_what_is_deleted_and_described_is_no_member_on_its_way(cut: bool) -> Non
 
 
 def test_never_is_never() -> None:
-    bench = Bench(rules=Rules(retention=Retention({"other.domain": AFTER_MS})))
+    bench = EngineBench(rules=Rules(retention=RetentionRules({"other.domain": AFTER_MS})))
     publish(bench, "o", 3)
     bench.tick(100 * AFTER_MS)
     assert nulls(bench) == []
@@ -171,7 +183,7 @@ def test_never_is_never() -> None:
 @pytest.mark.parametrize("timestamp_ms", [-1, 1, 946_684_800_000, 4_102_444_800_000])
 @pytest.mark.parametrize("loaded", [False, True])
 def test_by_a_clock_that_was_never_set_the_time_begins_when_it_is_read(
-    bench: Bench, timestamp_ms: int, loaded: bool
+    bench: EngineBench, timestamp_ms: int, loaded: bool
 ) -> None:
     bench.publish("o", b'{"version":3}', timestamp_ms=timestamp_ms)
     bench.load() if loaded else bench.settle()
@@ -181,7 +193,7 @@ def test_by_a_clock_that_was_never_set_the_time_begins_when_it_is_read(
     assert known(bench) == set()
 
 
-def test_who_is_registered_keeps_what_it_has_and_hears_of_the_next_version(bench: Bench) -> None:
+def test_who_is_registered_keeps_what_it_has_and_hears_of_the_next_version(bench: EngineBench) -> None:
     publish(bench, "o", 3)
     bench.opened("o")
     fan_outs(bench.items())
@@ -201,7 +213,7 @@ def test_who_is_registered_keeps_what_it_has_and_hears_of_the_next_version(bench
     assert [(name, version) for name, version, *_ in fan_outs(bench.items())] == [("o", 4)]
 
 
-def test_who_registers_anew_is_told_that_nothing_is_known(bench: Bench) -> None:
+def test_who_registers_anew_is_told_that_nothing_is_known(bench: EngineBench) -> None:
     publish(bench, "o", 3)
     bench.tick(AFTER_MS)
     bench.opened()
@@ -210,7 +222,7 @@ def test_who_registers_anew_is_told_that_nothing_is_known(bench: Bench) -> None:
     assert versions(answer.newest) == [("o", None)]
 
 
-def test_who_lacked_the_last_version_is_told_nothing_of_it(bench: Bench) -> None:
+def test_who_lacked_the_last_version_is_told_nothing_of_it(bench: EngineBench) -> None:
     publish(bench, "x", 1)
     bench.opened("o")
     bench.leave(complete=0)
@@ -223,7 +235,7 @@ def test_who_lacked_the_last_version_is_told_nothing_of_it(bench: Bench) -> None
 
 
 @pytest.mark.parametrize("loaded", [False, True])
-def test_what_is_held_back_when_it_is_removed_is_told_to_nobody(bench: Bench, loaded: bool) -> None:
+def test_what_is_held_back_when_it_is_removed_is_told_to_nobody(bench: EngineBench, loaded: bool) -> None:
     bench.rules = bench.engine.rules = Rules(conflation=Intervals(others_ms=60_000))
     bench.opened("o")
     publish(bench, "o", 3)
@@ -240,7 +252,7 @@ def test_what_is_held_back_when_it_is_removed_is_told_to_nobody(bench: Bench, lo
     assert bench.engine.objects_done == bench.engine.position
 
 
-def subscribed(bench: Bench, text: str) -> None:
+def subscribed(bench: EngineBench, text: str) -> None:
     """A session that wants the query, and is live."""
     bench.open()
     bench.sync(0, queries=[text], last=True)
@@ -251,7 +263,7 @@ def subscribed(bench: Bench, text: str) -> None:
     assert bench.engine.state.members.sets.members == 1
 
 
-def differences(bench: Bench) -> list[tuple[int, int]]:
+def differences(bench: EngineBench) -> list[tuple[int, int]]:
     """How many queries an object has entered and left, in each frame."""
     told: list[internal_pb2.Item] = bench.told[GATEWAY].take()
     return [(len(i.fan_out.newest.entered), len(i.fan_out.newest.left)) for i in told if i.HasField("fan_out")]
@@ -259,7 +271,7 @@ def differences(bench: Bench) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("text", ["Kind = lamp", "NAME = 'o'"])
 @pytest.mark.parametrize("published", [False, True])
-def test_it_leaves_the_sets_that_have_it_once(bench: Bench, text: str, published: bool) -> None:
+def test_it_leaves_the_sets_that_have_it_once(bench: EngineBench, text: str, published: bool) -> None:
     if published:
         publish(bench, "o", 3)
     bench.describe("o", LAMP, timestamp_ms=bench.now_ms)
@@ -275,7 +287,9 @@ def test_it_leaves_the_sets_that_have_it_once(bench: Bench, text: str, published
     assert (bench.engine.state.members.sets.members, bench.engine.counts["left"]) == (0, 1)
 
 
-def test_so_many_at_a_time_and_none_while_they_are_not_read_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_at_a_time_and_none_while_they_are_not_read_back(
+    bench: EngineBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retention, "NULLS_A_TICK_MAX", 3)
     monkeypatch.setattr(retention, "UNDER_WAY_MAX", 5)
     for number in range(12):
@@ -297,7 +311,7 @@ def test_so_many_at_a_time_and_none_while_they_are_not_read_back(bench: Bench, m
     assert len(nulls(bench)) == 12, "one for each"
 
 
-def test_a_null_that_is_never_read_back_is_written_once_more(bench: Bench) -> None:
+def test_a_null_that_is_never_read_back_is_written_once_more(bench: EngineBench) -> None:
     publish(bench, "o", 1)
     bench.settle()
     bench.now_ms += AFTER_MS
@@ -307,7 +321,7 @@ def test_a_null_that_is_never_read_back_is_written_once_more(bench: Bench) -> No
         assert len(bench.engine.take_step(bench.now_ms).state) == count
 
 
-def test_a_tick_looks_at_so_many(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_looks_at_so_many(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "LOOKED_AT_A_TICK_MAX", 10)
     for number in range(25):
         publish(bench, f"o{number}", 1)
@@ -321,7 +335,7 @@ def test_a_tick_looks_at_so_many(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     assert left == [40, 30, 20, 10, 0, 0]
 
 
-def test_objects_that_nobody_asked_for_are_not_made_by_looking(bench: Bench) -> None:
+def test_objects_that_nobody_asked_for_are_not_made_by_looking(bench: EngineBench) -> None:
     for number in range(20):
         publish(bench, f"o{number}", 1)
     bench.load()

@@ -1,14 +1,14 @@
 """What an operator says of retention: periods by domain, and what is no such text."""
 
 import pytest
-from coldnotify_matcher.engine import Retention, parse_retention
+from coldnotify_matcher.engine import RetentionRules, parse_retention
 
 DAY_MS = 86_400_000
 
 
 def test_periods_by_domain() -> None:
     said = parse_retention(" animal.observer=30d, lab=12h,quick=10s,short=2m,*=never,", deleted_ms=DAY_MS)
-    assert said == Retention(
+    assert said == RetentionRules(
         {"animal.observer": 30 * DAY_MS, "lab": DAY_MS // 2, "quick": 10_000, "short": 120_000}, 0, DAY_MS
     )
     assert [said.of(domain, deleted=False) for domain in ("lab", "other")] == [DAY_MS // 2, 0]

@@ -2,15 +2,15 @@
 
 import pytest
 from coldnotify_schemas.internal_pb2 import Page
-from coldnotify_testkit.engine_bench import EPOCH, OTHER_GATEWAY, Bench, answered, fan_outs, pages, versions
+from coldnotify_testkit.engine_bench import EPOCH, OTHER_GATEWAY, EngineBench, answered, fan_outs, pages, versions
 
 OWN = b'{"version":%d,"source":"client-1"}'
 OTHERS = b'{"version":%d,"source":"client-2"}'
 
 
-def asleep(*names: str) -> Bench:
+def asleep(*names: str) -> EngineBench:
     """client-1 is registered for these objects, has the first version of each and its cursor, and is away."""
-    bench = Bench()
+    bench = EngineBench()
     bench.opened(*names)
     for name in names:
         bench.version(name, 1)
@@ -20,7 +20,7 @@ def asleep(*names: str) -> Bench:
     return bench
 
 
-def page_of(bench: Bench) -> Page:
+def page_of(bench: EngineBench) -> Page:
     return pages(bench.items())[-1]
 
 

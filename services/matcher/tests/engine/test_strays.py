@@ -7,7 +7,7 @@ from coldnotify_schemas.records import (
     REASON_HEADER,
 )
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import PARTITION, PARTITIONS, PREFIX, Bench
+from coldnotify_testkit.engine_bench import PARTITION, PARTITIONS, PREFIX, EngineBench
 
 TOPICS = TopicNames()
 
@@ -18,29 +18,29 @@ STRAY_KEY = f"d/{STRAY_GROUP}/o".encode()
 STRAY_HOME = partition_of("d", STRAY_GROUP, PARTITIONS)
 
 
-def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
+def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
     obj = bench.engine.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
-def reason(bench: Bench) -> str:
+def reason(bench: EngineBench) -> str:
     """Why the only rejected record was rejected."""
     (write,) = bench.log.rejected
     return dict(write.headers)[REASON_HEADER].decode()
 
 
-def stray(bench: Bench, value: bytes | None, *, moved: bool = False, timestamp_ms: int = 7) -> None:
+def stray(bench: EngineBench, value: bytes | None, *, moved: bool = False, timestamp_ms: int = 7) -> None:
     headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
     bench.log.append(TOPICS.objects, STRAY_KEY, value, timestamp_ms=timestamp_ms, headers=headers)
 
 
-def moves(bench: Bench) -> list[bytes | None]:
+def moves(bench: EngineBench) -> list[bytes | None]:
     return [write.value for write in bench.log.elsewhere]
 
 
 def test_a_stray_is_moved_with_its_timestamp_and_a_header_then_tombstoned() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"payload":1}')
 
     step = bench.step()
@@ -60,7 +60,7 @@ def test_a_stray_is_moved_with_its_timestamp_and_a_header_then_tombstoned() -> N
 
 
 def test_its_own_tombstone_makes_the_owner_do_nothing_more() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"version":1}')
     bench.settle()
 
@@ -69,7 +69,7 @@ def test_its_own_tombstone_makes_the_owner_do_nothing_more() -> None:
 
 
 def test_a_moved_record_is_never_moved_again() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"version":1}', moved=True)
     bench.settle()
 
@@ -78,7 +78,7 @@ def test_a_moved_record_is_never_moved_again() -> None:
 
 
 def test_a_moved_record_in_its_right_partition_is_like_any_other() -> None:
-    bench = Bench()
+    bench = EngineBench()
     key = f"{PREFIX}o".encode()
     bench.log.append(TOPICS.objects, key, b"{}", timestamp_ms=9, headers=((MOVED_HEADER, b"3@9"),))
     bench.settle()
@@ -87,7 +87,7 @@ def test_a_moved_record_in_its_right_partition_is_like_any_other() -> None:
 
 
 def test_a_malformed_stray_is_rejected_not_moved() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b"nonsense")
     bench.settle()
 
@@ -96,7 +96,7 @@ def test_a_malformed_stray_is_rejected_not_moved() -> None:
 
 
 def test_a_stray_that_was_moved_and_tombstoned_is_not_moved_again_at_load() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"version":1}')
     bench.settle()
     bench.load()
@@ -105,7 +105,7 @@ def test_a_stray_that_was_moved_and_tombstoned_is_not_moved_again_at_load() -> N
 
 
 def test_a_stray_whose_tombstone_was_lost_is_moved_again_at_load() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"version":1}')
     bench.make_durable(bench.step(), writes_lost=1)
 
@@ -116,7 +116,7 @@ def test_a_stray_whose_tombstone_was_lost_is_moved_again_at_load() -> None:
 
 
 def test_a_stray_that_nobody_had_handled_is_moved_although_an_earlier_ones_tombstone_follows_it() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"version":1}')
     step = bench.step()
     bench.commit()
@@ -129,7 +129,7 @@ def test_a_stray_that_nobody_had_handled_is_moved_although_an_earlier_ones_tombs
 
 
 def test_two_strays_of_one_key_are_both_moved_in_order_and_tombstoned_once() -> None:
-    bench = Bench()
+    bench = EngineBench()
     stray(bench, b'{"version":1}')
     stray(bench, b'{"version":2}')
 

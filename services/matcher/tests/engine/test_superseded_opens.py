@@ -1,13 +1,13 @@
 """Of a client's Opens in a row only the last is answered, and the outcome is that of one after the other."""
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, Bench, closed, kinds, opened
+from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, EngineBench, closed, kinds, opened
 from hypothesis import given
 from hypothesis import strategies as st
 
 
 def test_only_the_last_hello_of_a_client_is_answered() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", session=9)
     for session in (1, 2, 3):
         bench.open(["a"], session=session)
@@ -23,7 +23,7 @@ def test_only_the_last_hello_of_a_client_is_answered() -> None:
 
 
 def test_one_that_has_not_left_is_told_that_it_is_displaced() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"], session=1)
     bench.open(["a"], register=["a"], session=2)
 
@@ -34,7 +34,7 @@ def test_one_that_has_not_left_is_told_that_it_is_displaced() -> None:
 
 
 def test_a_hello_asked_again_while_the_matcher_was_away_still_displaces_the_session_of_before() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", session=1)
     bench.open(["a"], session=2, gateway=OTHER_GATEWAY)
     bench.open(["a"], session=2, gateway=OTHER_GATEWAY, again=True)
@@ -44,7 +44,7 @@ def test_a_hello_asked_again_while_the_matcher_was_away_still_displaces_the_sess
 
 
 def test_an_open_again_does_not_supersede_another_sessions_hello() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open(["a"], register=["a"], session=2, gateway=OTHER_GATEWAY)
     bench.open(["a"], register=["a"], session=1, again=True)
 
@@ -53,7 +53,7 @@ def test_an_open_again_does_not_supersede_another_sessions_hello() -> None:
 
 
 def test_a_request_between_two_opens_is_handled_in_turn() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.open()
     bench.register("a")
     bench.open(["a"], again=True)
@@ -67,7 +67,7 @@ opens = st.lists(st.tuples(st.sampled_from([GATEWAY, OTHER_GATEWAY]), st.integer
 @given(opens, st.booleans())
 def test_the_outcome_is_that_of_one_after_the_other(history: list[tuple[int, int, bool]], online: bool) -> None:
     def play(*, at_once: bool) -> tuple[int, int] | None:
-        bench = Bench()
+        bench = EngineBench()
         if online:
             bench.opened("a", session=7)
         seen = set()

@@ -3,14 +3,14 @@
 import pytest
 from coldnotify_matcher.engine import Intervals, Rules
 from coldnotify_matcher.engine.allowances import WAIT_MS_MAX, Allowances, OutAgreement
-from coldnotify_testkit.engine_bench import DOMAIN, OTHER_GATEWAY, Bench, fan_outs, pages
+from coldnotify_testkit.engine_bench import DOMAIN, OTHER_GATEWAY, EngineBench, fan_outs, pages
 
 SUBSCRIBERS = 5
 PER_S = 10
 LOOK_MS = 20
 
 
-class Limited(Bench):
+class Limited(EngineBench):
     """A bench whose domain may be told so much."""
 
     def __init__(self, per_s: float | None = PER_S, *, interval_ms: int = 0) -> None:

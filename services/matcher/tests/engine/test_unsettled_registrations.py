@@ -1,26 +1,26 @@
 """What clients' applications have not taken: as a Hello says it, as requests make it, as frames change it, stored."""
 
 import pytest
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.interests import channel_hash, query_hash
 from coldnotify_schemas.protocol import UNSETTLED_ERROR_BYTES_MAX
-from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, PREFIX, Bench
+from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, PREFIX, EngineBench
 
 pytestmark = pytest.mark.pure
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> EngineBench:
+    return EngineBench()
 
 
-def client(bench: Bench) -> Client:
+def client(bench: EngineBench) -> RegisteredClient:
     return bench.engine.clients[f"{PREFIX}client-1"]
 
 
-def said(bench: Bench) -> dict[str, tuple[bool, int, str]]:
+def said(bench: EngineBench) -> dict[str, tuple[bool, int, str]]:
     """By object's name or query's text."""
     return {
         getattr(one, "name", getattr(one, "text", "")): (unsettled.parked, unsettled.failures, unsettled.error)
@@ -28,7 +28,9 @@ def said(bench: Bench) -> dict[str, tuple[bool, int, str]]:
     }
 
 
-def hello(bench: Bench, *wanted: str, register: tuple[str, ...] = (), all_: bool = True, session: int = 1) -> None:
+def hello(
+    bench: EngineBench, *wanted: str, register: tuple[str, ...] = (), all_: bool = True, session: int = 1
+) -> None:
     bench.request(
         session,
         open=internal_pb2.Open(digest=digest(wanted), register=register, epoch=EPOCH, ask=1, all_unsettled=all_),
@@ -36,7 +38,7 @@ def hello(bench: Bench, *wanted: str, register: tuple[str, ...] = (), all_: bool
     bench.settle()
 
 
-def say(bench: Bench, *entries: wire_pb2.UnsettledEntry, session: int = 1, **more: object) -> None:
+def say(bench: EngineBench, *entries: wire_pb2.UnsettledEntry, session: int = 1, **more: object) -> None:
     bench.request(session, unsettled=wire_pb2.Unsettled(entries=entries, request=7, **more))  # type: ignore[arg-type]
     bench.settle()
 
@@ -45,7 +47,7 @@ def entry(name: str, **more: object) -> wire_pb2.UnsettledEntry:
     return wire_pb2.UnsettledEntry(name=name, **more)  # type: ignore[arg-type]
 
 
-def test_what_a_hello_registers_is_pending_and_stays_so_through_a_takeover(bench: Bench) -> None:
+def test_what_a_hello_registers_is_pending_and_stays_so_through_a_takeover(bench: EngineBench) -> None:
     hello(bench, "a", "b", register=("a", "b"))
     assert said(bench) == {"a": (False, 0, ""), "b": (False, 0, "")}
     bench.load()
@@ -53,7 +55,7 @@ def test_what_a_hello_registers_is_pending_and_stays_so_through_a_takeover(bench
     assert client(bench).tells_unsettled
 
 
-def test_a_hello_that_says_all_settles_what_it_does_not_register(bench: Bench) -> None:
+def test_a_hello_that_says_all_settles_what_it_does_not_register(bench: EngineBench) -> None:
     hello(bench, "a", "b", register=("a", "b"))
     say(bench, entry("a", parked=True, failures=5, error="E: x"))
     hello(bench, "a", "b", register=("a",), session=2)
@@ -64,7 +66,7 @@ def test_a_hello_that_says_all_settles_what_it_does_not_register(bench: Bench) -
     assert (said(bench), client(bench).tells_unsettled) == ({}, True)
 
 
-def test_an_unchanged_wake_writes_no_registrations(bench: Bench) -> None:
+def test_an_unchanged_wake_writes_no_registrations(bench: EngineBench) -> None:
     hello(bench, "a", register=("a",))
     say(bench, all=True)
     written = bench.log.end("coldnotify.registrations")
@@ -73,7 +75,7 @@ def test_an_unchanged_wake_writes_no_registrations(bench: Bench) -> None:
     assert bench.log.end("coldnotify.registrations") == written
 
 
-def test_a_frame_is_answered_and_says_what_is_settled(bench: Bench) -> None:
+def test_a_frame_is_answered_and_says_what_is_settled(bench: EngineBench) -> None:
     hello(bench, "a", "b", "c", register=("a", "b", "c"))
     bench.told[GATEWAY].take()
     say(bench, entry("b", failures=2, error="E: y", since_s=60), settled=["a", "nobody's"])
@@ -86,7 +88,7 @@ def test_a_frame_is_answered_and_says_what_is_settled(bench: Bench) -> None:
     assert said(bench) == {"c": (True, 0, "")}
 
 
-def test_a_registration_in_the_middle_of_a_session_is_pending_if_the_client_can_say_so(bench: Bench) -> None:
+def test_a_registration_in_the_middle_of_a_session_is_pending_if_the_client_can_say_so(bench: EngineBench) -> None:
     hello(bench, all_=False)
     bench.register("a")
     bench.settle()
@@ -97,20 +99,20 @@ def test_a_registration_in_the_middle_of_a_session_is_pending_if_the_client_can_
     assert said(bench) == {"b": (False, 0, "")}
 
 
-def test_who_is_an_older_library_now_is_not_believed_any_more(bench: Bench) -> None:
+def test_who_is_an_older_library_now_is_not_believed_any_more(bench: EngineBench) -> None:
     hello(bench, "a", register=("a",))
     hello(bench, "a", "b", register=("b",), all_=False, session=2)
     assert (client(bench).tells_unsettled, said(bench)) == (False, {})
 
 
-def test_what_is_unregistered_is_unsettled_no_more(bench: Bench) -> None:
+def test_what_is_unregistered_is_unsettled_no_more(bench: EngineBench) -> None:
     hello(bench, "a", register=("a",))
     bench.unregister("a")
     bench.settle()
     assert said(bench) == {}
 
 
-def test_what_a_client_is_not_registered_for_is_left_out_and_errors_are_cut(bench: Bench) -> None:
+def test_what_a_client_is_not_registered_for_is_left_out_and_errors_are_cut(bench: EngineBench) -> None:
     hello(bench, "a", register=("a",))
     stranger = wire_pb2.UnsettledEntry(hash=99, parked=True)
     say(bench, entry("b", parked=True), stranger, entry("a", error="ä" * 500))
@@ -118,7 +120,7 @@ def test_what_a_client_is_not_registered_for_is_left_out_and_errors_are_cut(benc
     assert len(said(bench)["a"][2].encode()) == UNSETTLED_ERROR_BYTES_MAX
 
 
-def test_queries_and_channels_are_said_by_their_hashes(bench: Bench) -> None:
+def test_queries_and_channels_are_said_by_their_hashes(bench: EngineBench) -> None:
     text = "has Room"
     query = internal_pb2.Query(text=text)
     bench.request(
@@ -136,7 +138,7 @@ def test_queries_and_channels_are_said_by_their_hashes(bench: Bench) -> None:
     assert said(bench) == {}
 
 
-def test_a_request_that_comes_a_second_time_changes_nothing(bench: Bench) -> None:
+def test_a_request_that_comes_a_second_time_changes_nothing(bench: EngineBench) -> None:
     hello(bench, "a", register=("a",))
     say(bench, entry("a", parked=True))
     bench.committed = 0, None

@@ -8,7 +8,7 @@ from coldnotify_testkit.engine_bench import (
     GATEWAY,
     OTHER_GATEWAY,
     PREFIX,
-    Bench,
+    EngineBench,
     fan_outs,
     kinds,
 )
@@ -16,12 +16,12 @@ from coldnotify_testkit.engine_bench import (
 TOPICS = TopicNames()
 
 
-def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
+def record_of(bench: EngineBench, client: str = "client-1") -> SessionRecord:
     return msgspec.json.decode(bench.latest(TOPICS.sessions)[PREFIX + client], type=SessionRecord)
 
 
 def test_cursors_are_stored_every_30_s() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.version("a", 1)
     bench.acks({1: 0})
@@ -39,7 +39,7 @@ def test_cursors_are_stored_every_30_s() -> None:
 
 
 def test_a_gateway_that_falls_silent_loses_its_sessions() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.opened("a", session=2, client="client-2", gateway=OTHER_GATEWAY)
     bench.now_ms += GATEWAY_SILENCE_MS_MAX
@@ -58,7 +58,7 @@ def test_a_gateway_that_falls_silent_loses_its_sessions() -> None:
 
 
 def test_a_gateway_that_is_heard_in_time_keeps_them() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a")
     bench.tick(GATEWAY_SILENCE_MS_MAX)
 
@@ -66,7 +66,7 @@ def test_a_gateway_that_is_heard_in_time_keeps_them() -> None:
 
 
 def test_sessions_of_a_gateway_that_was_silent_are_announced_and_live_again_told_once() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.opened("a", "b")
     bench.tick(GATEWAY_SILENCE_MS_MAX + 1)
     bench.open(["a"], unregister=["b"], again=True)

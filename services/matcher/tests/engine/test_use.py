@@ -4,7 +4,7 @@ import pytest
 from coldnotify_matcher.engine.use import Use
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, OTHER_GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, OTHER_GATEWAY, PARTITION, PARTITIONS, PREFIX, EngineBench
 
 TOPICS = TopicNames()
 
@@ -12,7 +12,7 @@ STRAY_GROUP = next(f"stray-{i}" for i in range(100) if partition_of("d", f"stray
 VALUE = b'{"version":5,"payload":"12345"}'
 
 
-def used(bench: Bench) -> dict[str, tuple[int, ...]]:
+def used(bench: EngineBench) -> dict[str, tuple[int, ...]]:
     """Since the last time."""
     return {domain: use.counts for domain, use in bench.partition.take_use().items()}
 
@@ -27,7 +27,7 @@ def test_it_counts_sums() -> None:
 
 
 def test_publishes_and_deliveries_are_counted_with_their_bytes() -> None:
-    bench = Bench()
+    bench = EngineBench()
     for session in (1, 2, 3):
         bench.opened("o", session=session, client=f"client-{session}")
     bench.opened("o", session=4, client="client-4", gateway=OTHER_GATEWAY)
@@ -42,7 +42,7 @@ def test_publishes_and_deliveries_are_counted_with_their_bytes() -> None:
 
 @pytest.mark.parametrize("value", [b"{", b'{"verson": 1}', VALUE])
 def test_also_what_is_rejected_or_stale_was_published(value: bytes) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 7)
     bench.settle()
     used(bench)
@@ -52,14 +52,14 @@ def test_also_what_is_rejected_or_stale_was_published(value: bytes) -> None:
 
 
 def test_a_description_is_a_publish() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.describe("o", b'{"description":{}}', timestamp_ms=5)
     bench.settle()
     assert used(bench)[DOMAIN][0] == 1
 
 
 def test_what_is_at_home_elsewhere_is_counted_there() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.log.append(TOPICS.objects, f"d/{STRAY_GROUP}/o".encode(), VALUE)
     for key in (b"no-key", b"a b/g/o", b"\xff", None):
         bench.log.append(TOPICS.objects, key, VALUE)
@@ -68,7 +68,7 @@ def test_what_is_at_home_elsewhere_is_counted_there() -> None:
 
 
 def test_what_an_owner_writes_down_again_is_no_publish() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 7)
     bench.settle()
     bench.version("o", 5)
@@ -78,7 +78,7 @@ def test_what_an_owner_writes_down_again_is_no_publish() -> None:
 
 
 def test_a_successor_counts_what_its_predecessor_has_not_committed_and_nothing_else() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("o", 1)
     bench.settle()
     assert used(bench)[DOMAIN][0] == 1

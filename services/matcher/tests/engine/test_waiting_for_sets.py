@@ -2,13 +2,13 @@
 
 import pytest
 from coldnotify_matcher.engine import Step
-from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, QuerySets
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_streams.core.partition_turns import Spent
 from coldnotify_testkit.counted_turns import turn_of
-from coldnotify_testkit.engine_bench import EPOCH, Bench, pages
+from coldnotify_testkit.engine_bench import EPOCH, EngineBench, pages
 
 FIRST, SECOND = "has a", "has b"
 
@@ -21,19 +21,19 @@ class Computing:
 
 @pytest.fixture
 def computing(monkeypatch: pytest.MonkeyPatch) -> type[Computing]:
-    compute = Sets.compute
+    compute = QuerySets.compute
 
-    def held(self: Sets, position: int, spent: Spent) -> list[QuerySet]:
+    def held(self: QuerySets, position: int, spent: Spent) -> list[QuerySet]:
         return compute(self, position, spent) if Computing.done else []
 
-    monkeypatch.setattr(Sets, "compute", held)
+    monkeypatch.setattr(QuerySets, "compute", held)
     Computing.done = False
     return Computing
 
 
-def opened(*texts: str) -> Bench:
+def opened(*texts: str) -> EngineBench:
     """A client with these queries, whose first page waits."""
-    bench = Bench()
+    bench = EngineBench()
     bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
     queries = [internal_pb2.Query(text=text) for text in texts]
     digest = sum(map(query_hash, texts)) % MODULUS
@@ -92,7 +92,7 @@ def test_the_cursor_passes_an_offset_with_the_last_frame_of_it() -> None:
 
 
 def test_pages_of_many_clients_for_one_set_are_made_in_turns(computing: type[Computing]) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
     bench.read()
     for number in range(5):
@@ -125,7 +125,7 @@ def pages_of(step: Step) -> list[internal_pb2.Page]:
 
 
 def test_opens_that_were_superseded_stay_so_where_a_turn_ends_between_them() -> None:
-    bench = Bench()
+    bench = EngineBench()
     open_ = internal_pb2.Open(epoch=EPOCH, ask=1)
     bench.request(1, open=open_)
     bench.request(9, client="other", open=open_)

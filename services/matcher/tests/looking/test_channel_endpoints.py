@@ -14,7 +14,7 @@ from coldnotify_matcher.looking import channel_endpoints, state_endpoints
 from coldnotify_matcher.looking.channel_standing import behind
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_testkit.channels_bench import LOG_EPOCH, ChannelsBench, channel, text
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION
 from coldnotify_testkit.fetching import fetch
@@ -30,7 +30,7 @@ def bench() -> ChannelsBench:
 
 @pytest.fixture
 def port(bench: ChannelsBench) -> Iterator[int]:
-    partition = SimpleNamespace(engine=bench.engine, phase=Phase.OWNED, number=PARTITION)
+    partition = SimpleNamespace(engine=bench.engine, phase=OwningPhase.OWNED, number=PARTITION)
     worker = SimpleNamespace(partitions={PARTITION: partition}, followed={}, lock=RLock())
     current: Any = SimpleNamespace(worker=worker)
     shown = [*channel_endpoints.routes(current), *state_endpoints.routes(current)]

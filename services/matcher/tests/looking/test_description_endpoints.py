@@ -14,13 +14,13 @@ import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
-from coldnotify_matcher.looking.description_endpoints import Descriptions, routes
+from coldnotify_matcher.looking.description_endpoints import DescriptionEndpoints, routes
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.step_bell import StepBell
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
-from coldnotify_testkit.fetching import Answer, fetch
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench
+from coldnotify_testkit.fetching import FetchedAnswer, fetch
 
 TOPICS = TopicNames()
 
@@ -31,7 +31,7 @@ FAR_AHEAD_MS = 9_000_000_000_000
 class Log:
     """The bench's log, read by its matcher after each record; a test may put something in between."""
 
-    def __init__(self, bench: Bench, lock: threading.RLock) -> None:  # type: ignore[valid-type]
+    def __init__(self, bench: EngineBench, lock: threading.RLock) -> None:  # type: ignore[valid-type]
         self.bench = bench
         self._lock = lock
         self.before_write: Callable[[], object] = lambda: None
@@ -56,7 +56,7 @@ class Log:
 
 class Matcher:
     def __init__(self) -> None:
-        self.bench = Bench()
+        self.bench = EngineBench()
         lock = threading.RLock()
         partitions = {PARTITION: self.bench.partition}
         clock = SimpleNamespace(stamp_ms=lambda: time.time_ns() // 1_000_000)
@@ -67,7 +67,7 @@ class Matcher:
 
     def ask(
         self, method: str, object_: str = "o", body: object = None, *, query: str = "", group: str = GROUP
-    ) -> Answer:
+    ) -> FetchedAnswer:
         path = f"/v1/domains/{DOMAIN}/groups/{group}/objects/{object_}/description{query}"
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         return fetch(Request(f"http://127.0.0.1:{self.port}{path}", data, method=method))
@@ -218,7 +218,7 @@ async def test_nothing_is_done_or_said_until_all_is_read(matcher: Matcher, ends:
         return next(left)
 
     matcher.log.end = end  # type: ignore[method-assign]
-    pages = Descriptions(matcher.current, matcher.log, change_s=0.3)
+    pages = DescriptionEndpoints(matcher.current, matcher.log, change_s=0.3)
     response = await pages.patch(_request({"b": 2}))
     assert (response.status, json.loads(response.text or "")["outcome"]) == (503, outcome)
 
@@ -247,13 +247,13 @@ def test_a_record_whose_place_kafka_does_not_say_is_found_by_its_version(matcher
 
 
 async def test_beyond_a_bound_nothing_is_changed(matcher: Matcher) -> None:
-    pages = Descriptions(matcher.current, matcher.log, changes_max=0)
+    pages = DescriptionEndpoints(matcher.current, matcher.log, changes_max=0)
     response = await pages.delete(_request(None))
     assert (response.status, json.loads(response.text or "")["outcome"]) == (503, "not written")
 
 
 async def test_one_domain_has_half_of_what_may_be_changed_at_a_time(matcher: Matcher) -> None:
-    pages = Descriptions(matcher.current, matcher.log, changes_max=2)
+    pages = DescriptionEndpoints(matcher.current, matcher.log, changes_max=2)
     pages._changes.take(DOMAIN)
     refused = json.loads((await pages.delete(_request(None))).text or "")
     assert refused == {"error": "too many descriptions of this domain are being changed", "outcome": "not written"}
@@ -267,7 +267,7 @@ def test_another_matchers_group_is_refused(matcher: Matcher) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         body = {"a": 1} if method in ("PUT", "PATCH") else None
         assert matcher.ask(method, body=body, group=OTHER_GROUP).status == 503
-    matcher.bench.partition.phase = Phase.LOADING
+    matcher.bench.partition.phase = OwningPhase.LOADING
     assert matcher.ask("PUT", body={"a": 1}).json()["outcome"] == "not written"
 
 

@@ -4,10 +4,10 @@ import time
 
 import pytest
 from aiohttp import web
-from coldnotify_matcher.engine.memberships import Looked
+from coldnotify_matcher.engine.memberships import LookedMember
 from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
 
-LAMP = Looked({"a": 1.0}, {"HAS a": True, "HAS b": None, "a = 1": True}, {"no query": "line 1, column 1: wrong"})
+LAMP = LookedMember({"a": 1.0}, {"HAS a": True, "HAS b": None, "a = 1": True}, {"no query": "line 1, column 1: wrong"})
 
 
 class Clock:

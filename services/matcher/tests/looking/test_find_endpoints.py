@@ -13,9 +13,9 @@ from aiohttp import web
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints
 from coldnotify_matcher.looking.evaluating import in_turn
-from coldnotify_matcher.looking.find_endpoints import Found
+from coldnotify_matcher.looking.find_endpoints import FindEndpoint
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, EngineBench
 from coldnotify_testkit.fetching import fetch
 
 TOPICS = TopicNames()
@@ -25,10 +25,10 @@ NAMES = [f"lamp/{number:04}" for number in range(2500)]
 
 class Matcher:
     def __init__(self) -> None:
-        self.bench = Bench()
+        self.bench = EngineBench()
         self.worker = SimpleNamespace(partitions={PARTITION: self.bench.partition}, lock=threading.RLock())
         self.current: Any = SimpleNamespace(worker=self.worker)
-        self.found = Found(self.current)
+        self.found = FindEndpoint(self.current)
         self.port = 0
 
     def describe(self, object_: str, description: object) -> None:
@@ -105,7 +105,7 @@ def test_a_page_that_takes_too_long_ends_early_and_the_next_goes_on(matcher: Mat
     for name in NAMES:
         matcher.describe(name, {"n": 1})
     matcher.bench.settle()
-    hasty = Found(matcher.current, pass_s=-1)
+    hasty = FindEndpoint(matcher.current, pass_s=-1)
     query = {"query": "NAME = 'lamp/2400'", "limit": "10", "after": "lamp/2380"}
     request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query=query)
     found: list[str] = []
@@ -151,7 +151,7 @@ def test_a_wrong_query_is_told_where_and_what_was_expected(matcher: Matcher) -> 
 
 def test_one_query_is_evaluated_at_a_time(matcher: Matcher) -> None:
     matcher.bench.settle()
-    found = Found(matcher.current, turn_s=0.05)
+    found = FindEndpoint(matcher.current, turn_s=0.05)
     request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query={"query": "a = 1"})
     with in_turn(), pytest.raises(web.HTTPServiceUnavailable) as refused:
         found.objects(request)

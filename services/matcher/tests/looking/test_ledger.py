@@ -17,19 +17,19 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, EngineBench
 from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> EngineBench:
+    return EngineBench()
 
 
 @pytest.fixture
-def port(bench: Bench) -> Iterator[int]:
+def port(bench: EngineBench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     LOCKS.append(worker.lock)
     current = SimpleNamespace(worker=worker)
@@ -60,7 +60,7 @@ def names(body: dict[str, Any]) -> list[str]:
     return [one["client"] for one in body["items"]]
 
 
-def three_clients(bench: Bench) -> None:
+def three_clients(bench: EngineBench) -> None:
     """c1 and c2 have version 10 at offset 0; c2 sleeps then; c1 has 20 at offset 1; nobody has 30 at offset 2."""
     for number in (1, 2, 3):
         bench.opened("o", session=number, client=f"c{number}")
@@ -75,7 +75,7 @@ def three_clients(bench: Bench) -> None:
     bench.settle()
 
 
-def test_who_lacks_the_newest_version_and_since_when(port: int, bench: Bench) -> None:
+def test_who_lacks_the_newest_version_and_since_when(port: int, bench: EngineBench) -> None:
     three_clients(bench)
 
     body = lacking(port)
@@ -93,7 +93,7 @@ def test_who_lacks_the_newest_version_and_since_when(port: int, bench: Bench) ->
     assert names(lacking(port)) == ["c2"]
 
 
-def test_a_page_that_only_looks_is_not_in_the_ledger(port: int, bench: Bench) -> None:
+def test_a_page_that_only_looks_is_not_in_the_ledger(port: int, bench: EngineBench) -> None:
     three_clients(bench)
     bench.opened("o", session=9, client=looking_name("0" * 24))
     bench.publish("o", b'{"version":40}', timestamp_ms=4000)
@@ -116,7 +116,7 @@ def test_a_page_that_only_looks_is_not_in_the_ledger(port: int, bench: Bench) ->
     ],
 )
 def test_who_lacks_an_older_version(
-    port: int, bench: Bench, version: int, who: list[str], published: bool, exact: bool
+    port: int, bench: EngineBench, version: int, who: list[str], published: bool, exact: bool
 ) -> None:
     three_clients(bench)
 
@@ -125,7 +125,7 @@ def test_who_lacks_an_older_version(
     assert (names(body), body["published"], body["exact"]) == (who, published, exact)
 
 
-def test_a_repeat_is_not_lacked(port: int, bench: Bench) -> None:
+def test_a_repeat_is_not_lacked(port: int, bench: EngineBench) -> None:
     bench.opened("o")
     bench.version("o", 1)
     bench.settle()
@@ -136,7 +136,7 @@ def test_a_repeat_is_not_lacked(port: int, bench: Bench) -> None:
     assert names(lacking(port)) == []
 
 
-def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(port: int, bench: Bench) -> None:
+def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(port: int, bench: EngineBench) -> None:
     bench.opened("o", "never", session=1, client="c1")
     bench.opened("o", session=2, client="c2")
     bench.publish("o", b'{"version":1,"source":"c1"}')
@@ -148,7 +148,7 @@ def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(p
 
 
 def test_many_come_in_pages_and_are_looked_at_in_parts(
-    port: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    port: int, bench: EngineBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_endpoints, "LOCKED_S", 0)
     for number in range(5):
@@ -163,7 +163,7 @@ def test_many_come_in_pages_and_are_looked_at_in_parts(
     assert (first["lacking"], rest["next"]) == (5, None)
 
 
-def test_an_object_named_like_the_endpoint_can_be_asked_for(port: int, bench: Bench) -> None:
+def test_an_object_named_like_the_endpoint_can_be_asked_for(port: int, bench: EngineBench) -> None:
     bench.opened("a/lacking")
     bench.version("a/lacking", 1)
     bench.settle()
@@ -183,13 +183,13 @@ def test_an_object_named_like_the_endpoint_can_be_asked_for(port: int, bench: Be
         ("/clients/c1/explanation?object=", 400, "object: "),
     ],
 )
-def test_errors_name_what_is_wrong(port: int, bench: Bench, path: str, status: int, words: str) -> None:
+def test_errors_name_what_is_wrong(port: int, bench: EngineBench, path: str, status: int, words: str) -> None:
     bench.opened("o")
     got, body = get(port, path)
     assert (got, words in body["error"]) == (status, True), body
 
 
-def test_what_an_explanation_is_made_of(port: int, bench: Bench) -> None:
+def test_what_an_explanation_is_made_of(port: int, bench: EngineBench) -> None:
     three_clients(bench)
     bench.publish("o", b'{"verson":40}', timestamp_ms=4000)
     bench.settle()
@@ -205,7 +205,7 @@ def test_what_an_explanation_is_made_of(port: int, bench: Bench) -> None:
     assert (body["client"], body["object"], body["generation"]) == (None, None, 1)
 
 
-def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Bench) -> None:
+def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: EngineBench) -> None:
     bench.opened("own", "others", "told", client="c1")
     bench.opened("own", session=2, client="c2")
     bench.version("told", 1)
@@ -233,19 +233,19 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Benc
     assert names(lacking(port, object_="others")) == ["c1"]
 
 
-def with_query(bench: Bench, text: str, client: str, session: int) -> None:
+def with_query(bench: EngineBench, text: str, client: str, session: int) -> None:
     open_ = internal_pb2.Open(digest=query_hash(text), queries=[internal_pb2.Query(text=text)], epoch=EPOCH, ask=1)
     bench.request(session, client, open=open_)
     bench.settle()
 
 
 @pytest.fixture
-def unlocked(bench: Bench, port: int, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+def unlocked(bench: EngineBench, port: int, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the worker could have had its lock, at each evaluation."""
     found: list[bool] = []
-    of = query.Query
+    of = query.CanonicalQuery
 
-    def asked(self: query.Query, name: str, description: Description) -> bool:
+    def asked(self: query.CanonicalQuery, name: str, description: Description) -> bool:
         def try_it() -> None:
             if got := LOCKS[-1].acquire(timeout=0):
                 LOCKS[-1].release()
@@ -266,7 +266,7 @@ def unlocked(bench: Bench, port: int, monkeypatch: pytest.MonkeyPatch) -> list[b
     return found
 
 
-class Asked(query.Query):
+class Asked(query.CanonicalQuery):
     """One that says when it is evaluated."""
 
     __slots__ = ()
@@ -280,7 +280,7 @@ LOCKS: list[Any] = []
 
 
 def test_queries_are_held_against_an_object_without_the_workers_lock(
-    port: int, bench: Bench, unlocked: list[bool]
+    port: int, bench: EngineBench, unlocked: list[bool]
 ) -> None:
     with_query(bench, "NOT HAS a", "asleep", 1)
     with_query(bench, "HAS a", "elsewhere", 2)
@@ -301,7 +301,9 @@ def test_queries_are_held_against_an_object_without_the_workers_lock(
     assert (other["client_registered"], other["client_applied"]) == (False, False)
 
 
-def test_of_a_client_that_is_away_it_is_said_that_nothing_is_known_of_its_queries(port: int, bench: Bench) -> None:
+def test_of_a_client_that_is_away_it_is_said_that_nothing_is_known_of_its_queries(
+    port: int, bench: EngineBench
+) -> None:
     with_query(bench, "NOT HAS a", "unit", 1)
     online = get(port, "/clients/unit/explanation")[1]
     assert (online["lacking"], online["queries_unknown"], online["queries_missed"]) == ([], 0, False)

@@ -11,18 +11,18 @@ import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking.missing_endpoints import routes
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_streams.core.job import Phase
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_streams.core.job import OwningPhase
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
 from coldnotify_testkit.fetching import fetch
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> EngineBench:
+    return EngineBench()
 
 
 @pytest.fixture
-def port(bench: Bench) -> Iterator[int]:
+def port(bench: EngineBench) -> Iterator[int]:
     current: Any = SimpleNamespace(
         worker=SimpleNamespace(partitions={PARTITION: bench.partition}, lock=threading.RLock())
     )
@@ -38,7 +38,7 @@ def ask(port: int, body: bytes, group: str = GROUP) -> tuple[int, Any]:
     return answer.status, answer.json()
 
 
-def test_what_is_published_and_not_deleted_is_there(port: int, bench: Bench) -> None:
+def test_what_is_published_and_not_deleted_is_there(port: int, bench: EngineBench) -> None:
     bench.version("there", 1)
     bench.version("slash/ed", 1)
     bench.publish("deleted", b'{"version":1,"deleted":true}')
@@ -69,7 +69,7 @@ def test_what_is_wrong_names_the_field(port: int, body: bytes, words: str) -> No
     assert words in answer["error"]
 
 
-def test_who_does_not_serve_the_group_says_so(port: int, bench: Bench) -> None:
+def test_who_does_not_serve_the_group_says_so(port: int, bench: EngineBench) -> None:
     assert ask(port, b'{"objects": ["o"]}', "another-group")[0] == 503
-    bench.partition.phase = Phase.LOADING
+    bench.partition.phase = OwningPhase.LOADING
     assert ask(port, b'{"objects": ["o"]}')[0] == 503

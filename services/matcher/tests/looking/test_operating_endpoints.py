@@ -11,14 +11,14 @@ from urllib.request import Request
 import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.asked_writes import NotWritten
-from coldnotify_matcher.looking.operating_endpoints import Operating
+from coldnotify_matcher.looking.operating_endpoints import OperatingEndpoints
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.step_bell import StepBell
-from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, PARTITION, PARTITIONS, PREFIX, Bench, closed
-from coldnotify_testkit.fetching import Answer, fetch
+from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench, closed
+from coldnotify_testkit.fetching import FetchedAnswer, fetch
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 
@@ -27,7 +27,7 @@ class Matcher:
     """A bench with a port; `handles`: requests are handled as soon as they are written."""
 
     def __init__(self) -> None:
-        self.bench = Bench()
+        self.bench = EngineBench()
         self.handles, self.refuses, self.says_offsets = True, False, True
         self._lock = threading.RLock()
         partitions = {PARTITION: self.bench.partition}
@@ -51,7 +51,7 @@ class Matcher:
 
     def ask(
         self, method: str, client: str = "client-1", body: object = None, *, query: str = "", group: str = GROUP
-    ) -> Answer:
+    ) -> FetchedAnswer:
         path = f"/v1/domains/{DOMAIN}/groups/{group}/clients/{client}{query}"
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         return fetch(Request(f"http://127.0.0.1:{self.port}{path}", data, method=method))
@@ -62,7 +62,7 @@ def matcher() -> Iterator[Matcher]:
     from aiohttp import web
 
     one = Matcher()
-    pages = Operating(one.current, one, change_s=5)
+    pages = OperatingEndpoints(one.current, one, change_s=5)
     path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
     routes = [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
@@ -141,7 +141,7 @@ def test_what_kafka_does_not_take_or_place_may_be_done(matcher: Matcher) -> None
 def test_who_loses_the_partition_meanwhile_says_that_it_may_be_done(matcher: Matcher) -> None:
     matcher.bench.opened("a")
     matcher.handles = False
-    threading.Timer(0.1, lambda: setattr(matcher.bench.partition, "phase", Phase.LOADING)).start()
+    threading.Timer(0.1, lambda: setattr(matcher.bench.partition, "phase", OwningPhase.LOADING)).start()
     answer = matcher.ask("DELETE")
     assert (answer.status, answer.json()["outcome"]) == (503, "unknown: it may be done")
     assert "was given up meanwhile" in answer.json()["error"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import ledger
-from coldnotify_matcher.looking.outcome_endpoints import Outcomes, routes
+from coldnotify_matcher.looking.outcome_endpoints import OutcomeEndpoints, routes
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_streams.core.job import Phase
+from coldnotify_streams.core.job import OwningPhase
 from coldnotify_streams.step_bell import StepBell
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, EngineBench
 from coldnotify_testkit.fetching import fetch
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
@@ -29,12 +29,12 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> EngineBench:
+    return EngineBench()
 
 
 @pytest.fixture
-def current(bench: Bench) -> Any:
+def current(bench: EngineBench) -> Any:
     worker = SimpleNamespace(partitions={PARTITION: bench.partition}, lock=threading.RLock(), bell=StepBell())
     return SimpleNamespace(worker=worker)
 
@@ -63,7 +63,7 @@ def items(port: int, offsets: str, **more: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_each_outcome_and_what_was_the_newest_then(port: int, bench: Bench) -> None:
+def test_each_outcome_and_what_was_the_newest_then(port: int, bench: EngineBench) -> None:
     bench.publish("o", b'{"version":5,"payload":{"fps": 1}}', timestamp_ms=1000)
     bench.publish("o", b'{"version":5,"payload":{"fps":1}}', timestamp_ms=2000)
     bench.publish("o", b'{"version":4}', timestamp_ms=3000)
@@ -87,7 +87,9 @@ def test_each_outcome_and_what_was_the_newest_then(port: int, bench: Bench) -> N
     assert (rejected["outcome"], "verson" in rejected["reason"]) == ("rejected", True)
 
 
-def test_it_is_waited_until_the_record_is_read_and_no_step_is_waited_for(port: int, bench: Bench, current: Any) -> None:
+def test_it_is_waited_until_the_record_is_read_and_no_step_is_waited_for(
+    port: int, bench: EngineBench, current: Any
+) -> None:
     bench.version("o", 2)
     bench.version("o", 1)
     with ThreadPoolExecutor() as pool, current.worker.lock:  # as in a step that waits for Kafka
@@ -102,7 +104,7 @@ def test_it_is_waited_until_the_record_is_read_and_no_step_is_waited_for(port: i
 
 
 def test_what_is_just_being_taken_in_is_not_taken_for_forgotten(
-    port: int, bench: Bench, current: Any, monkeypatch: pytest.MonkeyPatch
+    port: int, bench: EngineBench, current: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coldnotify_matcher.looking.outcome_endpoints._LOOK_AGAIN_S", 60)
     bench.version("o", 1)
@@ -119,7 +121,7 @@ def test_what_is_just_being_taken_in_is_not_taken_for_forgotten(
         assert asked.result(60)[0]["outcome"] == "published"
 
 
-def test_what_is_not_read_in_time_is_unknown(port: int, bench: Bench) -> None:
+def test_what_is_not_read_in_time_is_unknown(port: int, bench: EngineBench) -> None:
     bench.version("o", 1)
     bench.settle()
     read, not_yet = items(port, "0,1", wait_s=0.3)
@@ -127,7 +129,9 @@ def test_what_is_not_read_in_time_is_unknown(port: int, bench: Bench) -> None:
     assert (not_yet["outcome"], not_yet["reason"]) == ("unknown", "the matcher has read up to offset 0 so far")
 
 
-def test_an_offset_that_nothing_is_remembered_of_is_unknown_and_not_waited_for_long(port: int, bench: Bench) -> None:
+def test_an_offset_that_nothing_is_remembered_of_is_unknown_and_not_waited_for_long(
+    port: int, bench: EngineBench
+) -> None:
     bench.publish("o", None)
     bench.version("o", 1)
     bench.settle()
@@ -140,7 +144,7 @@ def test_an_offset_that_nothing_is_remembered_of_is_unknown_and_not_waited_for_l
     assert time.monotonic() - begin_s < LONG_S / 2
 
 
-def test_it_is_known_again_after_another_matcher_has_taken_over(port: int, bench: Bench, current: Any) -> None:
+def test_it_is_known_again_after_another_matcher_has_taken_over(port: int, bench: EngineBench, current: Any) -> None:
     bench.version("p", 1)  # nobody asks for it before: only its record is kept
     bench.version("o", 2)
     bench.version("o", 1)
@@ -150,20 +154,20 @@ def test_it_is_known_again_after_another_matcher_has_taken_over(port: int, bench
     assert [item["outcome"] for item in items(port, "0,1,2")] == ["published", "published", "stale"]
 
 
-def test_a_partition_that_is_being_loaded_is_waited_for(port: int, bench: Bench, current: Any) -> None:
+def test_a_partition_that_is_being_loaded_is_waited_for(port: int, bench: EngineBench, current: Any) -> None:
     bench.version("o", 1)
     bench.settle()
-    bench.partition.phase = Phase.LOADING
+    bench.partition.phase = OwningPhase.LOADING
     assert ask(port, "0", wait_s=0.1)[0] == 503
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(items, port, "0", wait_s=LONG_S)
         while current.worker.bell._next is None:
             time.sleep(0.01)
-        bench.partition.phase = Phase.OWNED
+        bench.partition.phase = OwningPhase.OWNED
         assert asked.result(60)[0]["outcome"] == "published"
 
 
-def test_what_is_of_another_group_or_in_a_wrong_partition_is_not_told(port: int, bench: Bench) -> None:
+def test_what_is_of_another_group_or_in_a_wrong_partition_is_not_told(port: int, bench: EngineBench) -> None:
     bench.version("o", 1)
     bench.settle()
     (item,) = items(port, "0", group=SAME_PARTITION)
@@ -180,9 +184,9 @@ def test_another_matchers_group_is_refused_at_once(port: int, current: Any) -> N
     assert time.monotonic() - begin_s < LONG_S / 2
 
 
-async def test_beyond_a_bound_nobody_is_waited_with(bench: Bench, current: Any) -> None:
+async def test_beyond_a_bound_nobody_is_waited_with(bench: EngineBench, current: Any) -> None:
     bench.settle()
-    shown = Outcomes(current, waiting_max=0)
+    shown = OutcomeEndpoints(current, waiting_max=0)
     query = {"partition": str(PARTITION), "offsets": "0", "wait_s": str(LONG_S)}
     request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query=query)
     begin_s = time.monotonic()
@@ -207,7 +211,7 @@ def test_errors_name_what_is_wrong(port: int, arguments: Any, field: str) -> Non
     assert (status, body["field"]) == (400, field)
 
 
-def test_the_ledger_says_it_with_who_lacks_the_version(port: int, bench: Bench) -> None:
+def test_the_ledger_says_it_with_who_lacks_the_version(port: int, bench: EngineBench) -> None:
     bench.opened("o")
     bench.version("o", 9)
     bench.version("o", 2)

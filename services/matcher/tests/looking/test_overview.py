@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import overview, state_endpoints
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
 
 MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
 
 
 @pytest.fixture
-def bench() -> Bench:
-    bench = Bench()
+def bench() -> EngineBench:
+    bench = EngineBench()
     bench.opened("a", "b", session=1, client="c1")
     bench.opened("a", session=2, client="c2")
     bench.opened("b", session=3, client="c3")
@@ -33,7 +33,7 @@ def bench() -> Bench:
 
 
 @pytest.fixture
-def port(bench: Bench) -> Iterator[int]:
+def port(bench: EngineBench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     shown = overview.routes(SimpleNamespace(worker=worker))
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
@@ -49,7 +49,7 @@ def get(port: int, path: str) -> Any:
 
 @pytest.mark.parametrize("locked_s", [0, 60])
 def test_groups_clients_and_objects_that_wait(
-    bench: Bench, port: int, monkeypatch: pytest.MonkeyPatch, locked_s: float
+    bench: EngineBench, port: int, monkeypatch: pytest.MonkeyPatch, locked_s: float
 ) -> None:
     monkeypatch.setattr(state_endpoints, "LOCKED_S", locked_s)
     monkeypatch.setattr(overview, "RECENT_MS", 1 << 50)
@@ -72,7 +72,7 @@ def test_groups_clients_and_objects_that_wait(
     assert body["domains"] == {DOMAIN: sums}
 
 
-def test_who_only_wakes_is_seen_within_an_hour_a_day_a_week_or_longer_ago(bench: Bench, port: int) -> None:
+def test_who_only_wakes_is_seen_within_an_hour_a_day_a_week_or_longer_ago(bench: EngineBench, port: int) -> None:
     client = next(one for one in bench.partition.engine.clients.values() if one.name == "c3")
     hour_ms = 3_600_000
     for ago_ms, seen in (

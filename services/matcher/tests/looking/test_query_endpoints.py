@@ -8,19 +8,19 @@ import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import query_endpoints, state_endpoints
 from coldnotify_schemas import internal_pb2
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
 from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> EngineBench:
+    return EngineBench()
 
 
 @pytest.fixture
-def port(bench: Bench) -> Iterator[int]:
+def port(bench: EngineBench) -> Iterator[int]:
     worker = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=RLock())
     current = SimpleNamespace(worker=worker)
     shown = [*query_endpoints.routes(current), *state_endpoints.routes(current)]
@@ -30,7 +30,7 @@ def port(bench: Bench) -> Iterator[int]:
     admin.stop()
 
 
-def register(bench: Bench, session: int, client: str, *texts: str) -> None:
+def register(bench: EngineBench, session: int, client: str, *texts: str) -> None:
     bench.opened("a", session=session, client=client)
     queries = [internal_pb2.Query(text=text) for text in texts]
     bench.request(session, client, register=internal_pb2.Register(request=1, queries=queries))
@@ -39,7 +39,7 @@ def register(bench: Bench, session: int, client: str, *texts: str) -> None:
     bench.settle()
 
 
-def test_by_their_texts_with_who_has_them(bench: Bench, port: int) -> None:
+def test_by_their_texts_with_who_has_them(bench: EngineBench, port: int) -> None:
     bench.describe("lamp", b'{"description":{"Room":1}}', timestamp_ms=1)
     register(bench, 1, "one", "Room = 1", "has Dark")
     register(bench, 2, "two", "Room=1")
@@ -60,7 +60,7 @@ def test_by_their_texts_with_who_has_them(bench: Bench, port: int) -> None:
     assert rest["next"] is None
 
 
-def test_those_of_one_client(bench: Bench, port: int) -> None:
+def test_those_of_one_client(bench: EngineBench, port: int) -> None:
     register(bench, 1, "one", "has Dark")
     shown = fetch(f"http://127.0.0.1:{port}{BASE}/clients/one").json()
     assert shown["queries"] == [{"query": "has Dark", "members": 0, "refused": None}]

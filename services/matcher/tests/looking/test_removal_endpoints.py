@@ -13,8 +13,8 @@ from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.removal_brake import FEW
 from coldnotify_matcher.looking.removal_endpoints import routes
-from coldnotify_testkit.engine_bench import PARTITION, Bench
-from coldnotify_testkit.fetching import Answer, fetch
+from coldnotify_testkit.engine_bench import PARTITION, EngineBench
+from coldnotify_testkit.fetching import FetchedAnswer, fetch
 
 AFTER_MS = 180 * 86_400_000
 
@@ -24,7 +24,7 @@ class Matcher:
 
     def __init__(self) -> None:
         self.clocks = Clocks()
-        self.bench = Bench(rules=Rules(forgotten_after_ms=AFTER_MS, clocks=self.clocks))
+        self.bench = EngineBench(rules=Rules(forgotten_after_ms=AFTER_MS, clocks=self.clocks))
         self.steady_s, self.kafka_ahead_ms = 0.0, 0
         clock = SimpleNamespace(trust=self.clocks)
         partitions = {PARTITION: self.bench.partition}
@@ -38,7 +38,7 @@ class Matcher:
             self.clocks.look(self.bench.now_ms + self.steady_s * 1000, self.steady_s)
             self.clocks.on_kafka(self.bench.now_ms + self.steady_s * 1000 + self.kafka_ahead_ms, 0)
 
-    def ask(self, method: str = "GET", body: object = None) -> Answer:
+    def ask(self, method: str = "GET", body: object = None) -> FetchedAnswer:
         data = None if body is None else json.dumps(body).encode()
         return fetch(Request(f"http://127.0.0.1:{self.port}/v1/removals", data, method=method))
 

@@ -11,10 +11,10 @@ from aiohttp import web
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import find_endpoints, state_endpoints
 from coldnotify_matcher.looking.state_endpoints import routes
-from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, EngineBench
 from coldnotify_testkit.fetching import fetch
 
 TOPICS = TopicNames()
@@ -26,9 +26,9 @@ OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PA
 class FakeWorker:
     """What looking in needs of a worker."""
 
-    def __init__(self, partitions: dict[int, Partition]) -> None:
+    def __init__(self, partitions: dict[int, MatcherPartition]) -> None:
         self.partitions = partitions
-        self.followed: dict[int, Partition] = {}
+        self.followed: dict[int, MatcherPartition] = {}
         self.lock = threading.RLock()
 
 
@@ -39,12 +39,12 @@ class Current:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> EngineBench:
+    return EngineBench()
 
 
 @pytest.fixture
-def current(bench: Bench) -> Current:
+def current(bench: EngineBench) -> Current:
     one = Current()
     one.worker = FakeWorker({PARTITION: bench.partition})
     return one
@@ -64,7 +64,7 @@ def get(port: int, path: str) -> tuple[int, Any]:
     return answer.status, answer.json()
 
 
-def test_partitions(port: int, bench: Bench) -> None:
+def test_partitions(port: int, bench: EngineBench) -> None:
     bench.opened("a")
     bench.version("a", 1)
     bench.settle()
@@ -86,7 +86,7 @@ def test_partitions(port: int, bench: Bench) -> None:
     ]
 
 
-def test_a_client_and_what_it_lacks(port: int, bench: Bench) -> None:
+def test_a_client_and_what_it_lacks(port: int, bench: EngineBench) -> None:
     bench.opened("a", "b")
     bench.version("a", 5)
     bench.version("b", 6)
@@ -104,7 +104,7 @@ def test_a_client_and_what_it_lacks(port: int, bench: Bench) -> None:
     assert (body["registered"], body["lacking"], body["cursor"]) == (2, 1, 0)
 
 
-def test_an_object_whose_name_has_slashes(port: int, bench: Bench) -> None:
+def test_an_object_whose_name_has_slashes(port: int, bench: EngineBench) -> None:
     bench.opened("a/b c")
     bench.publish("a/b c", b'{"version":5,"payload":{"x":[1]},"source":"client-9","expires_at":9}')
     bench.settle()
@@ -129,7 +129,7 @@ def test_an_object_whose_name_has_slashes(port: int, bench: Bench) -> None:
     }
 
 
-def test_an_object_is_shown_with_its_description(port: int, bench: Bench) -> None:
+def test_an_object_is_shown_with_its_description(port: int, bench: EngineBench) -> None:
     record = b'{"description":{"Room":410,"on":true}}'
     bench.log.append(TOPICS.objects, f"describe:{DOMAIN}/{GROUP}/a".encode(), record, timestamp_ms=5)
     bench.settle()
@@ -139,7 +139,7 @@ def test_an_object_is_shown_with_its_description(port: int, bench: Bench) -> Non
     assert "a" not in bench.engine.objects, "a look makes nothing of it"
 
 
-def test_an_object_that_was_never_published(port: int, bench: Bench) -> None:
+def test_an_object_that_was_never_published(port: int, bench: EngineBench) -> None:
     bench.opened("a")
 
     _, body = get(port, f"{BASE}/objects/a")
@@ -148,7 +148,7 @@ def test_an_object_that_was_never_published(port: int, bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("what", ["clients", "objects"])
-def test_lists_come_in_pages(port: int, bench: Bench, what: str) -> None:
+def test_lists_come_in_pages(port: int, bench: EngineBench, what: str) -> None:
     for i in range(5):
         bench.opened(f"o{i}", session=i + 1, client=f"c{i}")
     seen, after = [], ""
@@ -164,7 +164,7 @@ def test_lists_come_in_pages(port: int, bench: Bench, what: str) -> None:
     assert seen == [f"{what[0]}{i}" for i in range(5)]
 
 
-def test_a_clients_registrations_come_in_pages(port: int, bench: Bench) -> None:
+def test_a_clients_registrations_come_in_pages(port: int, bench: EngineBench) -> None:
     bench.opened(*(f"o{i}" for i in range(5)))
 
     _, body = get(port, f"{BASE}/clients/client-1?limit=2&after=o1")
@@ -188,7 +188,7 @@ def test_a_clients_registrations_come_in_pages(port: int, bench: Bench) -> None:
         (f"/v1/domains/{DOMAIN}/groups/{OTHER_GROUP}/objects", 503, OTHER_GROUP),
     ],
 )
-def test_errors_name_what_is_wrong(port: int, bench: Bench, path: str, status: int, names: str) -> None:
+def test_errors_name_what_is_wrong(port: int, bench: EngineBench, path: str, status: int, names: str) -> None:
     bench.opened("a")
 
     got, body = get(port, path)
@@ -219,7 +219,7 @@ def test_a_step_that_lasts_holds_up_only_those_who_look_in(
 
 
 def test_a_look_that_takes_long_lets_the_worker_go_on(
-    current: Current, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    current: Current, bench: EngineBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_endpoints, "LOCKED_S", 0)
     bench.settle()
@@ -248,7 +248,7 @@ def test_a_look_that_takes_long_lets_the_worker_go_on(
 
 
 def test_a_look_ends_where_the_partition_goes_meanwhile(
-    current: Current, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    current: Current, bench: EngineBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_endpoints, "LOCKED_S", 0)
     bench.settle()

@@ -8,8 +8,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from coldnotify_streams.core.events import Revoked, Where
-from coldnotify_streams.core.job import JobPartition, Produced
+from coldnotify_streams.core.events import PartitionsRevoked, Where
+from coldnotify_streams.core.job import JobPartition, JobProduced
 
 
 class Offset(NamedTuple):
@@ -41,12 +41,12 @@ class AskEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteRecords:
     """Hands these records to the producer, in order. Answer: None. Any error thrown, except Failure, is the records'
     fault.
     """
 
-    records: Sequence[Produced]
+    records: Sequence[JobProduced]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class AskTimes:
     times: Sequence[tuple[Where, int]]
 
 
-Question = AskBounds | AskEnds | Write | Flush | TakeFollowed | AskTimes
+Question = AskBounds | AskEnds | WriteRecords | Flush | TakeFollowed | AskTimes
 
 # ---- to the readers
 
@@ -157,7 +157,7 @@ class Commit:
 class Release:
     """All work of revoked partitions is done or dropped: commits these offsets, and releases the partitions."""
 
-    revoked: Revoked
+    revoked: PartitionsRevoked
     offsets: Sequence[Offset]
 
 
@@ -219,7 +219,7 @@ class LoadsAnew:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LookedAtPartitions:
     """The partitions were checked: these are served. `tick`: a second has passed since the last tick."""
 
     owned: Sequence[JobPartition]
@@ -248,7 +248,7 @@ Action = (
     | Durable
     | TookOver
     | LoadsAnew
-    | Looked
+    | LookedAtPartitions
 )
 
 R = TypeVar("R")

@@ -9,8 +9,8 @@ from typing import Any
 from coldnotify_streams.core.actions import AskEnds, AskTimes, Doing, Pause, Say, Serve
 from coldnotify_streams.core.agenda import Agenda
 from coldnotify_streams.core.events import Offsets, Where
-from coldnotify_streams.core.job import JobPartition, PendingRequests, Topics
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.job import JobPartition, JobTopics, PendingRequests
+from coldnotify_streams.errors import RunFailure
 
 Requests = dict[int, list[tuple[int, Any]]]
 """(offset, request) pairs, by partition."""
@@ -21,7 +21,7 @@ class Barriers:
 
     def __init__(
         self,
-        topics: Topics,
+        topics: JobTopics,
         partitions: Mapping[int, JobPartition],
         agenda: Agenda,
         *,
@@ -56,7 +56,7 @@ class Barriers:
         for (topic, number), end in ends.items():
             if end < _position(self._partitions[number], topic):
                 # Answered from what was read of the old one, a wake would miss what the new one has by now.
-                raise Failure(f"the topic {topic} ends below what was read of it: it was made anew")
+                raise RunFailure(f"the topic {topic} ends below what was read of it: it was made anew")
             barriers.setdefault(number, {})[topic] = end
         for number, batch in requests.items():
             self._partitions[number].pending.append(PendingRequests(barriers.get(number, {}), batch))
@@ -92,7 +92,7 @@ class Barriers:
             ends = yield from self._agenda.ask(AskEnds(places, uncommitted=False))
             for topic, number in ends:
                 if _position(partition, topic) < ends[topic, number]:
-                    raise Failure(f"partition {number}: the topic {topic} is not read any further")
+                    raise RunFailure(f"partition {number}: the topic {topic} is not read any further")
                 words = f"requests wait for a transaction that is open on {topic}"
                 self._agenda.do(Say("warning", words, {"partition": number}))
         waiting.seen_waiting_s, waiting.seen_at = now_s, read

@@ -15,7 +15,7 @@ from dataclasses import replace
 from coldnotify_common.rest import Rest
 
 from coldnotify_streams.core.actions import ReadBlock
-from coldnotify_streams.core.events import Block
+from coldnotify_streams.core.events import LogBlock
 from coldnotify_streams.core.job import JobPartition, Place
 
 REST_MAX_S = 2.0
@@ -24,7 +24,7 @@ _WHOLE = "block of "
 """Prefix of a log's name: used as the topic of a Place, it marks the whole block that begins there."""
 
 
-class Blocks:
+class RunBlocks:
     """The blocks of one run."""
 
     def __init__(self, share: float) -> None:
@@ -65,7 +65,7 @@ class Blocks:
         """
         return self._rest.left_s(now_s) if self._wanting and self._asked is None else None
 
-    def take(self, block: Block) -> JobPartition | None:
+    def take(self, block: LogBlock) -> JobPartition | None:
         """Notes that a block has arrived. Returns the partition that wanted it; by now it may have been replaced."""
         asked, self._asked = self._asked, None
         self._read_s = block.read_s
@@ -78,7 +78,7 @@ class Blocks:
             self._read_s = None
 
 
-def without(block: Block, aside: Mapping[Place, str]) -> Block:
+def without(block: LogBlock, aside: Mapping[Place, str]) -> LogBlock:
     """Returns the block up to the first record that is set aside; if it begins with that record, an unreadable block
     for it.
     """
@@ -93,6 +93,6 @@ def without(block: Block, aside: Mapping[Place, str]) -> Block:
     return block
 
 
-def place_of(block: Block) -> Place:
+def place_of(block: LogBlock) -> Place:
     """Returns the place to set aside if no single record of the block is known to be to blame."""
     return _WHOLE + block.topic, block.start

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from coldnotify_streams.core.actions import Say
 from coldnotify_streams.core.agenda import Agenda
-from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused
+from coldnotify_streams.core.job import Job, JobPartition, OwningPhase, RecordRefused
 
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 10.0
@@ -34,9 +34,9 @@ class Claims:
 
     def _is_due(self, partition: JobPartition) -> bool:
         at_s = self.refused.get(partition.number)
-        return at_s is not None and partition.phase is Phase.CLAIMING and at_s <= self._agenda.now.s
+        return at_s is not None and partition.phase is OwningPhase.CLAIMING and at_s <= self._agenda.now.s
 
-    def on_answer(self, claimed: Iterable[JobPartition], answer: Iterable[Refused]) -> None:
+    def on_answer(self, claimed: Iterable[JobPartition], answer: Iterable[RecordRefused]) -> None:
         """Notes Kafka's answer to these claims, and logs the refused ones."""
         gone = {number: one.error for one in answer if (number := self._job.owner_of(one)) is not None}
         wait_s = 0.0

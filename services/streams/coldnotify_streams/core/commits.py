@@ -4,8 +4,8 @@ from collections.abc import Container, Iterable, Mapping
 
 from coldnotify_streams.core.actions import Offset
 from coldnotify_streams.core.events import NotCommitted, Where
-from coldnotify_streams.core.job import JobPartition, Topics
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.job import JobPartition, JobTopics
+from coldnotify_streams.errors import RunFailure
 
 COMMIT_EVERY_S = 1.0
 """Requests and publishes of this period are read again after a crash. Committing at each step would cost latency."""
@@ -16,7 +16,7 @@ COMMIT_ALL_EVERY_S = 3600.0
 class Commits:
     """The offsets of one run."""
 
-    def __init__(self, topics: Topics, marks: Mapping[str, str]) -> None:
+    def __init__(self, topics: JobTopics, marks: Mapping[str, str]) -> None:
         """`marks` are committed with the offsets. After a topic was recreated, a run continues to commit until it
         notices.
         """
@@ -83,7 +83,7 @@ class Commits:
     def check(self) -> None:
         """Raises Failure once the group goes on without this member."""
         if self._fenced is not None:
-            raise Failure(f"committing: {self._fenced}")
+            raise RunFailure(f"committing: {self._fenced}")
 
     def _note_offset(self, place: Where, offset: int) -> None:
         self._noted[place] = offset

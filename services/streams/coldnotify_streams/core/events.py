@@ -18,7 +18,7 @@ class Now(NamedTuple):
     """Unix time."""
 
 
-class Record(NamedTuple):
+class JobRecord(NamedTuple):
     """The fields of one message that a job needs."""
 
     topic: str
@@ -62,7 +62,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, eq=False)
-class Revoked:
+class PartitionsRevoked:
     """Partitions go to another member: each such event is answered with one `Release`."""
 
     partitions: tuple[int, ...]
@@ -74,7 +74,7 @@ class Revoked:
 class Records:
     """Records, and ends of partitions, in order."""
 
-    records: Sequence[Record]
+    records: Sequence[JobRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Rewound:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LogBlock:
     """An older part of a log, as `ReadBlock` requested it."""
 
     topic: str
@@ -128,7 +128,7 @@ class Block:
     """The offset up to which it was read; at least `start`, or the log's first offset if that is higher."""
     log_start: int
     """The log's first offset by now: retention has removed everything below."""
-    records: Sequence[Record]
+    records: Sequence[JobRecord]
     unreadable: bool = False
     """True if Kafka could not read anything from `start` up to `next`, and never will."""
     read_s: float = 0.0
@@ -143,7 +143,7 @@ class LogStarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ReaderFailed:
     """A reader cannot go on."""
 
     error: BaseException
@@ -160,14 +160,14 @@ class NotCommitted:
 
 Event = (
     Assigned
-    | Revoked
+    | PartitionsRevoked
     | Records
     | UnreadableOffsets
     | Began
     | LogsBegan
     | Rewound
-    | Block
+    | LogBlock
     | LogStarts
-    | Failed
+    | ReaderFailed
     | NotCommitted
 )

@@ -6,14 +6,14 @@ Followed partitions have no outputs, so nothing is committed, and an error costs
 from collections.abc import Iterable
 
 from coldnotify_streams.core.actions import Action, Follow, Say, Unfollow
-from coldnotify_streams.core.events import Began, Event, Failed, Records, UnreadableOffsets
+from coldnotify_streams.core.events import Began, Event, ReaderFailed, Records, UnreadableOffsets
 from coldnotify_streams.core.job import Job, JobPartition
 
 RETRY_AFTER_S = 30.0
 """How long until a failed reader is replaced. Meanwhile a takeover loads from the beginning."""
 
 
-class Following:
+class FollowedPartitions:
     """The partitions that are followed, and how far."""
 
     def __init__(self, job: Job) -> None:
@@ -42,7 +42,7 @@ class Following:
         if isinstance(event, Began):
             if event.partition in self.partitions:
                 self.partitions[event.partition].reading = True
-        elif isinstance(event, Failed):
+        elif isinstance(event, ReaderFailed):
             self.partitions.clear()
             self._retry_at_s = now_s + RETRY_AFTER_S
             about = {"reason": str(event.error), "retry_in_s": RETRY_AFTER_S}

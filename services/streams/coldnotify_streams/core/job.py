@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from coldnotify_streams.core.events import Block, Record, Takeover, UnreadableOffsets
+from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
 from coldnotify_streams.core.partition_turns import Spent, never
 
 EPOCH_MARK = "/"
@@ -30,7 +30,7 @@ At = Place | str | None
 """A record, or a part of the stored state by the job's name; None if no single one is known."""
 
 
-class Topics(NamedTuple):
+class JobTopics(NamedTuple):
     """The topics of a job, by their purpose."""
 
     requests: str
@@ -51,7 +51,7 @@ class Topics(NamedTuple):
         return (self.table, *self.state)
 
 
-class Phase(Enum):
+class OwningPhase(Enum):
     """The stages from following a partition to owning it."""
 
     FOLLOWING = "following"
@@ -63,7 +63,7 @@ class Phase(Enum):
     OWNED = "owned"
 
 
-class Produced(Protocol):
+class JobProduced(Protocol):
     """One record to produce."""
 
     @property
@@ -91,7 +91,7 @@ class Produced(Protocol):
         """The record's timestamp; None: the producer chooses it."""
 
 
-class Refused(NamedTuple):
+class RecordRefused(NamedTuple):
     """A record that Kafka refuses, however often it is written."""
 
     topic: str
@@ -103,9 +103,9 @@ class Refused(NamedTuple):
 class Outputs(NamedTuple):
     """The output of one step of a partition, in the order in which it must become durable."""
 
-    state: Sequence[Produced]
+    state: Sequence[JobProduced]
     """First."""
-    rest: Sequence[Produced]
+    rest: Sequence[JobProduced]
     """Records that promise `state`, or depend on it."""
 
 
@@ -146,13 +146,13 @@ class Unread:
     """Records of one partition that wait for its turn, in order."""
 
     def __init__(self) -> None:
-        self.records: deque[Record | UnreadableOffsets] = deque()
+        self.records: deque[JobRecord | UnreadableOffsets] = deque()
         self.size_bytes = 0
         """Total size of the records' values."""
         self.held_back = False
         """True if so much is unread that the readers leave further records in Kafka."""
 
-    def add(self, record: Record | UnreadableOffsets) -> None:
+    def add(self, record: JobRecord | UnreadableOffsets) -> None:
         """Adds a record, or the unreadable offsets before the next one."""
         self.records.append(record)
         self.size_bytes += _size_bytes(record)
@@ -162,8 +162,8 @@ class Unread:
         self.size_bytes -= _size_bytes(self.records.popleft())
 
 
-def _size_bytes(record: Record | UnreadableOffsets) -> int:
-    return len(record.value or b"") if isinstance(record, Record) else 0
+def _size_bytes(record: JobRecord | UnreadableOffsets) -> int:
+    return len(record.value or b"") if isinstance(record, JobRecord) else 0
 
 
 class JobPartition(ABC):
@@ -175,10 +175,10 @@ class JobPartition(ABC):
     the table, which is known only at the assignment: from there, the table is read again.
     """
 
-    def __init__(self, number: int, topics: Topics) -> None:
+    def __init__(self, number: int, topics: JobTopics) -> None:
         self.number = number
         self.topics = topics
-        self.phase = Phase.FOLLOWING
+        self.phase = OwningPhase.FOLLOWING
         self.warm = False
         """True if it was followed before it was assigned."""
         self.takeover: Takeover | None = None
@@ -218,7 +218,7 @@ class JobPartition(ABC):
 
         Returns the offset from which to read each topic: where it starts, or how far it was followed.
         """
-        self.phase = Phase.LOADING
+        self.phase = OwningPhase.LOADING
         self.reading = self.logs_reading = False
         self.warm = bool(self.positions)
         self.takeover = takeover
@@ -233,7 +233,7 @@ class JobPartition(ABC):
     @property
     def loaded(self) -> bool:
         """True once everything up to the ends has been read: time to claim."""
-        return self.phase is Phase.LOADING and not self._ends
+        return self.phase is OwningPhase.LOADING and not self._ends
 
     @property
     def requests_start(self) -> int:
@@ -284,7 +284,7 @@ class JobPartition(ABC):
         """True if the offsets of requests that predecessors committed belong to a topic that no longer exists."""
 
     @abstractmethod
-    def claim(self) -> Produced:
+    def claim(self) -> JobProduced:
         """Returns the record that claims the next generation. Raises NewerFormat."""
 
     @property
@@ -332,14 +332,14 @@ class JobPartition(ABC):
         return None
 
     @abstractmethod
-    def on_record(self, record: Record, now_ms: int) -> None:
+    def on_record(self, record: JobRecord, now_ms: int) -> None:
         """Handles a record of a compacted topic, or of a log.
 
         Raises TakenOver, NewerFormat, or the error of its handler. The first records of a log may be below the offset
         at which handling begins (`Topics.logs_before`).
         """
 
-    def prepare(self, record: Record) -> bool:
+    def prepare(self, record: JobRecord) -> bool:
         """Prepares a record, in several turns if it takes long. Returns true once `on_record` may be called with it.
 
         False: `turn` ended first, and the next turn calls this again. Nothing of the record has been handled by then.
@@ -351,7 +351,7 @@ class JobPartition(ABC):
         """Notes that the reader is at the end of this topic's partition, be it compacted or a log."""
 
     @abstractmethod
-    def skip(self, record: Record, reason: str) -> None:
+    def skip(self, record: JobRecord, reason: str) -> None:
         """Skips a record that is set aside: it counts as read, and as nothing else."""
 
     @abstractmethod
@@ -359,7 +359,7 @@ class JobPartition(ABC):
         """Skips unreadable offsets of any of its topics: they count as read, and as nothing else."""
 
     @abstractmethod
-    def request_of(self, record: Record, now_ms: int) -> Any | None:
+    def request_of(self, record: JobRecord, now_ms: int) -> Any | None:
         """Returns the request in a record of the requests topic; None if it cannot be parsed, and is set aside."""
 
     @abstractmethod
@@ -393,7 +393,7 @@ class JobPartition(ABC):
         """Returns the (topic, offset) of the blocks to read, the longest awaited first. Called often."""
         return ()
 
-    def on_block(self, block: Block, now_ms: int) -> None:  # noqa: B027
+    def on_block(self, block: LogBlock, now_ms: int) -> None:  # noqa: B027
         """Handles a block, which may hold less than the log has. The block stays wanted until then."""
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -433,7 +433,7 @@ class Job(Protocol):
     """Creates the partitions of one run."""
 
     @property
-    def topics(self) -> Topics:
+    def topics(self) -> JobTopics:
         """The job's topics."""
 
     @property
@@ -454,5 +454,5 @@ class Job(Protocol):
     def partition(self, number: int) -> JobPartition:
         """Creates the partition in its initial state, while another member owns it."""
 
-    def owner_of(self, refused: Refused) -> int | None:
+    def owner_of(self, refused: RecordRefused) -> int | None:
         """Returns the partition whose step wrote a refused record; None: the record is lost, without other effects."""

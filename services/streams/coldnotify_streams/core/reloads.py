@@ -12,14 +12,14 @@ from types import TracebackType
 from coldnotify_streams.core.actions import Drop, Pause, Say
 from coldnotify_streams.core.agenda import Agenda
 from coldnotify_streams.core.commits import Commits
-from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.events import JobRecord, Takeover
 from coldnotify_streams.core.faults import Faults
-from coldnotify_streams.core.job import Job, JobPartition, Place, Refused
-from coldnotify_streams.errors import Failure, NewerFormat, TakenOver
+from coldnotify_streams.core.job import Job, JobPartition, Place, RecordRefused
+from coldnotify_streams.errors import NewerFormat, RunFailure, TakenOver
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingReload:
     """A partition of this member that waits to be reloaded."""
 
     takeover: Takeover
@@ -41,7 +41,7 @@ class _Guarded:
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None, /) -> bool:
         """Returns true if the exception was the partition's fault."""
-        if not isinstance(error, Exception) or isinstance(error, Failure):
+        if not isinstance(error, Exception) or isinstance(error, RunFailure):
             return False
         self.reloads.on_raised(self.partition, error, self.single)
         return True
@@ -61,7 +61,7 @@ class Reloads:
         newer_retry_s: float,
     ) -> None:
         """`partitions` are those of the run; one that fails is removed. run.Limits explains the `..._retry_s`."""
-        self.waiting: dict[int, Waiting] = {}
+        self.waiting: dict[int, WaitingReload] = {}
         """Partitions that cannot be served and are retried."""
         self.faults: dict[int, Faults] = {}
         """The faults of each partition that had any in this run."""
@@ -126,7 +126,7 @@ class Reloads:
             self._agenda.do(Say("error", "partition is loaded anew", about, error))
         del self._partitions[number]
         self._agenda.do(Drop(number), Pause(number))
-        self.waiting[number] = Waiting(self._takeover_again(partition), self._agenda.now.s + wait_s)
+        self.waiting[number] = WaitingReload(self._takeover_again(partition), self._agenda.now.s + wait_s)
 
     def _takeover_again(self, partition: JobPartition) -> Takeover:
         """Returns the offsets at which to resume a partition that this run has served, or has tried to serve."""
@@ -149,7 +149,7 @@ class Reloads:
             aside=frozenset(() if faults is None else faults.stored),
         )
 
-    def on_refused(self, refused: Refused, by: JobPartition | None, single: Place | None) -> None:
+    def on_refused(self, refused: RecordRefused, by: JobPartition | None, single: Place | None) -> None:
         """Handles Kafka's refusal of a record of a step. `single`: the only record that the step handled.
 
         `by`: the partition whose step it was. Its record may be for another partition: a moved record must not be
@@ -164,7 +164,7 @@ class Reloads:
         error = ValueError(f"{refused.topic} does not take a record: {refused.error}")
         self.on_fault(partition, error, sure=single)
 
-    def is_set_aside(self, partition: JobPartition, record: Record) -> bool:
+    def is_set_aside(self, partition: JobPartition, record: JobRecord) -> bool:
         """Returns true if the partition skips this record, which then counts as read."""
         faults = self.faults.get(partition.number)
         reason = None if faults is None else faults.records.get((record.topic, record.offset))

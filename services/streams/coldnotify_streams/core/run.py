@@ -65,7 +65,7 @@ from coldnotify_streams.core.actions import (
     Flush,
     HoldBack,
     LoadsAnew,
-    Looked,
+    LookedAtPartitions,
     Offset,
     Read,
     ReadLogs,
@@ -77,36 +77,46 @@ from coldnotify_streams.core.actions import (
     TakeFollowed,
     TakenIn,
     TookOver,
-    Write,
+    WriteRecords,
 )
 from coldnotify_streams.core.agenda import Agenda
 from coldnotify_streams.core.barriers import Barriers, Requests, is_reached
-from coldnotify_streams.core.blocks import Blocks, place_of, without
+from coldnotify_streams.core.blocks import RunBlocks, place_of, without
 from coldnotify_streams.core.claims import Claims
 from coldnotify_streams.core.commits import Commits
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
-    Block,
     Event,
-    Failed,
+    JobRecord,
+    LogBlock,
     LogsBegan,
     LogStarts,
     NotCommitted,
     Now,
     Offsets,
-    Record,
+    PartitionsRevoked,
+    ReaderFailed,
     Records,
-    Revoked,
     Rewound,
     Takeover,
     UnreadableOffsets,
 )
-from coldnotify_streams.core.following import Following
-from coldnotify_streams.core.job import Ends, Job, JobPartition, LogBounds, Outputs, Phase, Place, Produced, Refused
+from coldnotify_streams.core.following import FollowedPartitions
+from coldnotify_streams.core.job import (
+    Ends,
+    Job,
+    JobPartition,
+    JobProduced,
+    LogBounds,
+    Outputs,
+    OwningPhase,
+    Place,
+    RecordRefused,
+)
 from coldnotify_streams.core.partition_turns import NextTurn, endless
-from coldnotify_streams.core.reloads import Reloads, Waiting
-from coldnotify_streams.errors import Failure
+from coldnotify_streams.core.reloads import Reloads, WaitingReload
+from coldnotify_streams.errors import RunFailure
 
 TICK_S = 1.0
 CAREFUL_A_STEP_MAX = 20
@@ -114,7 +124,7 @@ CAREFUL_A_STEP_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """The limits and waiting times of a run."""
 
     pending_requests_max: int = 20_000
@@ -152,15 +162,15 @@ class _Step:
     outputs: Outputs
 
 
-class Run:
+class JobRun:
     """Holds the partitions that the group assigns to this member, and those of others that it follows."""
 
-    def __init__(self, job: Job, *, standby: bool, limits: Limits, next_turn: NextTurn = endless) -> None:
+    def __init__(self, job: Job, *, standby: bool, limits: RunLimits, next_turn: NextTurn = endless) -> None:
         """`next_turn` begins the turn of a partition: work left at its end waits."""
         self.partitions: dict[int, JobPartition] = {}
         self.commits = Commits(job.topics, job.marks)
-        self.following = Following(job) if standby else None
-        self.blocks = Blocks(limits.blocks_share)
+        self.following = FollowedPartitions(job) if standby else None
+        self.blocks = RunBlocks(limits.blocks_share)
         self._job = job
         self._limits = limits
         self._next_turn = next_turn
@@ -194,7 +204,7 @@ class Run:
         """True if such a partition had its turn in the previous step."""
 
     @property
-    def waiting(self) -> Mapping[int, Waiting]:
+    def waiting(self) -> Mapping[int, WaitingReload]:
         """Partitions that cannot be served and are retried."""
         return self._reloads.waiting
 
@@ -211,7 +221,7 @@ class Run:
     @property
     def all_owned(self) -> bool:
         """True if every partition of this member that can be served is served."""
-        return not [partition for partition in self.partitions.values() if partition.phase is not Phase.OWNED]
+        return not [partition for partition in self.partitions.values() if partition.phase is not OwningPhase.OWNED]
 
     def next_due_ms(self) -> int | None:
         """Returns when postponed work is due (Unix ms); None if nothing is postponed."""
@@ -255,7 +265,7 @@ class Run:
         self.commits.check()
 
     def _step(self, events: Sequence[Event], assigned: Collection[int] | None) -> Doing[None]:
-        revoked: list[Revoked] = []
+        revoked: list[PartitionsRevoked] = []
         touched: set[int] = set()
         bounds = yield from self._bounds([event.partition for event in events if isinstance(event, Assigned)])
         for event in events:
@@ -263,7 +273,7 @@ class Run:
                 touched |= yield from self._on_records(event.records)
             elif isinstance(event, UnreadableOffsets):
                 touched |= self._on_unreadable(event)
-            elif isinstance(event, Block):
+            elif isinstance(event, LogBlock):
                 self._on_block(event)
                 touched.add(event.partition)
             elif isinstance(event, LogStarts):
@@ -285,8 +295,8 @@ class Run:
             elif isinstance(event, NotCommitted):
                 self.commits.on_refused(event)
                 self._agenda.do(Say("warning", "commit refused, retrying", {"error": event.reason}))
-            elif isinstance(event, Failed):
-                raise Failure(f"reading from Kafka: {event.error}") from event.error
+            elif isinstance(event, ReaderFailed):
+                raise RunFailure(f"reading from Kafka: {event.error}") from event.error
             else:
                 revoked.append(event)
         touched, waits = self._whose_turn(touched)
@@ -311,7 +321,7 @@ class Run:
             if (block := self.blocks.next(self.partitions, self._agenda.now.s)) is not None:
                 self._agenda.do(block)
         if look_at_all:
-            self._agenda.do(Looked(owned, len(self.waiting) + len(self.claims.refused), tick))
+            self._agenda.do(LookedAtPartitions(owned, len(self.waiting) + len(self.claims.refused), tick))
         if due := self.commits.take_due(self._agenda.now.s):
             self._agenda.do(Commit(due))
         for event in revoked:
@@ -396,7 +406,7 @@ class Run:
         about = {"partition": number, "followed": partition.warm, "records_to_load_max": records}
         self._agenda.do(Read(number, offsets), Say("info", "partition assigned", about))
 
-    def _on_revoked(self, event: Revoked) -> None:
+    def _on_revoked(self, event: PartitionsRevoked) -> None:
         gone = [number for number in event.partitions if number in self.partitions or number in self.waiting]
         for number in gone:
             self.partitions.pop(number, None)
@@ -409,14 +419,14 @@ class Run:
         self._agenda.do(Release(event, offsets))
 
     def _claim(self) -> Doing[None]:
-        claims: list[Produced] = []
+        claims: list[JobProduced] = []
         claimed: list[JobPartition] = []
         for partition in self.claims.due(self.partitions):
             with self._reloads.fault_of(partition):
                 claims.append(partition.claim())
                 claimed.append(partition)
         if claims:
-            yield from self._agenda.ask(Write(claims))
+            yield from self._agenda.ask(WriteRecords(claims))
             self.claims.on_answer(claimed, (yield from self._agenda.ask(Flush())))
 
     def _ends_of(self, claimed: list[JobPartition]) -> Doing[dict[int, Ends]]:
@@ -459,7 +469,7 @@ class Run:
 
     # ---- input ---------------------------------------------------------------------------------------------------
 
-    def _on_records(self, records: Iterable[Record]) -> Doing[set[int]]:
+    def _on_records(self, records: Iterable[JobRecord]) -> Doing[set[int]]:
         """Hands on records. Returns the numbers of the partitions that they concern."""
         touched: set[int] = set()
         requests: Requests = {}
@@ -479,7 +489,7 @@ class Run:
             touched.add(number)
             if record.topic == topic_of_requests:
                 self._on_request(partition, record, requests)
-            elif partition.phase is Phase.OWNED:
+            elif partition.phase is OwningPhase.OWNED:
                 partition.unread.add(record)
             elif self._on_record(partition, record):
                 yield from self._be_careful(partition, (record.topic, record.offset))
@@ -496,7 +506,7 @@ class Run:
             return set()
         if topic == self._topics.requests:
             partition.requests_position = max(partition.requests_read, gap.next)
-        elif partition.phase is Phase.OWNED:
+        elif partition.phase is OwningPhase.OWNED:
             partition.unread.add(gap)  # behind the records in front of it
             return {number}
         self._pass_over(partition, gap)
@@ -505,7 +515,7 @@ class Run:
     def _pass_over(self, partition: JobPartition, gap: UnreadableOffsets) -> None:
         try:
             partition.on_unreadable(gap)
-        except Failure:
+        except RunFailure:
             raise
         except Exception as error:
             self._reloads.on_fault(partition, error, sure=None)
@@ -518,7 +528,7 @@ class Run:
             return partition.requests_reading
         return partition.logs_reading if topic in self._topics.logs else partition.reading
 
-    def _on_request(self, partition: JobPartition, record: Record, requests: Requests) -> None:
+    def _on_request(self, partition: JobPartition, record: JobRecord, requests: Requests) -> None:
         try:
             if self._reloads.faults and self._reloads.is_set_aside(partition, record):
                 return
@@ -526,12 +536,12 @@ class Run:
             request = partition.request_of(record, self._agenda.now.ms)
             if request is not None:
                 requests.setdefault(partition.number, []).append((record.offset, request))
-        except Failure:
+        except RunFailure:
             raise
         except Exception as error:
             self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
 
-    def _on_record(self, partition: JobPartition, record: Record) -> bool:
+    def _on_record(self, partition: JobPartition, record: JobRecord) -> bool:
         """Hands on a record that is not a request. Returns true if its step may fail because of it (`_be_careful`)."""
         try:
             if record.end:
@@ -539,7 +549,7 @@ class Run:
             elif not (self._reloads.faults and self._reloads.is_set_aside(partition, record)):
                 partition.on_record(record, self._agenda.now.ms)
                 return bool(self._reloads.faults) and record.topic in (self._topics.table, *self._topics.logs)
-        except Failure:
+        except RunFailure:
             raise
         except Exception as error:
             self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
@@ -580,7 +590,7 @@ class Run:
             unread.held_back = False
             self._agenda.do(ReadOn(partition.number))
 
-    def _on_block(self, block: Block) -> None:
+    def _on_block(self, block: LogBlock) -> None:
         """Hands on a block to the partition that wanted it, unless the partition was dropped since."""
         partition = self.blocks.take(block)
         if partition is None or not self._serves(partition):
@@ -591,7 +601,7 @@ class Run:
         read = block if faults is None else without(block, faults.records)
         try:
             partition.on_block(read, self._agenda.now.ms)
-        except Failure:
+        except RunFailure:
             raise
         except Exception as error:
             at = partition.at
@@ -601,7 +611,7 @@ class Run:
     def _on_log_starts(self, starts: Offsets) -> None:
         for (topic, number), log_start in starts.items():
             partition = self.partitions.get(number)
-            if partition is not None and partition.phase is Phase.OWNED:
+            if partition is not None and partition.phase is OwningPhase.OWNED:
                 with self._reloads.fault_of(partition):
                     partition.on_log_start(topic, log_start)
 
@@ -609,7 +619,7 @@ class Run:
         """Has the partition do everything it can with what it has."""
         if partition.number in ends:
             self._take_over(partition, ends[partition.number])
-        if partition.phase is not Phase.OWNED:
+        if partition.phase is not OwningPhase.OWNED:
             return
         now_ms, pending = self._agenda.now.ms, partition.pending
         partition.turn = self._next_turn()
@@ -636,11 +646,11 @@ class Run:
             partition.on_tick(now_ms)
 
     def _serves(self, partition: JobPartition) -> bool:
-        return partition.phase is Phase.OWNED and self.partitions.get(partition.number) is partition
+        return partition.phase is OwningPhase.OWNED and self.partitions.get(partition.number) is partition
 
     def _be_careful(self, partition: JobPartition, record: Place) -> Doing[None]:
         """Makes a record of the table a step of its own, if it may be the one that a step failed of."""
-        if self._reloads.is_careful(partition.number) and partition.phase is Phase.OWNED:
+        if self._reloads.is_careful(partition.number) and partition.phase is OwningPhase.OWNED:
             yield from self._write_steps([partition], record)
 
     def _handle_carefully(self, partition: JobPartition) -> Doing[bool]:
@@ -683,15 +693,15 @@ class Run:
         return durable
 
     def _write(
-        self, steps: list[_Step], part: Callable[[_Step], Sequence[Produced]], single: Place | None
+        self, steps: list[_Step], part: Callable[[_Step], Sequence[JobProduced]], single: Place | None
     ) -> Doing[list[_Step]]:
         """Write one part of each step. Returns the steps whose part is durable."""
         if not any(part(step) for step in steps):
             return steps
         for step in steps:
             with self._reloads.fault_of(step.partition, single):
-                yield from self._agenda.ask(Write(part(step)))
-        refused: list[Refused] = yield from self._agenda.ask(Flush())
+                yield from self._agenda.ask(WriteRecords(part(step)))
+        refused: list[RecordRefused] = yield from self._agenda.ask(Flush())
         for one in refused:
             written = ((step.partition, record) for step in steps for record in part(step))
             by = next((partition for partition, record in written if _is_same(record, one)), None)
@@ -699,16 +709,16 @@ class Run:
         return [step for step in steps if self._serves(step.partition)]
 
 
-def _is_same(record: Produced, refused: Refused) -> bool:
+def _is_same(record: JobProduced, refused: RecordRefused) -> bool:
     """Returns true if Kafka refused this record. A partition of None means that the producer chose it."""
     where = record.topic, refused.partition if record.partition is None else record.partition
     return where == (refused.topic, refused.partition) and record.value == refused.value
 
 
-def _is_known(partition: JobPartition, end: Record) -> bool:
+def _is_known(partition: JobPartition, end: JobRecord) -> bool:
     """Returns true if the partition has already read up to this end.
 
     Kafka reports the end of one partition together with a record of another. At a few publishes a second, two
     partitions would have a turn in each step, one of them for nothing.
     """
-    return partition.phase is Phase.OWNED and partition.positions.get(end.topic) == end.offset
+    return partition.phase is OwningPhase.OWNED and partition.positions.get(end.topic) == end.offset

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import add, attrgetter
 
-from coldnotify_schemas.tenants import CUMULATIVE, Counters
+from coldnotify_schemas.tenants import CUMULATIVE, TenantCounters
 
 Counts = tuple[int, ...]
 """One number for each of CUMULATIVE, in that order."""
@@ -18,15 +18,15 @@ NO_COUNTS: Counts = (0,) * len(CUMULATIVE)
 _cumulative = attrgetter(*CUMULATIVE)
 
 
-def counts_of(counters: Counters) -> Counts:
+def counts_of(counters: TenantCounters) -> Counts:
     """The cumulative fields."""
     counts: Counts = _cumulative(counters)
     return counts
 
 
-def counters_of(counts: Counts) -> Counters:
+def counters_of(counts: Counts) -> TenantCounters:
     """The same the other way round."""
-    return Counters(**dict(zip(CUMULATIVE, counts, strict=True)))
+    return TenantCounters(**dict(zip(CUMULATIVE, counts, strict=True)))
 
 
 def highest(one: Counts, other: Counts) -> Counts:

@@ -9,15 +9,15 @@ from coldnotify_schemas.tenants import (
     CUMULATIVE,
     UNLIMITED,
     Agreement,
-    Counters,
     Rates,
+    TenantCounters,
     UsageRecord,
     Verdict,
 )
 
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, plus, total
 from coldnotify_usage.core.log_clock import LATE_MS_MAX, LogClock, time_of
-from coldnotify_usage.core.seen import DAY_MS, HOUR_MS, NO_GAUGES, Seen
+from coldnotify_usage.core.seen import DAY_MS, HOUR_MS, NO_GAUGES, SeenCounts
 from coldnotify_usage.core.verdict_rules import Judge, Measured
 
 NODE_SILENT_MS = 75_000
@@ -82,7 +82,7 @@ class Counted(NamedTuple):
 class _Tenant:
     """One tenant here."""
 
-    seen: dict[Boot, Seen] = field(default_factory=dict)
+    seen: dict[Boot, SeenCounts] = field(default_factory=dict)
     risen: Counts = NO_COUNTS
     """The rise of its counts since the job took the partition over, as far as the time of the rise is known."""
     heard_ms: int = 0
@@ -117,7 +117,7 @@ class PartitionUsage:
         """The number of known tenants."""
         return len(self._tenants)
 
-    def load(self, key: SeenKey, seen: Seen) -> None:
+    def load(self, key: SeenKey, seen: SeenCounts) -> None:
         """Loads a stored counter. All of them are loaded before the first record."""
         tenant = self._tenants.setdefault(key.tenant, _Tenant())
         tenant.seen[key.node, key.boot] = seen
@@ -151,7 +151,7 @@ class PartitionUsage:
                     continue
                 if tenant is None:
                     tenant = self._tenants[name] = _Tenant()
-                seen = tenant.seen[boot] = Seen()
+                seen = tenant.seen[boot] = SeenCounts()
                 self.seen_count += 1
             assert tenant is not None
             rise, changed = seen.add(at_ms, counters, interval_ms, broker_ms)
@@ -169,7 +169,7 @@ class PartitionUsage:
             self._hear(*boot, broker_ms)
         return set_aside
 
-    def take_changed(self) -> Iterator[tuple[SeenKey, Seen | None]]:
+    def take_changed(self) -> Iterator[tuple[SeenKey, SeenCounts | None]]:
         """Yields what must be stored since the last call; None: it must be removed."""
         changed, self._changed = self._changed, set()
         for key in changed:
@@ -310,7 +310,7 @@ def _says(verdict: Verdict) -> tuple[object, ...]:
 
 
 def _is_quiet(verdict: Verdict) -> bool:
-    return (verdict.per_s, verdict.per_min, verdict.gauges) == (Rates(), Rates(), Counters())
+    return (verdict.per_s, verdict.per_min, verdict.gauges) == (Rates(), Rates(), TenantCounters())
 
 
 def _is_closed(day_of_ms: int, at_ms: int) -> bool:

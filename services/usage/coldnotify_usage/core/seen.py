@@ -1,9 +1,9 @@
-"""The counts of one tenant since a node's boot (`Seen`), and their stored form."""
+"""The counts of one tenant since a node's boot (`SeenCounts`), and their stored form."""
 
 from operator import attrgetter
 
 import msgspec
-from coldnotify_schemas.tenants import COUNT_MAX, GAUGES, Counters
+from coldnotify_schemas.tenants import COUNT_MAX, GAUGES, TenantCounters
 
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counts_of, highest
 
@@ -36,7 +36,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Stored)
 
 
-class Seen:
+class SeenCounts:
     """The highest counts of (tenant, node, start of the node), in all and by hour and day; its gauges, its rate."""
 
     __slots__ = ("at_ms", "days", "gauges", "hours", "rate", "rate_at_ms", "top")
@@ -54,7 +54,7 @@ class Seen:
         self.rate_at_ms = 0
         """Time of that record, by the broker's clock."""
 
-    def add(self, at_ms: int, counters: Counters, interval_ms: int | None, broker_ms: int) -> tuple[Counts, bool]:
+    def add(self, at_ms: int, counters: TenantCounters, interval_ms: int | None, broker_ms: int) -> tuple[Counts, bool]:
         """Adds a record's counters. Returns the rise of the highest counts, and whether anything new must be stored.
 
         `interval_ms`: the time of the rise; None: unknown, so no rate is measured.
@@ -80,7 +80,7 @@ class Seen:
         return _encoder.encode(_Stored(self.at_ms, self.gauges, hours.before, hours.windows, days.before, days.windows))
 
     @classmethod
-    def decode(cls, value: bytes) -> "Seen":
+    def decode(cls, value: bytes) -> "SeenCounts":
         """Parses the result of encode(), even of a release with fewer counters, or with further ones after ours. Raises
         ValueError.
         """

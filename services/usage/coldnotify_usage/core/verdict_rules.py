@@ -12,8 +12,8 @@ from coldnotify_schemas.tenants import (
     UNLIMITED,
     VERDICT_S,
     Agreement,
-    Counters,
     Rates,
+    TenantCounters,
     Verdict,
 )
 
@@ -71,7 +71,7 @@ class Judge:
             until_ms=at_ms + VERDICT_S * 1000,
             per_s=_rates(measured.per_s),
             per_min=_rates(self._last_minute(at_ms, measured.risen)),
-            gauges=Counters(**{name: min(n, COUNT_MAX) for name, n in zip(GAUGES, measured.gauges, strict=True)}),
+            gauges=TenantCounters(**{name: min(n, COUNT_MAX) for name, n in zip(GAUGES, measured.gauges, strict=True)}),
             shares=_shares(measured.doors, agreement),
             out_shares=_out_shares(measured.tellers, agreement),
             exceeded=tuple(exceeded),

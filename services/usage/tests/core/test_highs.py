@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from coldnotify_schemas.tenants import CUMULATIVE, Counters
+from coldnotify_schemas.tenants import CUMULATIVE, TenantCounters
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counters_of, counts_of, highest, total
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,8 +58,8 @@ def test_the_next_record_makes_up_for_a_lost_one() -> None:
 
 @pytest.mark.parametrize("name", CUMULATIVE)
 def test_counts_are_the_cumulative_fields(name: str) -> None:
-    counters = Counters(**{name: 4}, objects=9)
-    assert counters_of(counts_of(counters)) == Counters(**{name: 4})
+    counters = TenantCounters(**{name: 4}, objects=9)
+    assert counters_of(counts_of(counters)) == TenantCounters(**{name: 4})
 
 
 def test_sums_and_differences_are_field_by_field() -> None:

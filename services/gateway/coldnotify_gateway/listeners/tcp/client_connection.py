@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from coldnotify_gateway.core import Frame, Urgent, Waiting, joined, part_bytes
+from coldnotify_gateway.core import Frame, Urgent, WaitingFrames, joined, part_bytes
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 
@@ -40,7 +40,7 @@ class ClientConnection(asyncio.Protocol):
         """connection_lost() was called."""
         self.waits = False
         """The transport has as much as it is to hold."""
-        self._waiting: Waiting | None = None
+        self._waiting: WaitingFrames | None = None
         """What it is still to be handed. Made at the first use: of most connections nothing ever waits."""
         self.write: Callable[[bytes], None]
         """Hands bytes to the transport."""
@@ -117,9 +117,9 @@ class ClientConnection(asyncio.Protocol):
         elif repeats:
             self.write(joined(repeats))
 
-    def _queue(self) -> Waiting:
+    def _queue(self) -> WaitingFrames:
         if self._waiting is None:
-            self._waiting = Waiting()
+            self._waiting = WaitingFrames()
         return self._waiting
 
     def _hand_over(self) -> None:

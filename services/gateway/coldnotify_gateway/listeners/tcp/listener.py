@@ -5,19 +5,19 @@ import asyncio
 from coldnotify_common.addresses import Among
 from coldnotify_common.security.tls import ServerTls
 
-from coldnotify_gateway.listeners.port import BACKLOG, CROWD_SOCKETS, Port
+from coldnotify_gateway.listeners.port import BACKLOG, CROWD_SOCKETS, DevicePort
 from coldnotify_gateway.listeners.tcp.balancer import Balanced
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 from coldnotify_gateway.listeners.tcp.tls_connection import TlsConnection
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.shell import GatewayShell
 
 
-class TcpListener(Port):
+class TcpListener(DevicePort):
     """The devices' port for TCP."""
 
     sockets = CROWD_SOCKETS
 
-    async def serve(self, shell: Shell, tls: ServerTls) -> "TcpServing":
+    async def serve(self, shell: GatewayShell, tls: ServerTls) -> "TcpServing":
         """Accepts connections for a run. Raises ListenError."""
         context = tls.context(required=True)
         proxies = Among(self.settings.proxies())

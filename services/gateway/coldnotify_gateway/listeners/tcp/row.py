@@ -1,8 +1,8 @@
 """The row of the TCP listener."""
 
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 
-ROW = Row(
+ROW = ListenerRow(
     name="tcp",
     port_setting="gateway_port",
     port_key="port",

@@ -11,7 +11,7 @@ import secrets
 from aiohttp import web
 from coldnotify_common.http.event_streams import HEARTBEAT, HEARTBEAT_S, event_stream, retry, unavailable
 from coldnotify_common.http.web import BadRequest
-from coldnotify_common.played.agent import Agent, Device, Found
+from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_common.played.agent_channels import parse_mark
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object, looking_name
@@ -29,7 +29,7 @@ _JUDGED_S = 1.0
 _PARAMETERS = ("domain", "group", "object", "query", "descriptions", "channel", "since")
 
 
-class Events:
+class EventsEndpoint:
     """The handler."""
 
     def __init__(self, events: ConnectionEvents, settings: GatewaySettings) -> None:
@@ -100,7 +100,7 @@ class Events:
             await response.write(data)
 
 
-def _device(request: web.Request) -> Device:
+def _device(request: web.Request) -> PlayedDevice:
     """Who looks at what. Raises BadRequest and InvalidName."""
     query = request.query
     unknown = set(query) - set(_PARAMETERS)
@@ -123,7 +123,7 @@ def _device(request: web.Request) -> Device:
         check_object(name)
     for text in texts:
         check_query(text)
-    return Device(
+    return PlayedDevice(
         domain,
         group,
         looking_name(secrets.token_hex(LOOKING_DIGITS // 2)),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from coldnotify_common.security.tls import ServerTls
 
-from coldnotify_gateway.listeners.port import Port
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.listeners.port import DevicePort
+from coldnotify_gateway.shell import GatewayShell
 
 if TYPE_CHECKING:
     from coldnotify_gateway.listeners.web.web_site import WebSite
@@ -18,10 +18,10 @@ _QUIET_AFTER_S = 0.7
 first, which takes a fifth of a second, and the devices that all come back at once do not wait for it."""
 
 
-class WebListener(Port):
+class WebListener(DevicePort):
     """The devices' port for WebSocket and HTTP."""
 
-    async def serve(self, shell: Shell, tls: ServerTls) -> "WebSite":
+    async def serve(self, shell: GatewayShell, tls: ServerTls) -> "WebSite":
         """Accepts connections for a run. Raises ListenError."""
         await _quiet(shell)
         from coldnotify_gateway.listeners.web.web_site import WebSite
@@ -35,7 +35,7 @@ class WebListener(Port):
         return site
 
 
-async def _quiet(shell: Shell) -> None:
+async def _quiet(shell: GatewayShell) -> None:
     loop = asyncio.get_running_loop()
     until_s = loop.time() + _QUIET_AFTER_S
     heard_bytes = -1

@@ -8,7 +8,7 @@ from aiohttp import web
 from coldnotify_common.http.web_port import address_of
 from coldnotify_common.security.authentication import bearer
 
-from coldnotify_gateway.core import Frame, Urgent, Waiting
+from coldnotify_gateway.core import Frame, Urgent, WaitingFrames
 from coldnotify_gateway.device_connection import ConnectionEvents, Proof
 
 _PART_BYTES = 16 * 1024
@@ -68,7 +68,7 @@ class QueuedConnection:
         self._low_water_bytes = low_water_bytes
         self._cut_off = cut_off
         self._on_finish = on_finish
-        self._waiting = Waiting()
+        self._waiting = WaitingFrames()
         self._taken_bytes = 0
         self._wake = asyncio.Event()
         self._wanted = asyncio.Event()

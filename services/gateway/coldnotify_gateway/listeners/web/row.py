@@ -1,8 +1,8 @@
 """The row of the listener for WebSocket and HTTP."""
 
-from coldnotify_gateway.listeners.row import Row
+from coldnotify_gateway.listeners.row import ListenerRow
 
-ROW = Row(
+ROW = ListenerRow(
     name="web",
     port_setting="gateway_web_port",
     port_key="web_port",

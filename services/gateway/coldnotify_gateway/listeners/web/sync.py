@@ -16,7 +16,7 @@ from coldnotify_common.http.web import BadRequest, error_response
 from coldnotify_common.http.web_auth import IDENTITY
 from coldnotify_common.http.web_bodies import BodyReader
 from coldnotify_common.paced import Paced
-from coldnotify_common.played.agent import Agent, Device
+from coldnotify_common.played.agent import Agent, PlayedDevice
 from coldnotify_common.slices import Slices
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_length, parse_gateway_frame
@@ -121,7 +121,7 @@ class Sync:
 
     # --- JSON
 
-    async def _json(self, request: web.Request, device: Device, wait_s: float) -> web.StreamResponse:
+    async def _json(self, request: web.Request, device: PlayedDevice, wait_s: float) -> web.StreamResponse:
         agent = Agent(device)
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, agent.begin())

@@ -16,7 +16,7 @@ import msgspec
 from coldnotify_common.http.json_answers import with_texts
 from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, JsonItems
 from coldnotify_common.http.web import BadRequest
-from coldnotify_common.played.agent import Agent, Device, Found
+from coldnotify_common.played.agent import Agent, Found, PlayedDevice
 from coldnotify_common.played.agent_channels import ChannelsMark, parse_mark
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
@@ -80,7 +80,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     wait_s: float = 0
 
 
-def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[Device, float] | None]:
+def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, float] | None]:
     """Who asks for what, and for how many seconds it would wait: the last that comes, behind None for each step of the
     work. Names are counted before one is looked at. Raises BadRequest and InvalidName.
     """
@@ -114,7 +114,7 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[Device, float] | 
     for name, since in said.channels.items():
         hash_, channels[hash_] = _channel(name, since)
         yield None
-    device = Device(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
+    device = PlayedDevice(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
     epoch, cursor, mark = _parse_cursor(said.cursor, Agent(device).digest)
     yield replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None), said.wait_s
 

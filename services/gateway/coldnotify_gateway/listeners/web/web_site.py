@@ -14,12 +14,12 @@ from coldnotify_common.http.web_origins import foreign, is_known, names_of
 from coldnotify_common.http.web_port import WebPort
 from coldnotify_common.paced import Paced
 
-from coldnotify_gateway.listeners.port import LINGER_S, Port
+from coldnotify_gateway.listeners.port import LINGER_S, DevicePort
 from coldnotify_gateway.listeners.web import websocket
-from coldnotify_gateway.listeners.web.event_stream import Events
+from coldnotify_gateway.listeners.web.event_stream import EventsEndpoint
 from coldnotify_gateway.listeners.web.sync import Sync
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.shell import GatewayShell
 
 _paced = Paced(structlog.get_logger())
 
@@ -32,7 +32,9 @@ _FOR_PAGES = "/v1/events"
 class WebSite:
     """The endpoints for devices, from `start` to `stop`. `tick` it now and then."""
 
-    def __init__(self, settings: GatewaySettings, shell: Shell, port: Port, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, settings: GatewaySettings, shell: GatewayShell, port: DevicePort, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._settings = settings
         self._shell = shell
         self._listener = port
@@ -85,7 +87,7 @@ class WebSite:
             web.post("/v1/sync", Sync(shell, settings, shell.on_sync_by_frames).post),
             web.options("/v1/sync", _preflight),
             web.options(_FOR_PAGES, _preflight),
-            web.get(_FOR_PAGES, Events(shell, settings).get, allow_head=False),
+            web.get(_FOR_PAGES, EventsEndpoint(shell, settings).get, allow_head=False),
         ]
 
     async def start(self) -> None:

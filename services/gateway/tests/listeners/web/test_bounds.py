@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager, closing
 import pytest
 from coldnotify_common.security.certificates import Authority
 from coldnotify_gateway.core import Gateway, Send, joined
-from coldnotify_gateway.listeners.port import Port
+from coldnotify_gateway.listeners.port import DevicePort
 from coldnotify_gateway.listeners.web.web_site import WebSite
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.shell import GatewayShell
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.device_frames import parse
 from coldnotify_testkit.gateway_bench import WireDouble
@@ -35,8 +35,8 @@ class NoKafka:
 async def site(tls=None, **more):
     settings = GatewaySettings(gateway_web_port=0, **more)
     core = Gateway(1, 0, 8, settings.limits(settings.gateway_connections_max))
-    shell = Shell(settings, core, NoKafka(), None, broken=pytest.fail, forgotten=lambda _peer: None)
-    with closing(Port(settings, 0, "PORT")) as port:
+    shell = GatewayShell(settings, core, NoKafka(), None, broken=pytest.fail, forgotten=lambda _peer: None)
+    with closing(DevicePort(settings, 0, "PORT")) as port:
         running = WebSite(settings, shell, port, tls)
         await running.start()
 

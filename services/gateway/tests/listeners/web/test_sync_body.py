@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 from coldnotify_common.http.web import BadRequest
-from coldnotify_common.played.agent import Agent, Device
+from coldnotify_common.played.agent import Agent, PlayedDevice
 from coldnotify_gateway.listeners.web.sync_body import cursor_of, show, show_end, show_line
 from coldnotify_gateway.listeners.web.sync_body import parse as steps_of
 from coldnotify_schemas.frames import encode
@@ -32,7 +32,7 @@ def parse(said, **more):
 
 
 WHO = {"domain": "d", "group": "g", "client": "c"}
-AGENT = Agent(Device("d", "g", "c", queries=("Room = 1", "has Room")))
+AGENT = Agent(PlayedDevice("d", "g", "c", queries=("Room = 1", "has Room")))
 HASHES = list(AGENT.queries)
 
 

@@ -13,7 +13,7 @@ from coldnotify_common.security.identity import ANYBODY
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import event_stream
-from coldnotify_gateway.listeners.web.event_stream import Events
+from coldnotify_gateway.listeners.web.event_stream import EventsEndpoint
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, Sync
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_schemas.close_codes import CloseCode
@@ -85,7 +85,9 @@ async def site(core_type=WaitingCore):
     settings = GatewaySettings(gateway_sync_s=1)
     core = core_type()
     app = web.Application(middlewares=[come_back(["/v1/events"]), json_errors])
-    app.add_routes([web.post("/v1/sync", Sync(core, settings).post), web.get("/v1/events", Events(core, settings).get)])
+    app.add_routes(
+        [web.post("/v1/sync", Sync(core, settings).post), web.get("/v1/events", EventsEndpoint(core, settings).get)]
+    )
     async with TestServer(app) as server, ClientSession(server.make_url("/"), timeout=ClientTimeout(20)) as client:
         yield client
 

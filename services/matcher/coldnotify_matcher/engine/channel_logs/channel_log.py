@@ -14,7 +14,13 @@ from coldnotify_schemas.records import InvalidRecord
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS, Blocks, Summary, channels_of, kept_of
 from coldnotify_matcher.engine.channel_logs.last_offsets import LastOffsets
-from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, Message, MessageRecord, understand
+from coldnotify_matcher.engine.channel_logs.message_records import (
+    Block,
+    ChannelMessage,
+    Home,
+    MessageRecord,
+    understand,
+)
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats, repeats_among
 from coldnotify_matcher.engine.channel_logs.subscriptions import Subscriptions
 from coldnotify_matcher.engine.channel_logs.tail import Tail
@@ -22,7 +28,7 @@ from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 if TYPE_CHECKING:
-    from coldnotify_matcher.engine.clients import Client
+    from coldnotify_matcher.engine.clients import RegisteredClient
 
 WANTED_MAX = 8
 """Blocks that are wanted at once: enough that a reader has always one under way, and few enough that what comes is
@@ -57,14 +63,14 @@ class ChannelLog:
         self.repeats = Repeats(0)
         self.blocks = Blocks(0, 0)
         self.subscriptions = Subscriptions()
-        self.waiting: dict[int, dict[Client, int]] = {}
+        self.waiting: dict[int, dict[RegisteredClient, int]] = {}
         """By the first offset of the block that they wait for: clients, and the offset that they wait for."""
         self._goes_on = False
         """The next block is the first one behind the last of these. Else it is that of who lacks least."""
         self._onward_at = self._onward_next = -1
         self.pages_bytes = 0
         """Of pages that are being put together."""
-        self.paged: dict[Client, None] = {}
+        self.paged: dict[RegisteredClient, None] = {}
         """Clients to whose sessions a page is on its way; among them some whose page has arrived."""
         self._cell: dict[str, None] = {}
         """Channels with messages since `_cell_start`: the summary of what was followed."""
@@ -99,7 +105,7 @@ class ChannelLog:
         self.read = max(self.read, offset)
         self.position = max(self.position, offset)
 
-    def take_in(self, message: Message, headers: MessageHeaders) -> bool:
+    def take_in(self, message: ChannelMessage, headers: MessageHeaders) -> bool:
         """The log's next message. False: it repeats one, or was taken in before."""
         offset = message.offset
         if offset < self.read:
@@ -211,12 +217,12 @@ class ChannelLog:
         self._onward_next = min((at for at in self.waiting if at > self._onward_at), default=min(self.waiting))
         return (self._onward_next,)
 
-    def wait(self, client: Client, offset: int) -> None:
+    def wait(self, client: RegisteredClient, offset: int) -> None:
         """The client's session waits for the block with this offset."""
         start = self.blocks.start_of(offset, self.log_start)
         self.waiting.setdefault(start, {})[client] = offset
 
-    def wait_no_more(self, client: Client, offset: int) -> None:
+    def wait_no_more(self, client: RegisteredClient, offset: int) -> None:
         """It does so no more."""
         for start, clients in list(self.waiting.items()):
             if clients.get(client) == offset:
@@ -225,7 +231,7 @@ class ChannelLog:
                     del self.waiting[start]
                 return
 
-    def stop(self, client: Client, stream: MessageStream) -> None:
+    def stop(self, client: RegisteredClient, stream: MessageStream) -> None:
         """The row of pages of the client's session is over."""
         if stream.row.waits_for != NO_CURSOR:
             self.wait_no_more(client, stream.row.waits_for)
@@ -235,7 +241,7 @@ class ChannelLog:
         """The pages that are being put together have grown by so much, or have left."""
         self.pages_bytes += by_bytes
 
-    def take_served(self, block: Block | None) -> list[Client]:
+    def take_served(self, block: Block | None) -> list[RegisteredClient]:
         """Those whose wait is over, now that this block has come, or retention has removed what they waited for.
 
         The block may end before what some wait for: they go on waiting, in their turn, for the next one.
@@ -244,8 +250,8 @@ class ChannelLog:
             if self._goes_on and block.start <= self._onward_next < block.next:
                 self._onward_at = self._onward_next
             self._goes_on = not self._goes_on
-        served: list[Client] = []
-        waiting: dict[int, dict[Client, int]] = {}
+        served: list[RegisteredClient] = []
+        waiting: dict[int, dict[RegisteredClient, int]] = {}
         for start, clients in self.waiting.items():
             over = block is not None and block.start <= start < block.next
             for client, offset in clients.items():
@@ -258,7 +264,7 @@ class ChannelLog:
         return served
 
 
-def _messages(records: Sequence[MessageRecord], home: Home) -> Iterator[tuple[Message, MessageHeaders]]:
+def _messages(records: Sequence[MessageRecord], home: Home) -> Iterator[tuple[ChannelMessage, MessageHeaders]]:
     for record in records:
         try:
             message, right = understand(record, home, known=False)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_streams.core.partition_turns import Spent
 
-from coldnotify_matcher.engine.channel_logs.message_records import Message
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.repeats import NO_MARKS, Marks
 from coldnotify_matcher.engine.interests.by_channel import channel_mark
 
@@ -50,12 +50,12 @@ class Summary(NamedTuple):
         return False
 
 
-class Kept(NamedTuple):
+class KeptMessages(NamedTuple):
     """The messages of a block."""
 
     start: int
     next: int
-    by_channel: dict[str, list[Message]]
+    by_channel: dict[str, list[ChannelMessage]]
     size_bytes: int
     unreadable: bool = False
 
@@ -69,12 +69,12 @@ class Blocks:
         self._starts: list[int] = []
         self._summaries: dict[int, Summary] = {}
         """By start; the one that came first is forgotten first."""
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, KeptMessages] = {}
         """By start; the one that was used last stands last."""
         self.kept_bytes = 0
         self.summaries_bytes = 0
 
-    def kept_at(self, offset: int) -> Kept | None:
+    def kept_at(self, offset: int) -> KeptMessages | None:
         """The block with this offset, if its messages are here."""
         summary = self.at(offset)
         kept = None if summary is None else self._kept.pop(summary.start, None)
@@ -133,7 +133,7 @@ class Blocks:
         for place in range(max(first, 0), bisect_left(self._starts, start)):
             yield self._summaries[self._starts[place]].marks
 
-    def add(self, summary: Summary, kept: Kept | None) -> None:
+    def add(self, summary: Summary, kept: KeptMessages | None) -> None:
         """A block, in the room that it has. The others make way."""
         if summary.next <= summary.start:
             return
@@ -165,13 +165,13 @@ class Blocks:
             self.kept_bytes -= kept.size_bytes
 
 
-def kept_of(messages: Sequence[Message], start: int, next_: int, *, unreadable: bool) -> Kept:
+def kept_of(messages: Sequence[ChannelMessage], start: int, next_: int, *, unreadable: bool) -> KeptMessages:
     """The messages of a block, by channel."""
-    by_channel: dict[str, list[Message]] = {}
+    by_channel: dict[str, list[ChannelMessage]] = {}
     for message in messages:
         by_channel.setdefault(message.key, []).append(message)
     size_bytes = _SUMMARY_OVERHEAD_BYTES + sum(message.size_bytes for message in messages)
-    return Kept(start, next_, by_channel, size_bytes, unreadable)
+    return KeptMessages(start, next_, by_channel, size_bytes, unreadable)
 
 
 def channels_of(keys: Collection[str]) -> array[int]:

@@ -46,7 +46,7 @@ class Block(NamedTuple):
     """Kafka could not read any of it."""
 
 
-class Message(NamedTuple):
+class ChannelMessage(NamedTuple):
     """A record that is a message of a channel of this partition."""
 
     key: str
@@ -99,7 +99,7 @@ class Home(NamedTuple):
     topics: TopicNames
 
 
-def understand(record: MessageRecord, home: Home, known: bool) -> tuple[Message, int]:
+def understand(record: MessageRecord, home: Home, known: bool) -> tuple[ChannelMessage, int]:
     """(the message, the partition that it belongs to). `known`: its key was checked before. Raises InvalidRecord."""
     key, headers = record.key, record.headers
     right = home.partition
@@ -120,7 +120,7 @@ def understand(record: MessageRecord, home: Home, known: bool) -> tuple[Message,
     if right != home.partition and headers.moved is not None:
         raise InvalidRecord(f"key: belongs to partition {right} and was moved once already")
     assert key is not None
-    message = Message(
+    message = ChannelMessage(
         key.decode(), record.offset, record.value, headers.id, headers.source or "", record.timestamp_ms,
         headers.expires_at, headers.to,
     )  # fmt: skip

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from coldnotify_schemas import wire_pb2
 
-from coldnotify_matcher.engine.channel_logs.message_records import Message
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
-from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, Subscribers
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
+from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, LiveSubscribers
+from coldnotify_matcher.engine.sessions import EngineSession
 
 _FIXED_BYTES_MAX = 120
 """Of an Item with a ChannelFanOut: what is neither payload, id, source nor sessions, so tags, lengths and numbers."""
@@ -24,12 +24,12 @@ class _Subscription:
 
     __slots__ = ("attributes", "hash", "size_max", "subscribers", "told")
 
-    def __init__(self, channel: RegisteredChannel, told: int) -> None:
+    def __init__(self, channel: ClientChannel, told: int) -> None:
         self.hash = channel.hash
         self.attributes = channel.attributes
         self.told = told
         """Nothing for them lies between this offset and the log's next record."""
-        self.subscribers: dict[GatewayView, Subscribers] = {}
+        self.subscribers: dict[GatewayView, LiveSubscribers] = {}
         self.size_max = GONE_KEPT_MAX
         """With more numbers of one gateway those that are gone are taken out."""
 
@@ -53,7 +53,7 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._by_channel)
 
-    def subscribe(self, channel: RegisteredChannel, session: Session, after: int) -> None:
+    def subscribe(self, channel: ClientChannel, session: EngineSession, after: int) -> None:
         """This session is told of the channel's messages from here on; the channel has none above `after`."""
         by_text = self._by_channel.setdefault(channel.key, {})
         subscription = by_text.get(channel.text)
@@ -62,13 +62,13 @@ class Subscriptions:
         gateway = session.gateway
         subscribers = subscription.subscribers.get(gateway)
         if subscribers is None:
-            subscribers = subscription.subscribers[gateway] = Subscribers(gateway.retirements)
+            subscribers = subscription.subscribers[gateway] = LiveSubscribers(gateway.retirements)
         elif len(subscribers.numbers) > subscription.size_max:
             subscribers.remove_gone(gateway)
             subscription.size_max = 2 * len(subscribers.numbers) + GONE_KEPT_MAX
         subscribers.numbers.append(session.number)
 
-    def unsubscribe(self, channel: RegisteredChannel, session: Session) -> None:
+    def unsubscribe(self, channel: ClientChannel, session: EngineSession) -> None:
         """It is told of them no more."""
         by_text = self._by_channel.get(channel.key, {})
         subscription = by_text.get(channel.text)
@@ -79,7 +79,7 @@ class Subscriptions:
         if not subscribers.numbers:
             del subscription.subscribers[session.gateway]
 
-    def tell(self, message: Message, now_ms: int) -> tuple[int, int]:
+    def tell(self, message: ChannelMessage, now_ms: int) -> tuple[int, int]:
         """Tell it to all it is for. Returns how many sessions are told it, and how many that it has expired."""
         by_text = self._by_channel.get(message.key)
         if by_text is None:
@@ -122,7 +122,7 @@ class Subscriptions:
                 yield from ((gateway, number) for number in subscribers.numbers if number in gateway.sessions)
 
 
-def _tell(gateway: GatewayView, subscription: _Subscription, message: Message, numbers: array[int]) -> None:
+def _tell(gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int]) -> None:
     sessions = numbers.tobytes()
     bytes_max = _FIXED_BYTES_MAX + len(message.payload) + 4 * (len(message.id) + len(message.source)) + len(sessions)
     fan_out = gateway.new_item(bytes_max).channel_fan_out
@@ -132,7 +132,7 @@ def _tell(gateway: GatewayView, subscription: _Subscription, message: Message, n
         fan_out.urgent = True
 
 
-def _tell_expired(gateway: GatewayView, hash_: int, message: Message, numbers: array[int]) -> None:
+def _tell_expired(gateway: GatewayView, hash_: int, message: ChannelMessage, numbers: array[int]) -> None:
     sessions = numbers.tobytes()
     fan_out = gateway.new_item(_FIXED_BYTES_MAX + len(sessions)).channel_fan_out
     missed_between(fan_out.entry.missed, hash_, message.offset - 1, message.offset + 1, wire_pb2.EXPIRED)

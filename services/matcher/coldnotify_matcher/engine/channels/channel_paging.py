@@ -23,19 +23,19 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_logs.kept_blocks import Kept
-from coldnotify_matcher.engine.channel_logs.message_records import Message
+from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
 from coldnotify_matcher.engine.channels.page_turns import PageTurns
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.paging import page_bytes_of
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.positions import Positions
-from coldnotify_matcher.engine.streams.row import Stage as RowStage
-from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
+from coldnotify_matcher.engine.streams.row import RowStage as RowStage
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
 FILLED_MS_MAX = 500
 """A page with anything in it leaves after this: who waits for the first message does not wait for the page's last."""
@@ -54,13 +54,13 @@ EMPTY_MS_MAX = 3_000
 class CatchingUp:
     """Makes the pages of all sessions of one partition."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._turns = PageTurns(state)
-        self._unfinished: dict[Client, ChannelLog] = {}
+        self._unfinished: dict[RegisteredClient, ChannelLog] = {}
         """Clients whose pages go on in the partition's next turn."""
 
-    def begin(self, log: ChannelLog, client: Client, session: Session, *, after_page: int = 0) -> None:
+    def begin(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, *, after_page: int = 0) -> None:
         """A row of pages begins: from where its client said, or else from the session's cursor."""
         stream = _of(session)
         self.stop(log, client, session)
@@ -68,7 +68,7 @@ class CatchingUp:
         stream.positions.begin({hash_: max(cursor, one.position) for hash_, one in client.channels.items()})
         stream.begin_row(self._state.next_paging(), after_page)
 
-    def join_if_clean(self, log: ChannelLog, client: Client, session: Session) -> bool:
+    def join_if_clean(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> bool:
         """Whether nothing lacks, and the log has a position that can be said. Its channels are live from here on."""
         stream = _of(session)
         if stream.positions.lost_untold or not log.position or any(_lacking(log, client, stream.positions)):
@@ -77,14 +77,14 @@ class CatchingUp:
         self._subscribe(log, client, session)
         return True
 
-    def next_page(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+    def next_page(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """The next page of the row is asked for."""
         stream = _of(session)
         stream.next_page()
         stream.row.open(session.number, now_ms)
         self.go_on(log, client, session, now_ms)
 
-    def put_off(self, log: ChannelLog, client: Client, session: Session) -> None:
+    def put_off(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         """Its channels are live no more: a message has come that its tenant may not be told now."""
         stream = _of(session)
         if not stream.live:
@@ -120,17 +120,17 @@ class CatchingUp:
         """When `flush` has something to do; None: no page waits for its turn."""
         return self._turns.next_due_ms()
 
-    def add(self, session: Session, channel: RegisteredChannel, begin: int) -> None:
+    def add(self, session: EngineSession, channel: ClientChannel, begin: int) -> None:
         """A channel is told from `begin` on: with the next page of the row that is under way, or of the next row."""
         stream = _of(session)
         stream.positions.add(channel.hash, begin, under_way=stream.under_way)
 
-    def remove(self, log: ChannelLog, session: Session, channel: RegisteredChannel) -> None:
+    def remove(self, log: ChannelLog, session: EngineSession, channel: ClientChannel) -> None:
         """A channel is told no more."""
         if session.channels is not None and session.channels.positions.remove(channel.hash):
             log.subscriptions.unsubscribe(channel, session)
 
-    def end(self, log: ChannelLog, client: Client, session: Session) -> None:
+    def end(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         """Its client has no channels any more: the page that is being put together is the last one."""
         row = _of(session).row
         if row.stage is RowStage.WAITING:
@@ -138,7 +138,7 @@ class CatchingUp:
             row.served()
         self._send(log, client, session, last=True)
 
-    def stop(self, log: ChannelLog, client: Client, session: Session) -> None:
+    def stop(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         """Its row of pages is over, or is begun anew."""
         if session.channels is None:
             return
@@ -146,7 +146,7 @@ class CatchingUp:
         self._unfinished.pop(client, None)
         log.stop(client, session.channels)
 
-    def on_block(self, log: ChannelLog, served: Iterable[Client], now_ms: int) -> None:
+    def on_block(self, log: ChannelLog, served: Iterable[RegisteredClient], now_ms: int) -> None:
         """What these sessions waited for has come."""
         for client in served:
             session = client.session
@@ -173,7 +173,7 @@ class CatchingUp:
         for _, client, session in self._turns.take_waiting(log, now_ms - TURN_MS_MAX):
             self._send(log, client, session, last=False)
 
-    def go_on(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+    def go_on(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """Fill the page as far as what is known of the log goes, if it is its tenant's turn."""
         stream = _of(session)
         lacks = any(_lacking(log, client, stream.positions))
@@ -181,7 +181,7 @@ class CatchingUp:
             return
         self._fill_up(log, client, session, now_ms)
 
-    def _fill_up(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+    def _fill_up(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         stream = _of(session)
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
         stream.row.limit(None if allowance is None else allowance.at_once)
@@ -239,8 +239,8 @@ class CatchingUp:
 
     @staticmethod
     def _urgent(
-        log: ChannelLog, session: Session, lacking: Mapping[int, RegisteredChannel]
-    ) -> dict[int, RegisteredChannel]:
+        log: ChannelLog, session: EngineSession, lacking: Mapping[int, ClientChannel]
+    ) -> dict[int, ClientChannel]:
         """Those of them that come before the others."""
         stream = _of(session)
         if not log.tail.any_high or session.channels_in_order or stream.row.urgent_bytes >= URGENT_BYTES_MAX:
@@ -248,7 +248,7 @@ class CatchingUp:
         positions = stream.positions.at
         return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
 
-    def tell_ahead(self, log: ChannelLog, message: Message, before: int, now_ms: int) -> None:
+    def tell_ahead(self, log: ChannelLog, message: ChannelMessage, before: int, now_ms: int) -> None:
         """A message of high priority has come, to a channel whose last one was at `before`: it is told at once to
         sessions to which a page is on its way."""
         for client in list(log.paged):
@@ -281,7 +281,7 @@ class CatchingUp:
                 self._state.deliver(client.key.partition("/")[0], len(lacking), size)
                 session.gateway.tell(internal_pb2.Item(channel_page=page))
 
-    def _tell_lost(self, log: ChannelLog, session: Session) -> bool:
+    def _tell_lost(self, log: ChannelLog, session: EngineSession) -> bool:
         positions = _of(session).positions
         for hash_ in list(positions.lost_untold):
             before = positions.at[hash_] + 1
@@ -292,7 +292,7 @@ class CatchingUp:
             positions.tell_lost(hash_)
         return True
 
-    def _tell_retention(self, log: ChannelLog, lacking: Mapping[int, RegisteredChannel], session: Session) -> bool:
+    def _tell_retention(self, log: ChannelLog, lacking: Mapping[int, ClientChannel], session: EngineSession) -> bool:
         positions, oldest = _of(session).positions, log.oldest
         for hash_ in lacking:
             if positions.at[hash_] + 1 >= oldest:
@@ -306,11 +306,11 @@ class CatchingUp:
 
     def _fill_from(
         self,
-        kept: Kept,
+        kept: KeptMessages,
         log: ChannelLog,
-        client: Client,
-        lacking: Mapping[int, RegisteredChannel],
-        session: Session,
+        client: RegisteredClient,
+        lacking: Mapping[int, ClientChannel],
+        session: EngineSession,
         now_ms: int,
     ) -> bool:
         positions = _of(session).positions
@@ -331,9 +331,9 @@ class CatchingUp:
     def _fill(
         self,
         log: ChannelLog,
-        lacking: Mapping[int, RegisteredChannel],
-        session: Session,
-        messages: Iterable[tuple[int, int, Message]],
+        lacking: Mapping[int, ClientChannel],
+        session: EngineSession,
+        messages: Iterable[tuple[int, int, ChannelMessage]],
         next_: int,
         now_ms: int,
     ) -> bool:
@@ -362,14 +362,14 @@ class CatchingUp:
         positions.move_on(lacking, next_ - 1)
         return True
 
-    def _put(self, log: ChannelLog, session: Session, entry: internal_pb2.ChannelEntry) -> bool:
+    def _put(self, log: ChannelLog, session: EngineSession, entry: internal_pb2.ChannelEntry) -> bool:
         """False: the page is full."""
         stream = _of(session)
         size = stream.row.put(entry, page_bytes_of(stream.page_bytes))
         log.fill_pages(size)
         return size > 0
 
-    def _send(self, log: ChannelLog, client: Client, session: Session, *, last: bool) -> None:
+    def _send(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, *, last: bool) -> None:
         stream = _of(session)
         positions, row = stream.positions, stream.row
         page = row.opened()
@@ -403,7 +403,7 @@ class CatchingUp:
         session.gateway.tell(internal_pb2.Item(channel_page=page))
 
     @staticmethod
-    def _subscribe(log: ChannelLog, client: Client, session: Session) -> None:
+    def _subscribe(log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         """The session's channels are live."""
         positions = _of(session).positions
         positions.sent_last()
@@ -412,17 +412,17 @@ class CatchingUp:
                 log.subscriptions.subscribe(channel, session, log.last.of(channel.key))
 
 
-def _of(session: Session) -> MessageStream:
+def _of(session: EngineSession) -> MessageStream:
     assert session.channels is not None
     return session.channels
 
 
-def _is_paged(client: Client) -> bool:
+def _is_paged(client: RegisteredClient) -> bool:
     session = client.session
-    return session is not None and session.channels is not None and session.channels.stage is Stage.SENT
+    return session is not None and session.channels is not None and session.channels.stage is FollowedStage.SENT
 
 
-def _lacking(log: ChannelLog, client: Client, positions: Positions) -> Iterator[tuple[int, RegisteredChannel]]:
+def _lacking(log: ChannelLog, client: RegisteredClient, positions: Positions) -> Iterator[tuple[int, ClientChannel]]:
     at, last_of = positions.at, log.last.of_marked
     for hash_, channel in client.channels.items():
         if last_of(channel.key, channel.mark) > at[hash_]:
@@ -430,8 +430,12 @@ def _lacking(log: ChannelLog, client: Client, positions: Positions) -> Iterator[
 
 
 def _from_tail(
-    log: ChannelLog, client: Client, lacking: Mapping[int, RegisteredChannel], positions: Mapping[int, int], low: int
-) -> Iterable[tuple[int, int, Message]]:
+    log: ChannelLog,
+    client: RegisteredClient,
+    lacking: Mapping[int, ClientChannel],
+    positions: Mapping[int, int],
+    low: int,
+) -> Iterable[tuple[int, int, ChannelMessage]]:
     """`low`: none of them lacks anything before."""
     if len(lacking) > MANY:
         return _of_many(log.tail.since(low), client, lacking, positions)
@@ -447,8 +451,8 @@ def _from_tail(
 
 
 def _from_block(
-    kept: Kept, client: Client, lacking: Mapping[int, RegisteredChannel], positions: Mapping[int, int]
-) -> Iterable[tuple[int, int, Message]]:
+    kept: KeptMessages, client: RegisteredClient, lacking: Mapping[int, ClientChannel], positions: Mapping[int, int]
+) -> Iterable[tuple[int, int, ChannelMessage]]:
     if len(lacking) > MANY:
         return sorted(_of_many(chain.from_iterable(kept.by_channel.values()), client, lacking, positions))
     rows = [
@@ -463,11 +467,11 @@ def _from_block(
 
 
 def _of_many(
-    messages: Iterable[Message],
-    client: Client,
-    lacking: Mapping[int, RegisteredChannel],
+    messages: Iterable[ChannelMessage],
+    client: RegisteredClient,
+    lacking: Mapping[int, ClientChannel],
     positions: Mapping[int, int],
-) -> Iterator[tuple[int, int, Message]]:
+) -> Iterator[tuple[int, int, ChannelMessage]]:
     """Those that a client with thousands of channels lacks, in the order of the messages."""
     by_key = client.channels.by_key
     for message in messages:

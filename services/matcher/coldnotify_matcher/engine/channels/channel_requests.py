@@ -9,13 +9,13 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.registering import RegisteredChannels, Registering
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.interests.said import Said
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.engine.streams.stream import NO_CURSOR, Stage
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
 RETENTIONS = {
     Retention.HOUR: internal_pb2.RETENTION_1H,
@@ -28,7 +28,7 @@ RETENTIONS = {
 class ChannelRequests:
     """Handles them, for clients that have channels or name some."""
 
-    def __init__(self, state: State, catching_up: CatchingUp) -> None:
+    def __init__(self, state: PartitionState, catching_up: CatchingUp) -> None:
         self._state = state
         self._registering = Registering(state)
         self._catching_up = catching_up
@@ -36,8 +36,8 @@ class ChannelRequests:
     def open(
         self,
         offset: int,
-        client: Client,
-        session: Session,
+        client: RegisteredClient,
+        session: EngineSession,
         request: internal_pb2.Open,
         said: Sequence[Said],
         gone: Iterable[int],
@@ -63,7 +63,7 @@ class ChannelRequests:
         self._note_cursor(log, client, session, request)
         return registered.refused, registered.positions()
 
-    def await_set(self, client: Client, session: Session, request: internal_pb2.Open) -> None:
+    def await_set(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open) -> None:
         """The digests differ. What the Open says of channels counts once the set is whole, which may have some."""
         log = self._state.log_of(client)
         if log is not None and (session.channels is None or session.channels.ask != request.channels_ask):
@@ -71,7 +71,12 @@ class ChannelRequests:
             self._remember(log, session, request)
 
     def register(
-        self, offset: int, client: Client, session: Session, said: Sequence[Said], answer: internal_pb2.Answered
+        self,
+        offset: int,
+        client: RegisteredClient,
+        session: EngineSession,
+        said: Sequence[Said],
+        answer: internal_pb2.Answered,
     ) -> None:
         """A Register that names channels."""
         log = self._state.log_of(client)
@@ -92,7 +97,7 @@ class ChannelRequests:
         # Pages that are under way to it contain these.
         answer.catch_up_channels = not stream.under_way
 
-    def unregister(self, offset: int, client: Client, session: Session, hashes: Iterable[int]) -> None:
+    def unregister(self, offset: int, client: RegisteredClient, session: EngineSession, hashes: Iterable[int]) -> None:
         """Channels that the client is not registered for any more."""
         log = self._state.log_of(client)
         if log is None or offset < client.registrations_applied:
@@ -101,7 +106,9 @@ class ChannelRequests:
         if not client.channels:
             self._drop(log, client, session)
 
-    def _unregister(self, log: ChannelLog, client: Client, session: Session, hashes: Iterable[int]) -> None:
+    def _unregister(
+        self, log: ChannelLog, client: RegisteredClient, session: EngineSession, hashes: Iterable[int]
+    ) -> None:
         for hash_ in hashes:
             channel = client.channels.get(hash_)
             if channel is not None:
@@ -110,7 +117,7 @@ class ChannelRequests:
                 self._state.count("channels_unregistered")
 
     def sync(
-        self, offset: int, client: Client, session: Session, said: Sequence[Said]
+        self, offset: int, client: RegisteredClient, session: EngineSession, said: Sequence[Said]
     ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
         """A whole set is in: its channels."""
         log = self._state.log_of(client)
@@ -131,7 +138,7 @@ class ChannelRequests:
             self._note(session, registered)
         return registered.refused, registered.positions()
 
-    def tell_opened(self, client: Client, session: Session, opened: internal_pb2.Opened) -> None:
+    def tell_opened(self, client: RegisteredClient, session: EngineSession, opened: internal_pb2.Opened) -> None:
         """What an Opened says of channels besides."""
         log = self._state.log_of(client)
         if log is None:
@@ -143,7 +150,7 @@ class ChannelRequests:
             if stream.take_epoch():
                 opened.channels_epoch = log.epoch
 
-    def begin(self, client: Client, session: Session) -> None:
+    def begin(self, client: RegisteredClient, session: EngineSession) -> None:
         """Its channels are to be caught up. Where nothing lacks, the next Page says so."""
         log = self._state.log_of(client)
         stream = session.channels
@@ -155,7 +162,7 @@ class ChannelRequests:
             # A Page answers for the first one only.
             self._catching_up.join_if_clean(log, client, session)
 
-    def begin_pages(self, client: Client, session: Session, now_ms: int) -> None:
+    def begin_pages(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
         """The Page is on its way, or has to wait: what it does not say comes in pages of its own."""
         log = self._state.log_of(client)
         stream = session.channels
@@ -171,13 +178,15 @@ class ChannelRequests:
         if stream.clean:
             self._catching_up.begin(log, client, session)
         self._catching_up.next_page(log, client, session, now_ms)
-        if stream.stage is Stage.DUE:
+        if stream.stage is FollowedStage.DUE:
             # Its gateway may hold it for live, if a predecessor had answered: what a Beat says must not move its cursor
             # then. A page of this number is none, but has such a session ask anew.
             page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
             session.gateway.tell(internal_pb2.Item(channel_page=page))
 
-    def catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUpChannels, now_ms: int) -> None:
+    def catch_up(
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels, now_ms: int
+    ) -> None:
         """A CatchUpChannels."""
         log, stream = self._state.log_of(client), session.channels
         if log is None:
@@ -186,7 +195,7 @@ class ChannelRequests:
             if not client.channels:  # else a successor has begun, which its gateway opens the session anew with
                 _tell_nothing_lacks(session, request.ask, after_page=request.page)
             return
-        if stream.stage is Stage.SENT and stream.is_next(request.ask, request.page, request.paging):
+        if stream.stage is FollowedStage.SENT and stream.is_next(request.ask, request.page, request.paging):
             stream.asked(request.ask, page_bytes=request.page_bytes)
             self._catching_up.next_page(log, client, session, now_ms)
             return
@@ -203,7 +212,7 @@ class ChannelRequests:
         self._catching_up.begin(log, client, session, after_page=request.page)
         self._catching_up.next_page(log, client, session, now_ms)
 
-    def pause(self, client: Client, session: Session) -> None:
+    def pause(self, client: RegisteredClient, session: EngineSession) -> None:
         """The digests differ: it is told nothing until its set is whole. A page that is waited for comes then."""
         log, stream = self._state.log_of(client), session.channels
         if log is not None and stream is not None:
@@ -211,7 +220,7 @@ class ChannelRequests:
                 stream.begin_pages_anew()
             log.stop(client, stream)
 
-    def asked(self, client: Client, session: Session, request: internal_pb2.CatchUpChannels) -> None:
+    def asked(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels) -> None:
         """A CatchUpChannels while the digests differ: this page comes once the set is whole, which says where to begin.
 
         Another one would be stale to its gateway, which would go on from its cursor, and not from what the set says.
@@ -233,7 +242,7 @@ class ChannelRequests:
             if log.position:
                 answer.channels.add(retention=RETENTIONS[log.retention], complete=log.position - 1)
 
-    def are_ours(self, client: Client, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
+    def are_ours(self, client: RegisteredClient, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
         """Whether its cursors of channels are of the log that the client's channels are in now."""
         log = self._state.log_of(client)
         return log is None or not said.HasField("channels_epoch") or said.channels_epoch == log.epoch
@@ -254,8 +263,8 @@ class ChannelRequests:
     def _register(
         self,
         log: ChannelLog,
-        client: Client,
-        session: Session,
+        client: RegisteredClient,
+        session: EngineSession,
         said: Iterable[Said],
         *,
         replayed: bool,
@@ -269,25 +278,25 @@ class ChannelRequests:
             self._catching_up.remove(log, session, channel)
         return registered
 
-    def _note(self, session: Session, registered: RegisteredChannels) -> None:
+    def _note(self, session: EngineSession, registered: RegisteredChannels) -> None:
         assert session.channels is not None
         session.channels.positions.lose(channel.hash for channel in registered.lost)
         for channel, begin in registered.begins.items():
             self._catching_up.add(session, channel, begin)
 
-    def _drop(self, log: ChannelLog, client: Client, session: Session) -> None:
+    def _drop(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
         """Its client has no channels any more. What its gateway has asked is answered all the same: by a last page now,
         by the page that it asks for next, or once its client's set is whole."""
         stream = session.channels
         if stream is None:
             return
-        if stream.stage is Stage.DUE:
+        if stream.stage is FollowedStage.DUE:
             self._catching_up.end(log, client, session)
         if stream.live:
             session.leave_channels()
 
     @staticmethod
-    def _remember(log: ChannelLog, session: Session, request: internal_pb2.Open) -> None:
+    def _remember(log: ChannelLog, session: EngineSession, request: internal_pb2.Open) -> None:
         stream = session.follow_channels()
         void = _is_void(log, request)
         stream.asked(request.channels_ask, page_bytes=request.page_bytes, after_page=0)
@@ -296,7 +305,9 @@ class ChannelRequests:
         stream.positions.opened(void=void)
 
     @staticmethod
-    def _note_cursor(log: ChannelLog, client: Client, session: Session, request: internal_pb2.Open) -> None:
+    def _note_cursor(
+        log: ChannelLog, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
+    ) -> None:
         """What the client says that it has applied; `again`: what its gateway knows of that."""
         cursor = NO_CURSOR if session.channels is None else session.channels.cursor
         if request.again:
@@ -305,7 +316,7 @@ class ChannelRequests:
         client.channels.cursor = cursor
 
 
-def _tell_nothing_lacks(session: Session, ask: int, *, after_page: int = 0) -> None:
+def _tell_nothing_lacks(session: EngineSession, ask: int, *, after_page: int = 0) -> None:
     """Its client has no channels: what its gateway waits for comes to an end."""
     page = internal_pb2.ChannelPage(session=session.number, ask=ask, page=after_page + 1, last=True)
     session.gateway.tell(internal_pb2.Item(channel_page=page))

@@ -8,11 +8,17 @@ from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.arrivals import Door
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, Message, MessageRecord, understand
+from coldnotify_matcher.engine.channel_logs.message_records import (
+    Block,
+    ChannelMessage,
+    Home,
+    MessageRecord,
+    understand,
+)
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
-from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 WRITTEN_EVERY_MS = 1_000
 """What is known of a log is written so often at most: a successor reads as much of it once more."""
@@ -23,10 +29,10 @@ _LAST_BUCKET = 0
 _encode = msgspec.json.Encoder().encode
 
 
-class Channels:
+class FollowedLogs:
     """Hands each input to the log that it is of."""
 
-    def __init__(self, state: State, outbox: Outbox, door: Door, catching_up: CatchingUp) -> None:
+    def __init__(self, state: PartitionState, outbox: EngineOutbox, door: Door, catching_up: CatchingUp) -> None:
         self._state = state
         self._door = door
         self._outbox = outbox
@@ -108,7 +114,9 @@ class Channels:
             if missed:
                 state.count("missed:expired", missed)
 
-    def _with_priority(self, log: ChannelLog, domain: str, message: Message, headers: MessageHeaders) -> Message:
+    def _with_priority(
+        self, log: ChannelLog, domain: str, message: ChannelMessage, headers: MessageHeaders
+    ) -> ChannelMessage:
         high = self._state.rules.high_shares.may_be_high(domain, high=headers.high_priority)
         if not headers.high_priority:
             return message
@@ -119,7 +127,7 @@ class Channels:
         log.tail.note_high(message)
         return message
 
-    def _put_off(self, log: ChannelLog, message: Message) -> None:
+    def _put_off(self, log: ChannelLog, message: ChannelMessage) -> None:
         """Its tenant is above its agreement: who would be told it is to ask for pages, which wait for their turn."""
         state = self._state
         for gateway, number in log.subscriptions.sessions(message.key):
@@ -234,7 +242,9 @@ class Channels:
         last, forgotten = log.last.bucket(index)
         record = ChannelsRecord(FORMAT, self._state.generation, log.epoch, through, forgotten, last)
         key = f"{log.retention.value}/{index}".encode()
-        self._outbox.write(Write(self._state.rules.topics.channels_state, self._state.partition, key, _encode(record)))
+        self._outbox.write(
+            ProducedRecord(self._state.rules.topics.channels_state, self._state.partition, key, _encode(record))
+        )
 
     def done(self, retention: Retention) -> int:
         """Up to which offset the log may be committed."""

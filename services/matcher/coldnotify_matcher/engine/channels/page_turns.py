@@ -10,31 +10,31 @@ from heapq import heappop, heappush
 
 from coldnotify_matcher.engine.allowances import Allowance
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.engine.streams.row import Row
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.streams.row import MessageRow
 
 PAGES_AT_ONCE = 64
 """Filled in one look, once there is no limit any more: 4 MiB, some 20 ms. The others follow in the next looks."""
 
-_Waiting = tuple[int, int, Client]
+_Waiting = tuple[int, int, RegisteredClient]
 """Since when it waits, its number, whose it is."""
 
 
 class PageTurns:
     """Those of one partition."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._queues: dict[Allowance, list[_Waiting]] = {}
         """Heaps. What is not in `_waiting` under its number does not wait any more."""
-        self._waiting: dict[Client, tuple[int, int, ChannelLog]] = {}
+        self._waiting: dict[RegisteredClient, tuple[int, int, ChannelLog]] = {}
         """(number, since when this page waits, the log)."""
         self._number = 0
         self._who = ("pages", state.partition)
 
-    def has_to_wait(self, log: ChannelLog, client: Client, row: Row, now_ms: int) -> bool:
+    def has_to_wait(self, log: ChannelLog, client: RegisteredClient, row: MessageRow, now_ms: int) -> bool:
         """Whether the client's page has to wait: it does from now on, if so."""
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
         if allowance is None or (allowance not in self._queues and allowance.passes(now_ms)):
@@ -47,11 +47,11 @@ class PageTurns:
         heappush(self._queues.setdefault(allowance, []), (since_ms, number, client))
         return True
 
-    def forget(self, client: Client) -> None:
+    def forget(self, client: RegisteredClient) -> None:
         """Its page waits no more."""
         self._waiting.pop(client, None)
 
-    def take_due(self, now_ms: int) -> Iterator[tuple[ChannelLog, Client, Session]]:
+    def take_due(self, now_ms: int) -> Iterator[tuple[ChannelLog, RegisteredClient, EngineSession]]:
         """Those whose turn it is, one after the other: each page is made before the next one is asked for."""
         left = PAGES_AT_ONCE
         for allowance, queue in list(self._queues.items()):
@@ -75,7 +75,7 @@ class PageTurns:
                 del self._queues[allowance]
                 allowance.leave(self._who)
 
-    def take_waiting(self, log: ChannelLog, since_ms: int) -> list[tuple[ChannelLog, Client, Session]]:
+    def take_waiting(self, log: ChannelLog, since_ms: int) -> list[tuple[ChannelLog, RegisteredClient, EngineSession]]:
         """Those of this log whose present page has waited since then."""
         found = []
         for client, (_, waits_since_ms, its_log) in list(self._waiting.items()):

@@ -8,10 +8,10 @@ from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
 from coldnotify_schemas.names import InvalidName
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.interests.said import ALL_KINDS, Said
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 
 _SAYS_WHERE = (wire_pb2.SINCE_POSITION, wire_pb2.SINCE_BEGINNING)
 BEGINNING = -1
@@ -22,11 +22,11 @@ class RegisteredChannels:
     """What came of it."""
 
     refused: list[wire_pb2.Refusal] = field(default_factory=list)
-    begins: dict[RegisteredChannel, int] = field(default_factory=dict)
+    begins: dict[ClientChannel, int] = field(default_factory=dict)
     """Of the channels that the client is registered for now, behind which offset each is told."""
-    gone: list[RegisteredChannel] = field(default_factory=list)
+    gone: list[ClientChannel] = field(default_factory=list)
     """Registrations that others took the place of."""
-    lost: list[RegisteredChannel] = field(default_factory=list)
+    lost: list[ClientChannel] = field(default_factory=list)
     """Of these the client is to be told that messages of another log may be missing."""
 
     def positions(self) -> list[internal_pb2.ChannelPosition]:
@@ -40,13 +40,13 @@ class RegisteredChannels:
 class Registering:
     """Registers clients for channels."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
 
     def register(
         self,
         log: ChannelLog,
-        client: Client,
+        client: RegisteredClient,
         said: Iterable[Said],
         *,
         replayed: bool,
@@ -90,7 +90,7 @@ class Registering:
         return outcome
 
     def begin_anew(
-        self, log: ChannelLog, client: Client, outcome: RegisteredChannels, *, replayed: bool, void: bool
+        self, log: ChannelLog, client: RegisteredClient, outcome: RegisteredChannels, *, replayed: bool, void: bool
     ) -> None:
         """Of what the client did not name: what is registered in another log begins with the oldest of this one."""
         for channel in client.channels.values():
@@ -102,8 +102,8 @@ class Registering:
             outcome.lost.append(channel)
 
     def _add(
-        self, log: ChannelLog, client: Client, text: str, position: int, outcome: RegisteredChannels
-    ) -> RegisteredChannel:
+        self, log: ChannelLog, client: RegisteredClient, text: str, position: int, outcome: RegisteredChannels
+    ) -> ClientChannel:
         key = f"{client.group_key}/{channel_of(text)[0]}"
         other = client.channels.by_key.get(key)
         if other is not None:
@@ -116,12 +116,14 @@ class Registering:
         self._state.count("channels_registered")
         return channel
 
-    def _move(self, log: ChannelLog, client: Client, channel: RegisteredChannel, begin: int, *, replayed: bool) -> None:
+    def _move(
+        self, log: ChannelLog, client: RegisteredClient, channel: ClientChannel, begin: int, *, replayed: bool
+    ) -> None:
         if not replayed:
             channel.position, channel.epoch = begin, log.epoch
             client.changed.add(channel.bucket)
 
-    def _why_not(self, client: Client, text: str) -> str:
+    def _why_not(self, client: RegisteredClient, text: str) -> str:
         """Why the client cannot be registered for this; "": it can."""
         name, attributes = channel_of(text)
         try:
@@ -135,7 +137,7 @@ class Registering:
         return f"channel: {full}" if full else ""
 
 
-def _position(log: ChannelLog, client: Client, said: Said) -> int:
+def _position(log: ChannelLog, client: RegisteredClient, said: Said) -> int:
     """Behind which offset it begins, if it is not registered yet."""
     now = log.position - 1
     if said.since == wire_pb2.SINCE_POSITION:

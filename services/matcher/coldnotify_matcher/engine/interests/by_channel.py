@@ -18,7 +18,7 @@ def channel_mark(key: str) -> int:
     return crc32(key.encode())
 
 
-class RegisteredChannel:
+class ClientChannel:
     """One channel of one client."""
 
     __slots__ = ("attributes", "bucket", "epoch", "hash", "key", "mark", "position", "text")
@@ -40,14 +40,14 @@ class RegisteredChannel:
         """The number of the bucket that says so."""
 
 
-class ByChannel(dict[int, RegisteredChannel]):
+class ByChannel(dict[int, ClientChannel]):
     """A client's interests by channel, by their hashes."""
 
     __slots__ = ("by_key", "cursor", "epoch", "stored_cursor")
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_key: dict[str, RegisteredChannel] = {}
+        self.by_key: dict[str, ClientChannel] = {}
         """By domain/group/channel: of each it has one."""
         self.cursor = NO_CURSOR
         """How far the client is, as it says itself."""
@@ -56,11 +56,11 @@ class ByChannel(dict[int, RegisteredChannel]):
         self.stored_cursor = NO_CURSOR
         """The cursor that its session record has."""
 
-    def add(self, channel: RegisteredChannel) -> None:
+    def add(self, channel: ClientChannel) -> None:
         """Add one whose channel is not there."""
         self[channel.hash] = self.by_key[channel.key] = channel
 
-    def remove(self, channel: RegisteredChannel) -> None:
+    def remove(self, channel: ClientChannel) -> None:
         """Remove one that is there."""
         del self[channel.hash], self.by_key[channel.key]
 

@@ -4,22 +4,22 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import wire_pb2
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 
 
 class NameRegistering:
     """Registers clients for objects by their names."""
 
-    def __init__(self, state: State, index: Index) -> None:
+    def __init__(self, state: PartitionState, index: Index) -> None:
         self._state = state
         self._index = index
 
     def register(
-        self, offset: int, client: Client, session: Session, names: Iterable[str]
+        self, offset: int, client: RegisteredClient, session: EngineSession, names: Iterable[str]
     ) -> tuple[list[Obj], list[wire_pb2.Refusal]]:
         """Register the client. Returns (those of `names` that it is registered for now, the refused ones)."""
         registered, refused = [], []
@@ -44,7 +44,7 @@ class NameRegistering:
         self._state.note_registrations(offset, client)
         return registered, refused
 
-    def unregister(self, offset: int, client: Client, session: Session, names: Iterable[str]) -> None:
+    def unregister(self, offset: int, client: RegisteredClient, session: EngineSession, names: Iterable[str]) -> None:
         """The client wants these no more."""
         if offset >= client.registrations_applied:
             for name in names:
@@ -56,7 +56,7 @@ class NameRegistering:
                     self._state.forget_if_idle(obj)
         self._state.note_registrations(offset, client)
 
-    def keep(self, offset: int, client: Client, session: Session, names: Iterable[str]) -> None:
+    def keep(self, offset: int, client: RegisteredClient, session: EngineSession, names: Iterable[str]) -> None:
         """The client wants these alone."""
         target = {self._state.object_of(f"{client.group_key}/{name}"): None for name in names}
         self.unregister(offset, client, session, [obj.name for obj in client.objects() if obj not in target])

@@ -5,23 +5,23 @@ from collections.abc import Iterable, Sequence
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.protocol import QUERIES_MAX
 
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.interests.said import Said
-from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.answers import Answer
 
 
 class QueryRegistering:
     """Registers clients for objects by queries."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PartitionState) -> None:
         self._state = state
 
     def register(
-        self, offset: int, client: Client, session: Session, said: Sequence[Said], *, goes_on: bool
+        self, offset: int, client: RegisteredClient, session: EngineSession, said: Sequence[Said], *, goes_on: bool
     ) -> list[wire_pb2.Refusal]:
         """Register the client for these, each of which is then owed an answer. Returns the refused ones.
 
@@ -51,7 +51,7 @@ class QueryRegistering:
         self._state.members.changed(client)
         return refused
 
-    def unregister(self, offset: int, client: Client, hashes: Iterable[int]) -> None:
+    def unregister(self, offset: int, client: RegisteredClient, hashes: Iterable[int]) -> None:
         """The client wants these no more."""
         if offset >= client.registrations_applied:
             for hash_ in hashes:
@@ -63,7 +63,7 @@ class QueryRegistering:
             self._state.members.changed(client)
         self._state.note_registrations(offset, client)
 
-    def _why_not(self, client: Client, said: Said) -> str:
+    def _why_not(self, client: RegisteredClient, said: Said) -> str:
         """Why the client cannot be registered for this query; "": it can."""
         if len(client.queries) >= QUERIES_MAX:
             return f"query: at most {QUERIES_MAX} queries a client"

@@ -10,7 +10,7 @@ from coldnotify_schemas.interests import Kind
 
 from coldnotify_matcher.engine import unsettled_registrations
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.interests.said import (
     KINDS,
@@ -28,10 +28,10 @@ from coldnotify_matcher.engine.interests.said import (
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX
-from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.registering.query_registering import QueryRegistering
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.stream_requests import StreamRequests
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
@@ -40,7 +40,7 @@ REFUSALS_MAX = 500
 
 
 @dataclass(slots=True)
-class Outcome:
+class HelloOutcome:
     """The outcome of registering the interests that a Hello says."""
 
     hashes: list[int]
@@ -55,7 +55,12 @@ class RegistrationRequests:
     """Handles them."""
 
     def __init__(
-        self, state: State, index: Index, channels: ChannelRequests, opened: OpenedAnswers, streams: StreamRequests
+        self,
+        state: PartitionState,
+        index: Index,
+        channels: ChannelRequests,
+        opened: OpenedAnswers,
+        streams: StreamRequests,
     ) -> None:
         self._state = state
         self._channels = channels
@@ -64,10 +69,12 @@ class RegistrationRequests:
         self._names = NameRegistering(state, index)
         self._queries = QueryRegistering(state)
 
-    def open(self, offset: int, client: Client, session: Session, request: internal_pb2.Open) -> Outcome:
+    def open(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
+    ) -> HelloOutcome:
         """Register what an Open says, and unregister."""
         said, gone = said_in_open(request), gone_in_open(request)
-        outcome = Outcome([], [], [], [])
+        outcome = HelloOutcome([], [], [], [])
         if not (said or gone or client.channels or request.channels_ask):
             self._state.note_registrations(offset, client)
             return outcome
@@ -92,7 +99,7 @@ class RegistrationRequests:
         return outcome
 
     def on_said_in_hello(
-        self, offset: int, client: Client, request: internal_pb2.Open, outcome: Outcome, now_ms: int
+        self, offset: int, client: RegisteredClient, request: internal_pb2.Open, outcome: HelloOutcome, now_ms: int
     ) -> None:
         """Note what an Open says of what its client's application has not taken."""
         if offset < client.registrations_applied:
@@ -107,7 +114,7 @@ class RegistrationRequests:
         self._state.note_registrations(offset, client)
 
     def on_unsettled(
-        self, offset: int, client: Client, session: Session, said: wire_pb2.Unsettled, now_ms: int
+        self, offset: int, client: RegisteredClient, session: EngineSession, said: wire_pb2.Unsettled, now_ms: int
     ) -> None:
         """An Unsettled frame."""
         if offset >= client.registrations_applied:
@@ -118,7 +125,7 @@ class RegistrationRequests:
         session.gateway.tell(internal_pb2.Item(answered=answer))
 
     def on_register(
-        self, offset: int, client: Client, session: Session, request: internal_pb2.Register, now_ms: int
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Register, now_ms: int
     ) -> None:
         """A Register: answered with the newest versions of objects, and with pages that are to be asked for."""
         said = said_in_register(request)
@@ -156,7 +163,9 @@ class RegistrationRequests:
             size += newest_bytes
         session.gateway.tell(internal_pb2.Item(answered=answer))
 
-    def on_unregister(self, offset: int, client: Client, session: Session, request: internal_pb2.Unregister) -> None:
+    def on_unregister(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Unregister
+    ) -> None:
         """An Unregister."""
         gone = gone_in_unregister(request)
         self._names.unregister(offset, client, session, names_in(gone))
@@ -174,7 +183,7 @@ class RegistrationRequests:
         )
 
     def on_sync(
-        self, offset: int, client: Client, session: Session, chunk: internal_pb2.SyncChunk, now_ms: int
+        self, offset: int, client: RegisteredClient, session: EngineSession, chunk: internal_pb2.SyncChunk, now_ms: int
     ) -> None:
         """A part of a whole set. With the last one the client is registered for what the set has, and nothing else."""
         half_sets = self._state.half_sets
@@ -216,5 +225,5 @@ class RegistrationRequests:
         )
         self._streams.begin(client, session, NO_CURSOR, client.objects(), now_ms)
 
-    def _kinds(self, client: Client) -> int:
+    def _kinds(self, client: RegisteredClient) -> int:
         return KINDS if self._state.log_of(client) is None else KINDS | wire_pb2.KINDS_CHANNELS

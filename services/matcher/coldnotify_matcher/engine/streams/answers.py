@@ -12,7 +12,7 @@ from enum import IntEnum, auto
 from coldnotify_matcher.engine.objects import Obj
 
 
-class Stage(IntEnum):
+class AnswerStage(IntEnum):
     """The stage of the answer to one query."""
 
     OWED = auto()
@@ -23,7 +23,7 @@ class Stage(IntEnum):
     """All of it was, or its client holds the same members, or the query is gone."""
 
 
-class Event(IntEnum):
+class AnswersEvent(IntEnum):
     """An event that moves one stage to another."""
 
     BEGUN = auto()
@@ -33,10 +33,14 @@ class Event(IntEnum):
     ENDED = auto()
 
 
-TABLE: dict[Stage, dict[Event, Stage]] = {
-    Stage.OWED: {Event.BEGUN: Stage.TOLD, Event.LOST: Stage.OWED, Event.ENDED: Stage.ENDED},
-    Stage.TOLD: {Event.LOST: Stage.OWED, Event.ENDED: Stage.ENDED},
-    Stage.ENDED: {},
+TABLE: dict[AnswerStage, dict[AnswersEvent, AnswerStage]] = {
+    AnswerStage.OWED: {
+        AnswersEvent.BEGUN: AnswerStage.TOLD,
+        AnswersEvent.LOST: AnswerStage.OWED,
+        AnswersEvent.ENDED: AnswerStage.ENDED,
+    },
+    AnswerStage.TOLD: {AnswersEvent.LOST: AnswerStage.OWED, AnswersEvent.ENDED: AnswerStage.ENDED},
+    AnswerStage.ENDED: {},
 }
 """Any other transition raises KeyError."""
 
@@ -53,14 +57,14 @@ class Answer:
     """The members up to this name have been told, as of `at` or later."""
     at: int | None = None
     """The offset up to which changes are in the answer; None: it has not begun."""
-    stage: Stage = Stage.OWED
+    stage: AnswerStage = AnswerStage.OWED
     names: list[str] = field(default_factory=list)
     """Those still to be told, the first one last."""
 
     @property
     def begun(self) -> bool:
         """Part of it was told."""
-        return self.stage is Stage.TOLD
+        return self.stage is AnswerStage.TOLD
 
     def knows(self, name: str, since: int) -> bool:
         """The client was told this member, which is one since this offset. Those that came since it began come behind
@@ -86,7 +90,7 @@ class Answer:
 
     def begin(self, members: Iterable[str]) -> None:
         """Members go into a page: those above the name that was reached."""
-        self._move(Event.BEGUN)
+        self._move(AnswersEvent.BEGUN)
         self.names = sorted((name for name in members if name > self.reached), reverse=True)
 
     def pass_on(self) -> None:
@@ -96,15 +100,15 @@ class Answer:
     def lose(self) -> None:
         """Pages may be lost: what was told of it is told again."""
         was_begun = self.begun
-        self._move(Event.LOST)
+        self._move(AnswersEvent.LOST)
         if was_begun:
             self.restart()
 
     def end(self) -> None:
         """Nothing of it is owed any more."""
-        self._move(Event.ENDED)
+        self._move(AnswersEvent.ENDED)
 
-    def _move(self, event: Event) -> None:
+    def _move(self, event: AnswersEvent) -> None:
         self.stage = TABLE[self.stage][event]
 
 

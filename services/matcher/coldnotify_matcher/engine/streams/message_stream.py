@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from coldnotify_matcher.engine.streams.positions import Positions
-from coldnotify_matcher.engine.streams.row import Row
+from coldnotify_matcher.engine.streams.row import MessageRow
 from coldnotify_matcher.engine.streams.stream import Stream
 
 
@@ -12,7 +12,7 @@ class MessageStream(Stream):
     """The log of the channels of one session's domain, as its client is told it."""
 
     positions: Positions = field(default_factory=Positions)
-    row: Row = field(default_factory=Row)
+    row: MessageRow = field(default_factory=MessageRow)
 
     def acknowledged(self, complete: int) -> None:
         """Its client has applied all up to here."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Stage(IntEnum):
+class RowStage(IntEnum):
     """The stage of the page."""
 
     CLOSED = auto()
@@ -29,7 +29,7 @@ class Stage(IntEnum):
     """It waits for a block of the log."""
 
 
-class Event(IntEnum):
+class RowEvent(IntEnum):
     """An event that moves one stage to another."""
 
     OPENED = auto()
@@ -40,19 +40,19 @@ class Event(IntEnum):
     """The page leaves, or the row is over."""
 
 
-TABLE: dict[Stage, dict[Event, Stage]] = {
-    Stage.CLOSED: {Event.OPENED: Stage.OPEN, Event.CLOSED: Stage.CLOSED},
-    Stage.OPEN: {Event.WAITS: Stage.WAITING, Event.CLOSED: Stage.CLOSED},
-    Stage.WAITING: {Event.SERVED: Stage.OPEN, Event.CLOSED: Stage.CLOSED},
+TABLE: dict[RowStage, dict[RowEvent, RowStage]] = {
+    RowStage.CLOSED: {RowEvent.OPENED: RowStage.OPEN, RowEvent.CLOSED: RowStage.CLOSED},
+    RowStage.OPEN: {RowEvent.WAITS: RowStage.WAITING, RowEvent.CLOSED: RowStage.CLOSED},
+    RowStage.WAITING: {RowEvent.SERVED: RowStage.OPEN, RowEvent.CLOSED: RowStage.CLOSED},
 }
 """Any other transition raises KeyError."""
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class MessageRow:
     """The row of pages of one session's messages."""
 
-    stage: Stage = Stage.CLOSED
+    stage: RowStage = RowStage.CLOSED
     page: internal_pb2.ChannelPage | None = None
     """The page that is being filled."""
     size_bytes: int = 0
@@ -77,7 +77,7 @@ class Row:
 
     def open(self, number: int, now_ms: int) -> None:
         """A page is asked for, by the session of this number."""
-        self._move(Event.OPENED)
+        self._move(RowEvent.OPENED)
         self.page = internal_pb2.ChannelPage(session=number)
         self.asked_ms = now_ms
 
@@ -96,12 +96,12 @@ class Row:
 
     def wait_for(self, offset: int) -> None:
         """The page waits for the block with this offset."""
-        self._move(Event.WAITS)
+        self._move(RowEvent.WAITS)
         self.waits_for = offset
 
     def served(self) -> None:
         """It waits no more."""
-        self._move(Event.SERVED)
+        self._move(RowEvent.SERVED)
         self.waits_for = NO_CURSOR
 
     def wait_turn(self, now_ms: int) -> int:
@@ -133,7 +133,7 @@ class Row:
 
     def close(self) -> int:
         """No page is being filled. Returns the size of the one that was."""
-        self._move(Event.CLOSED)
+        self._move(RowEvent.CLOSED)
         size, self.size_bytes = self.size_bytes, 0
         self.page, self.waits_for = None, NO_CURSOR
         return size
@@ -151,5 +151,5 @@ class Row:
         self.ahead[hash_] = offset
         self.ahead_bytes += size_bytes
 
-    def _move(self, event: Event) -> None:
+    def _move(self, event: RowEvent) -> None:
         self.stage = TABLE[self.stage][event]

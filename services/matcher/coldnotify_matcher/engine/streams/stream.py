@@ -13,7 +13,7 @@ from enum import IntEnum, auto
 NO_CURSOR = -1
 
 
-class Stage(IntEnum):
+class FollowedStage(IntEnum):
     """The stage of one stream."""
 
     PAUSED = auto()
@@ -27,7 +27,7 @@ class Stage(IntEnum):
     """What is published is told as it comes."""
 
 
-class Event(IntEnum):
+class FollowedEvent(IntEnum):
     """An event that moves one stage to another."""
 
     BEGUN = auto()
@@ -41,17 +41,25 @@ class Event(IntEnum):
     PAUSED = auto()
 
 
-TABLE: dict[Stage, dict[Event, Stage]] = {
-    Stage.PAUSED: {Event.BEGUN: Stage.DUE, Event.PAUSED: Stage.PAUSED},
-    Stage.DUE: {
-        Event.BEGUN: Stage.DUE,
-        Event.NEXT: Stage.DUE,
-        Event.PAGE: Stage.SENT,
-        Event.LAST_PAGE: Stage.LIVE,
-        Event.PAUSED: Stage.PAUSED,
+TABLE: dict[FollowedStage, dict[FollowedEvent, FollowedStage]] = {
+    FollowedStage.PAUSED: {FollowedEvent.BEGUN: FollowedStage.DUE, FollowedEvent.PAUSED: FollowedStage.PAUSED},
+    FollowedStage.DUE: {
+        FollowedEvent.BEGUN: FollowedStage.DUE,
+        FollowedEvent.NEXT: FollowedStage.DUE,
+        FollowedEvent.PAGE: FollowedStage.SENT,
+        FollowedEvent.LAST_PAGE: FollowedStage.LIVE,
+        FollowedEvent.PAUSED: FollowedStage.PAUSED,
     },
-    Stage.SENT: {Event.BEGUN: Stage.DUE, Event.NEXT: Stage.DUE, Event.PAUSED: Stage.PAUSED},
-    Stage.LIVE: {Event.BEGUN: Stage.DUE, Event.NEXT: Stage.DUE, Event.PAUSED: Stage.PAUSED},
+    FollowedStage.SENT: {
+        FollowedEvent.BEGUN: FollowedStage.DUE,
+        FollowedEvent.NEXT: FollowedStage.DUE,
+        FollowedEvent.PAUSED: FollowedStage.PAUSED,
+    },
+    FollowedStage.LIVE: {
+        FollowedEvent.BEGUN: FollowedStage.DUE,
+        FollowedEvent.NEXT: FollowedStage.DUE,
+        FollowedEvent.PAUSED: FollowedStage.PAUSED,
+    },
 }
 """Any other transition raises KeyError. NEXT while LIVE: a gateway has missed that the page was the last one."""
 
@@ -62,7 +70,7 @@ class Stream:
 
     ask: int = 0
     """The number of its gateway's last question, which pages answer."""
-    stage: Stage = Stage.PAUSED
+    stage: FollowedStage = FollowedStage.PAUSED
     cursor: int = NO_CURSOR
     """The offset up to which the pages sent so far cover the log."""
     complete: int = NO_CURSOR
@@ -81,12 +89,12 @@ class Stream:
     @property
     def live(self) -> bool:
         """What is published is told as it comes."""
-        return self.stage is Stage.LIVE
+        return self.stage is FollowedStage.LIVE
 
     @property
     def under_way(self) -> bool:
         """Pages are on their way, and contain what is registered meanwhile."""
-        return self.stage is Stage.DUE or self.stage is Stage.SENT
+        return self.stage is FollowedStage.DUE or self.stage is FollowedStage.SENT
 
     def asked(self, ask: int, *, page_bytes: int | None = None, after_page: int | None = None) -> None:
         """Its gateway asks. `after_page`: pages up to this number have come."""
@@ -109,12 +117,12 @@ class Stream:
 
     def begin(self, paging: int, after_page: int) -> None:
         """A row of this name begins behind the page of this number."""
-        self.stage = TABLE[self.stage][Event.BEGUN]
+        self.stage = TABLE[self.stage][FollowedEvent.BEGUN]
         self.page, self.paging, self.clean = after_page, paging, False
 
     def next_page(self) -> None:
         """The next page of the row is to be filled."""
-        self._move(Event.NEXT)
+        self._move(FollowedEvent.NEXT)
         self.clean = False
 
     def cover(self, offset: int) -> None:
@@ -124,12 +132,12 @@ class Stream:
 
     def send(self, *, whole: bool) -> int:
         """A page leaves, and others follow. Returns its number. `whole`: all that it covers was told."""
-        self._move(Event.PAGE)
+        self._move(FollowedEvent.PAGE)
         return self._sent(whole=whole)
 
     def send_last(self, position: int) -> int:
         """The last page leaves, in front of this position of the log. Returns its number."""
-        self.stage = TABLE[self.stage][Event.LAST_PAGE]
+        self.stage = TABLE[self.stage][FollowedEvent.LAST_PAGE]
         if position - 1 > self.cursor:
             self.cursor = position - 1
         self.complete = self.cursor
@@ -138,7 +146,7 @@ class Stream:
 
     def join(self, position: int) -> None:
         """Nothing lacks: no page of its own says so."""
-        self._move(Event.LAST_PAGE)
+        self._move(FollowedEvent.LAST_PAGE)
         self.cover(position - 1)
         self.complete = self.cursor
         self.clean = True
@@ -159,7 +167,7 @@ class Stream:
 
     def pause(self) -> None:
         """Nothing is sent until its gateway asks."""
-        self._move(Event.PAUSED)
+        self._move(FollowedEvent.PAUSED)
 
     def begin_pages_anew(self) -> None:
         """The row that comes begins with the page that is waited for, whatever was sent."""
@@ -171,5 +179,5 @@ class Stream:
         self.page += 1
         return self.page
 
-    def _move(self, event: Event) -> None:
+    def _move(self, event: FollowedEvent) -> None:
         self.stage = TABLE[self.stage][event]

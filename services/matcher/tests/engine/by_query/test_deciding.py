@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.interests.by_query.tree import Tree
 from coldnotify_schemas.descriptions import Description
 from coldnotify_testkit.queries import DESCRIPTIONS, TREES
@@ -31,7 +31,7 @@ def test_in_words(query: str, words: str) -> None:
 @settings(deadline=None)
 @given(tree=TREES, name=st.text(max_size=3), description=DESCRIPTIONS)
 def test_something_decides_every_query(tree: Tree, name: str, description: dict[str, str | float | bool]) -> None:
-    query = Query(tree)
+    query = CanonicalQuery(tree)
     fits, words = deciding(query, name, description)
     assert fits is query.matches(name, description)
     assert words

@@ -16,6 +16,7 @@ from coldnotify_matcher.engine.interests.by_query.language import (
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
+    Constant,
     Equal,
     Has,
     Like,
@@ -27,7 +28,6 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Or,
     Text,
     Tree,
-    Truth,
     Word,
 )
 from coldnotify_schemas.protocol import QUERY_BYTES_MAX
@@ -47,8 +47,8 @@ from hypothesis import strategies as st
         ('Kind = "la\\"m\\\\p"', Equal("Kind", Text('la"m\\p'))),
         ("Kind = 'la\\'m\"p'", Equal("Kind", Text("la'm\"p"))),
         ("Kind = 'two\nlines'", Equal("Kind", Text("two\nlines"))),
-        ("on = TRUE", Equal("on", Truth(True))),
-        ("on = False", Equal("on", Truth(False))),
+        ("on = TRUE", Equal("on", Constant(True))),
+        ("on = False", Equal("on", Constant(False))),
         ("on = 'true'", Equal("on", Text("true"))),
         ("at != 12:30", Not(Equal("at", Word("12:30")))),
         ("Kind LIKE '^la'", Like("Kind", "^la")),

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.interests.by_query.tree import Tree
 from coldnotify_schemas.descriptions import Description
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, PATIENT, TREES, naive
@@ -61,4 +61,4 @@ def test_what_is_no_query() -> None:
 @PATIENT
 @given(TREES, NAMES, DESCRIPTIONS)
 def test_it_agrees_with_a_naive_reading(tree: Tree, name: str, description: Description) -> None:
-    assert Query(tree).matches(name, description) is naive(tree, name, description)
+    assert CanonicalQuery(tree).matches(name, description) is naive(tree, name, description)

@@ -6,18 +6,18 @@ from collections.abc import Callable
 import pytest
 from coldnotify_matcher.engine.interests.by_query import query_index
 from coldnotify_matcher.engine.interests.by_query.language import parse
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex, size_bytes_of
 from coldnotify_schemas.descriptions import Description, Value
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, PATIENT, TREES, naive
 from hypothesis import given
 from hypothesis import strategies as st
 
-QUERIES = st.lists(TREES.map(Query), max_size=8)
+QUERIES = st.lists(TREES.map(CanonicalQuery), max_size=8)
 STATES = st.none() | DESCRIPTIONS
 
 
-def index_of(*texts: str) -> tuple[QueryIndex, dict[str, Query]]:
+def index_of(*texts: str) -> tuple[QueryIndex, dict[str, CanonicalQuery]]:
     """An index, and its queries by their texts."""
     index, queries = QueryIndex(), {text: query_of(text) for text in texts}
     for query in queries.values():
@@ -25,7 +25,7 @@ def index_of(*texts: str) -> tuple[QueryIndex, dict[str, Query]]:
     return index, queries
 
 
-def truth(query: Query, name: str, state: Description | None) -> bool:
+def truth(query: CanonicalQuery, name: str, state: Description | None) -> bool:
     """Whether an object in this state fits."""
     return state is not None and naive(query.tree, name, state)
 
@@ -33,8 +33,8 @@ def truth(query: Query, name: str, state: Description | None) -> bool:
 @PATIENT
 @given(QUERIES, QUERIES, NAMES, STATES, STATES, st.sampled_from([1, 4, 1024]))
 def test_it_finds_all_whose_truth_changes(
-    queries: list[Query],
-    removed: list[Query],
+    queries: list[CanonicalQuery],
+    removed: list[CanonicalQuery],
     name: str,
     before: Description | None,
     after: Description | None,
@@ -73,7 +73,7 @@ def test_it_finds_each_condition_for_each_change_of_a_value(condition: str) -> N
 
 @PATIENT
 @given(QUERIES)
-def test_removed_queries_leave_nothing(queries: list[Query]) -> None:
+def test_removed_queries_leave_nothing(queries: list[CanonicalQuery]) -> None:
     index = QueryIndex()
     for query in queries:
         index.add(query)
@@ -220,7 +220,7 @@ def test_what_a_query_takes_in_memory_is_estimated(shape: str) -> None:
     index = QueryIndex()
     tracemalloc.start()
     try:
-        queries = [Query(parse(text)) for text in texts]
+        queries = [CanonicalQuery(parse(text)) for text in texts]
         for query in queries:
             index.add(query)
         taken_bytes = tracemalloc.get_traced_memory()[0]

@@ -3,12 +3,12 @@
 import pytest
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax, QueryPlaces, Taken, share_of
+from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax, QueryPlaces, TakenPlaces, share_of
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, INBOX, PARTITION, PARTITIONS, Bench, pages
+from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, INBOX, PARTITION, PARTITIONS, EngineBench, pages
 
 MINE, OTHERS = "animal.observer/region-1", "stranger.domain/g"
 STRANGER = "stranger.domain"
@@ -57,7 +57,7 @@ def test_the_same_query_of_another_client_has_its_place() -> None:
     places.remove(MINE, query_hash("HAS a"))
     assert not add(places, MINE, "HAS b")
     places.remove(MINE, query_hash("HAS b"))
-    assert (places.taken, places._places, places._by_domain) == (Taken(), {}, {})
+    assert (places.taken, places._places, places._by_domain) == (TakenPlaces(), {}, {})
 
 
 def test_bytes_are_bounded() -> None:
@@ -86,7 +86,7 @@ def test_what_was_loaded_keeps_its_place_and_is_priced_once_it_is_known() -> Non
     places = Places(PlacesMax(places=2))
     for number in range(5):
         places.add(OTHERS, query_hash(f"a = {number}"), f"a = {number}")
-    assert places.taken == Taken(5, 5 * (4096 + 16 * 5), 0)
+    assert places.taken == TakenPlaces(5, 5 * (4096 + 16 * 5), 0)
     assert not add(places, OTHERS, "a = 1"), "it is there"
     assert add(places, OTHERS, "a = 9")
     assert add(places, MINE, "a = 9"), "nothing is left, and nothing that is there is taken"
@@ -95,13 +95,13 @@ def test_what_was_loaded_keeps_its_place_and_is_priced_once_it_is_known() -> Non
     assert places.taken.size_bytes != before
     for number in (1, *range(5)):
         places.remove(OTHERS, query_hash(f"a = {number}"))
-    assert places.taken == Taken(0, 0, 0)
+    assert places.taken == TakenPlaces(0, 0, 0)
 
 
 # --- in an engine: what a client hears
 
 
-def open_with(bench: Bench, text: str, session: int, *, registered: bool) -> None:
+def open_with(bench: EngineBench, text: str, session: int, *, registered: bool) -> None:
     queries = [] if registered else [internal_pb2.Query(text=text)]
     open_ = internal_pb2.Open(
         digest=query_hash(text), queries=queries, epoch=EPOCH, ask=1, cursor=0 if registered else None
@@ -109,7 +109,7 @@ def open_with(bench: Bench, text: str, session: int, *, registered: bool) -> Non
     bench.request(session, open=open_)
 
 
-def strangers(bench: Bench, count: int, *, first: int = 0) -> None:
+def strangers(bench: EngineBench, count: int, *, first: int = 0) -> None:
     """So many clients of another domain, with two queries each that nobody else has."""
     for number in range(first, first + count):
         texts = [f"a = {number}.{which}" for which in (0, 1)]
@@ -127,7 +127,7 @@ def strangers(bench: Bench, count: int, *, first: int = 0) -> None:
 
 @pytest.mark.parametrize("successor", [False, True], ids=["the same matcher", "a successor"])
 def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_partition(successor: bool) -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.engine.rules = Rules(query_places=PlacesMax(places=20))
     bench.version("x", 1)
     open_with(bench, 'HAS a OR NAME = "x"', 1, registered=False)
@@ -154,7 +154,7 @@ def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_parti
 
 
 def test_strangers_who_come_new_are_refused_by_a_limit_of_their_domain() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.engine.rules = Rules(query_places=PlacesMax(places=20))
     strangers(bench, 8)
     refused = [refusal for item in bench.items() for refusal in item.opened.refused]

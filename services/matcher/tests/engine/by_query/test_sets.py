@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 from coldnotify_matcher.engine.interests.by_query import sets
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
 from coldnotify_matcher.engine.interests.by_query.query_index import size_bytes_of
-from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, Sets
+from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, QuerySets
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import digest
 from coldnotify_testkit.counted_turns import turn_of
@@ -43,7 +43,7 @@ class World:
         self.history.append({group: dict(objects) for group, objects in self.groups.items()})
         return before, len(self.history) - 1
 
-    def fitting(self, group: str, query: Query, offset: int | None = None) -> set[str]:
+    def fitting(self, group: str, query: CanonicalQuery, offset: int | None = None) -> set[str]:
         """The set as it is, or was behind an offset."""
         groups = (
             self.groups if offset is None else self.history[offset] if offset >= 0 else {GROUP: {}, OTHER_GROUP: {}}
@@ -57,7 +57,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.sets = Sets(self.world, kept_ms=KEPT_MS)
+        self.sets = QuerySets(self.world, kept_ms=KEPT_MS)
         self.now_ms = 0
         self.held: list[QuerySet] = []
         """Once for each subscriber."""
@@ -83,8 +83,8 @@ class Machine(RuleBasedStateMachine):
             (set.add if change.entered else set.remove)(ready[set_], name)
         assert all(set_.members == members for set_, members in ready.items())
 
-    @rule(group=st.sampled_from([GROUP, OTHER_GROUP]), query=TREES.map(Query))
-    def subscribe(self, group: str, query: Query) -> None:
+    @rule(group=st.sampled_from([GROUP, OTHER_GROUP]), query=TREES.map(CanonicalQuery))
+    def subscribe(self, group: str, query: CanonicalQuery) -> None:
         set_ = self.sets.subscribe(group, query)
         assert (set_.group, set_.query.text) == (group, query.text)
         self.held.append(set_)
@@ -95,7 +95,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def subscribe_again(self, data: st.DataObject) -> None:
         set_ = data.draw(st.sampled_from(self.held))
-        assert self.sets.subscribe(set_.group, Query(set_.query.tree)) is set_
+        assert self.sets.subscribe(set_.group, CanonicalQuery(set_.query.tree)) is set_
         self.held.append(set_)
 
     @precondition(lambda self: self.held)
@@ -193,7 +193,7 @@ def world_of(count: int) -> World:
 
 def test_a_set_is_computed_in_turns() -> None:
     world = world_of(10)
-    of = Sets(world)
+    of = QuerySets(world)
     set_ = of.subscribe(GROUP, query_of("n < 5"))
     steps = 0
     while not set_.ready:
@@ -206,7 +206,7 @@ def test_a_set_is_computed_in_turns() -> None:
 
 def test_of_many_sets_all_are_computed_in_one_pass() -> None:
     world = world_of(100)
-    of = Sets(world)
+    of = QuerySets(world)
     computed = [of.subscribe(GROUP, query_of(f"n = {number}")) for number in range(100)]
     assert of.compute(100, turn_of(100)) == computed
     assert [set_.members for set_ in computed] == [{f"o{number}"} for number in range(100)]
@@ -214,7 +214,7 @@ def test_of_many_sets_all_are_computed_in_one_pass() -> None:
 
 def test_a_cursor_within_the_latest_changes_gets_these() -> None:
     world = world_of(3)
-    of = Sets(world)
+    of = QuerySets(world)
     set_ = of.subscribe(GROUP, query_of("n < 5"))
     of.compute(3)
     assert set_.difference(2) == Difference({}, {})
@@ -228,7 +228,7 @@ def test_a_cursor_within_the_latest_changes_gets_these() -> None:
 
 
 def test_more_changes_than_are_kept() -> None:
-    of = Sets(World())
+    of = QuerySets(World())
     set_ = of.subscribe(GROUP, query_of("has n"))
     of.compute(0)
     for offset in range(sets.CHANGES_KEPT + 5):
@@ -242,7 +242,7 @@ def test_more_changes_than_are_kept() -> None:
 
 def test_more_changes_than_are_kept_of_all_sets_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "CHANGES_MAX", 3)
-    of = Sets(World())
+    of = QuerySets(World())
     quiet, busy = (of.subscribe(GROUP, query_of(f"has {key}")) for key in "qb")
     of.compute(0)
     of.on_change(GROUP, "o0", None, {"q": 1.0}, 0)
@@ -263,7 +263,7 @@ def test_a_dear_query_is_asked_of_one_object_in_a_turn_and_others_go_on_between(
 ) -> None:
     monkeypatch.setattr(sets, "FEW", 0)
     world = world_of(3)
-    of = Sets(world)
+    of = QuerySets(world)
     dear = [of.subscribe(GROUP, query_of(f'NAME LIKE "(o|x|ox){{{number + 50}}}" OR n = 1')) for number in range(20)]
     turns = 0
     while of.computing:
@@ -277,7 +277,7 @@ def test_a_group_with_dear_queries_does_not_keep_another_one_waiting() -> None:
     world = world_of(50)
     for number in range(3):
         world.change(OTHERS, f"o{number}", {"n": float(number)})
-    of = Sets(world)
+    of = QuerySets(world)
     dear = of.subscribe(GROUP, query_of('NAME LIKE "(o|x|ox){50}"'))
     of.compute(53, turn_of(0))
     other = of.subscribe(OTHERS, query_of("n > 0"))
@@ -293,7 +293,7 @@ def test_a_group_with_dear_queries_does_not_keep_another_one_waiting() -> None:
 
 
 def test_what_a_change_concerns_is_evaluated_in_turns_before_it_comes() -> None:
-    of = Sets(World())
+    of = QuerySets(World())
     dear = [of.subscribe(GROUP, query_of(f'a LIKE "(o|x|ox){{{number + 50}}}" OR HAS b')) for number in range(20)]
     of.compute(0)
     assert of.is_dear(GROUP)
@@ -316,7 +316,7 @@ def never_asked(name: str, description: Description) -> bool:
 
 
 def test_what_was_evaluated_ahead_of_another_change_does_not_count() -> None:
-    of = Sets(World())
+    of = QuerySets(World())
     set_ = of.subscribe(GROUP, query_of("n = 1 AND m = TRUE"))
     of.compute(0)
     assert of.evaluate_ahead(GROUP, "o", None, {"n": 1.0, "m": True}, turn_of(9))
@@ -329,7 +329,7 @@ def test_what_was_evaluated_ahead_of_another_change_does_not_count() -> None:
 
 
 def test_a_query_that_is_registered_has_a_set_however_many_there_are() -> None:
-    of = Sets(World(), idle_max=1)
+    of = QuerySets(World(), idle_max=1)
     first, *others = [of.subscribe(GROUP, query_of(f"has {key}")) for key in "abcd"]
     of.compute(0)
     for set_ in others:
@@ -344,7 +344,7 @@ def test_idle_sets_are_bounded_in_bytes() -> None:
     large = query_of(" OR ".join(f"a = {number}" for number in range(100)))
     small = query_of("a = 1")
     bytes_max = size_bytes_of(large) + size_bytes_of(small) - 1
-    of = Sets(World(), idle_bytes_max=bytes_max)
+    of = QuerySets(World(), idle_bytes_max=bytes_max)
     held = [of.subscribe(GROUP, query) for query in (small, large)]
     of.compute(0)
     for set_ in held:
@@ -354,7 +354,7 @@ def test_idle_sets_are_bounded_in_bytes() -> None:
 
 def test_a_new_query_with_too_many_members_is_refused_and_one_that_was_registered_before_is_not() -> None:
     world = world_of(10)
-    of = Sets(world, members_max=12)
+    of = QuerySets(world, members_max=12)
     small = of.subscribe(GROUP, query_of("n < 4"))
     of.compute(10)
     large = of.subscribe(GROUP, query_of("n < 9"), new=True)
@@ -375,7 +375,7 @@ def test_a_new_query_with_too_many_members_is_refused_and_one_that_was_registere
 
 
 def test_a_domain_has_at_most_half_of_the_members_that_others_leave() -> None:
-    of = Sets(World(), members_max=10)
+    of = QuerySets(World(), members_max=10)
     mine, other = (of.subscribe(group, query_of("has n")) for group in (GROUP, OTHERS))
     of.compute(0)
     for number in range(5):
@@ -389,7 +389,7 @@ def test_a_domain_has_at_most_half_of_the_members_that_others_leave() -> None:
 
 def test_groups_know_nothing_of_each_other() -> None:
     world = world_of(2)
-    of = Sets(world)
+    of = QuerySets(world)
     here, there = (of.subscribe(group, query_of("has n")) for group in (GROUP, OTHER_GROUP))
     of.compute(2)
     assert (len(here.members), len(there.members)) == (2, 0)

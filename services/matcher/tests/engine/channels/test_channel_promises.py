@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from coldnotify_matcher.engine import paging
 from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, message_records, repeats
-from coldnotify_matcher.engine.channel_logs.message_records import Message
+from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channel_logs.tail import Tail
 from coldnotify_matcher.engine.channels import channel_paging, registering
@@ -66,7 +66,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def _a_page_skips_a_record(patch: pytest.MonkeyPatch) -> None:
     above = Tail.above
 
-    def skipping(self: Tail, key: str, position: int) -> Iterator[Message]:
+    def skipping(self: Tail, key: str, position: int) -> Iterator[ChannelMessage]:
         return (one for one in above(self, key, position) if one.offset % 7)
 
     patch.setattr(Tail, "above", skipping)
@@ -75,7 +75,7 @@ def _a_page_skips_a_record(patch: pytest.MonkeyPatch) -> None:
 def _a_block_skips_a_record(patch: pytest.MonkeyPatch) -> None:
     from_block = channel_paging._from_block
 
-    def skipping(*said: object) -> Iterable[tuple[int, int, Message]]:
+    def skipping(*said: object) -> Iterable[tuple[int, int, ChannelMessage]]:
         return (one for one in from_block(*said) if one[0] % 7)  # type: ignore[arg-type]
 
     patch.setattr(channel_paging, "_from_block", skipping)
@@ -84,7 +84,7 @@ def _a_block_skips_a_record(patch: pytest.MonkeyPatch) -> None:
 def _a_hand_over_is_one_offset_late(patch: pytest.MonkeyPatch) -> None:
     above = Tail.above
 
-    def late(self: Tail, key: str, position: int) -> Iterator[Message]:
+    def late(self: Tail, key: str, position: int) -> Iterator[ChannelMessage]:
         newest = self._messages[-1].offset if self._messages else 0
         return (one for one in above(self, key, position) if one.offset < newest)
 
@@ -92,12 +92,12 @@ def _a_hand_over_is_one_offset_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _back_of_another_channel(patch: pytest.MonkeyPatch) -> None:
-    fill_in = Message.fill_in
+    fill_in = ChannelMessage.fill_in
 
-    def wrong(self: Message, message: object, hash_: int, after: int) -> None:
+    def wrong(self: ChannelMessage, message: object, hash_: int, after: int) -> None:
         fill_in(self, message, hash_, self.offset - 1)  # type: ignore[arg-type]
 
-    patch.setattr(message_records.Message, "fill_in", wrong)
+    patch.setattr(message_records.ChannelMessage, "fill_in", wrong)
 
 
 def _a_repeat_is_told_after_a_takeover(patch: pytest.MonkeyPatch) -> None:

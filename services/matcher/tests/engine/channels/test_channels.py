@@ -10,7 +10,7 @@ from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
-from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
@@ -221,7 +221,7 @@ def test_logs_have_their_blocks_read_in_turns() -> None:
     bench.engine.channels.start(Retention.HOUR, LOG_EPOCH, 0, 0)
     for log in bench.engine.state.channel_logs.values():
         for number in range(3):
-            log.wait(Client(f"{PREFIX}client-{number}"), number * BLOCK_OFFSETS)
+            log.wait(RegisteredClient(f"{PREFIX}client-{number}"), number * BLOCK_OFFSETS)
     turns = []
     for _ in range(4):
         turns.append(bench.engine.channels.wanted_blocks()[0][0])

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.streams.answers import TABLE, Answer, Answers, Event, Stage
+from coldnotify_matcher.engine.streams.answers import TABLE, Answer, Answers, AnswersEvent, AnswerStage
 
 
 def telling(*names: str, at: int = 7) -> Answer:
@@ -33,7 +33,7 @@ def test_where_pages_may_be_lost_it_is_told_again_from_its_first_member() -> Non
     answer = telling("a", "b")
     answer.pass_on()
     answer.lose()
-    assert (answer.stage, answer.reached, answer.at) == (Stage.OWED, "", None)
+    assert (answer.stage, answer.reached, answer.at) == (AnswerStage.OWED, "", None)
 
 
 def test_what_its_client_says_to_have_reached_survives_a_row_in_which_nothing_of_it_was_told() -> None:
@@ -42,11 +42,15 @@ def test_what_its_client_says_to_have_reached_survives_a_row_in_which_nothing_of
     assert (answer.reached, answer.at) == ("b", 3)
 
 
-@pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("event", Event)
-def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> None:
+@pytest.mark.parametrize("stage", AnswerStage)
+@pytest.mark.parametrize("event", AnswersEvent)
+def test_any_other_transition_raises_key_error(stage: AnswerStage, event: AnswersEvent) -> None:
     answer = Answer(new=False, stage=stage)
-    act = {Event.BEGUN: lambda: answer.begin([]), Event.LOST: answer.lose, Event.ENDED: answer.end}[event]
+    act = {
+        AnswersEvent.BEGUN: lambda: answer.begin([]),
+        AnswersEvent.LOST: answer.lose,
+        AnswersEvent.ENDED: answer.end,
+    }[event]
     if event in TABLE[stage]:
         act()
         assert answer.stage is TABLE[stage][event]

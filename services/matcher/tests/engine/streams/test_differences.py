@@ -9,7 +9,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.interests import query_hash
 from coldnotify_testkit.channels_bench import ChannelsBench, channel, channel_pages, hash_of, text
-from coldnotify_testkit.engine_bench import EPOCH, PREFIX, Bench, opened, pages
+from coldnotify_testkit.engine_bench import EPOCH, PREFIX, EngineBench, opened, pages
 
 TEXT = "has a"
 QUERY = query_hash(TEXT)
@@ -104,7 +104,7 @@ def test_the_number_of_what_is_asked_of_objects_is_that_of_open_and_check_too() 
 
 
 def test_a_page_of_objects_has_answers_then_sets_and_then_what_lacks_by_offset() -> None:
-    bench = Bench()
+    bench = EngineBench()
     bench.version("old", 1)
     bench.describe("member", b'{"description":{"a":1}}', timestamp_ms=1)
     bench.version("new", 1)

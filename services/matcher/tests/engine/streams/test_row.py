@@ -5,7 +5,7 @@ Stands for: row, message_stream
 
 import pytest
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
-from coldnotify_matcher.engine.streams.row import TABLE, Event, Row, Stage
+from coldnotify_matcher.engine.streams.row import TABLE, MessageRow, RowEvent, RowStage
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_schemas import internal_pb2, wire_pb2
 
@@ -16,8 +16,8 @@ def entry(channel: int, payload: bytes = b"x" * 100) -> internal_pb2.ChannelEntr
     return internal_pb2.ChannelEntry(message=wire_pb2.Message(channel=channel, payload=payload))
 
 
-def opened() -> Row:
-    row = Row()
+def opened() -> MessageRow:
+    row = MessageRow()
     row.open(1, now_ms=5)
     return row
 
@@ -74,15 +74,15 @@ def test_what_was_told_in_front_is_forgotten_with_the_next_page() -> None:
     assert (row.ahead, row.ahead_bytes) == ({}, 0)
 
 
-@pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("event", Event)
-def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> None:
-    row = Row(stage=stage)
+@pytest.mark.parametrize("stage", RowStage)
+@pytest.mark.parametrize("event", RowEvent)
+def test_any_other_transition_raises_key_error(stage: RowStage, event: RowEvent) -> None:
+    row = MessageRow(stage=stage)
     act = {
-        Event.OPENED: lambda: row.open(1, 0),
-        Event.WAITS: lambda: row.wait_for(3),
-        Event.SERVED: row.served,
-        Event.CLOSED: row.close,
+        RowEvent.OPENED: lambda: row.open(1, 0),
+        RowEvent.WAITS: lambda: row.wait_for(3),
+        RowEvent.SERVED: row.served,
+        RowEvent.CLOSED: row.close,
     }[event]
     if event in TABLE[stage]:
         act()
@@ -99,7 +99,7 @@ def test_a_stream_that_is_stopped_fills_no_page_and_waits_for_nothing() -> None:
     size = stream.row.put(entry(1), LARGE)
     stream.row.wait_for(3)
     assert stream.stop() == size
-    assert (stream.row.stage, stream.row.waits_for, stream.under_way) == (Stage.CLOSED, NO_CURSOR, False)
+    assert (stream.row.stage, stream.row.waits_for, stream.under_way) == (RowStage.CLOSED, NO_CURSOR, False)
 
 
 def test_only_a_live_stream_knows_by_an_acknowledgement_that_its_last_page_was_taken() -> None:

@@ -1,7 +1,7 @@
 """Stream: which page is next, and that a row goes from one stage to the next."""
 
 import pytest
-from coldnotify_matcher.engine.streams.stream import NO_CURSOR, TABLE, Event, Stage, Stream
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR, TABLE, FollowedEvent, FollowedStage, Stream
 
 PAGING = 7
 
@@ -16,14 +16,14 @@ def begun(cursor: int = 3, after_page: int = 0) -> Stream:
 
 def test_a_row_of_two_pages() -> None:
     stream = begun()
-    assert (stream.stage, stream.under_way) == (Stage.DUE, True)
+    assert (stream.stage, stream.under_way) == (FollowedStage.DUE, True)
     stream.cover(5)
     assert stream.send(whole=True) == 1
-    assert (stream.stage, stream.complete, stream.under_way) == (Stage.SENT, 5, True)
+    assert (stream.stage, stream.complete, stream.under_way) == (FollowedStage.SENT, 5, True)
     assert stream.is_next(1, 1, PAGING)
     stream.next_page()
     assert stream.send_last(9) == 2
-    assert (stream.stage, stream.cursor, stream.complete, stream.live) == (Stage.LIVE, 8, 8, True)
+    assert (stream.stage, stream.cursor, stream.complete, stream.live) == (FollowedStage.LIVE, 8, 8, True)
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,16 @@ def test_the_epoch_is_said_once() -> None:
     assert stream.take_epoch()
 
 
-@pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("event", Event)
-def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> None:
+@pytest.mark.parametrize("stage", FollowedStage)
+@pytest.mark.parametrize("event", FollowedEvent)
+def test_any_other_transition_raises_key_error(stage: FollowedStage, event: FollowedEvent) -> None:
     stream = Stream(stage=stage)
     act = {
-        Event.BEGUN: lambda: stream.begin(PAGING, 0),
-        Event.NEXT: stream.next_page,
-        Event.PAGE: lambda: stream.send(whole=True),
-        Event.LAST_PAGE: lambda: stream.send_last(1),
-        Event.PAUSED: stream.pause,
+        FollowedEvent.BEGUN: lambda: stream.begin(PAGING, 0),
+        FollowedEvent.NEXT: stream.next_page,
+        FollowedEvent.PAGE: lambda: stream.send(whole=True),
+        FollowedEvent.LAST_PAGE: lambda: stream.send_last(1),
+        FollowedEvent.PAUSED: stream.pause,
     }[event]
     if event in TABLE[stage]:
         act()
@@ -93,5 +93,5 @@ def test_any_other_transition_raises_key_error(stage: Stage, event: Event) -> No
 
 
 def test_every_stage_can_be_paused_and_only_a_row_that_began_becomes_live() -> None:
-    assert all(TABLE[stage][Event.PAUSED] is Stage.PAUSED for stage in Stage)
-    assert [stage for stage in Stage if Stage.LIVE in TABLE[stage].values()] == [Stage.DUE]
+    assert all(TABLE[stage][FollowedEvent.PAUSED] is FollowedStage.PAUSED for stage in FollowedStage)
+    assert [stage for stage in FollowedStage if FollowedStage.LIVE in TABLE[stage].values()] == [FollowedStage.DUE]

@@ -3,7 +3,7 @@
 from coldnotify_schemas.descriptions import Description, encode_description
 
 from coldnotify_matcher.engine.interests.by_query.canonical import text_of
-from coldnotify_matcher.engine.interests.by_query.query import Query, predicate_of
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, predicate_of
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
@@ -23,7 +23,7 @@ SHOWN_MAX = 8
 """Conditions that one answer names."""
 
 
-def deciding(query: Query, name: str, description: Description) -> tuple[bool, str]:
+def deciding(query: CanonicalQuery, name: str, description: Description) -> tuple[bool, str]:
     """Whether it fits; and in words, which conditions are true or false, so that it is so. Each is evaluated once."""
     truths: dict[int, bool] = {}
     truth = _evaluate(query.tree, name, description, truths)

@@ -20,6 +20,7 @@ from coldnotify_matcher.engine.interests.by_query.expressions import InvalidExpr
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
+    Constant,
     Equal,
     Has,
     Like,
@@ -33,7 +34,6 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Or,
     Text,
     Tree,
-    Truth,
     Word,
 )
 
@@ -223,7 +223,7 @@ class _Parser:
             return Text(self._quoted())
         if token.kind == "keyword" and token.text in ("TRUE", "FALSE"):
             self._advance()
-            return Truth(token.text == "TRUE")
+            return Constant(token.text == "TRUE")
         if token.kind != "word":
             self._expected(_A_LITERAL)
         if not _BARE_WORD.fullmatch(token.text):

@@ -12,6 +12,7 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
     Condition,
+    Constant,
     Equal,
     Has,
     Like,
@@ -24,7 +25,6 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Or,
     Text,
     Tree,
-    Truth,
     Word,
 )
 
@@ -42,7 +42,7 @@ SHORT_CHARS_MAX = 256
 """Of queries that are remembered by the thousand: they have at most 50 KB each. Longer ones have up to 200 KB."""
 
 
-class Query:
+class CanonicalQuery:
     """One canonical form. Two that mean the same in other words have the same `text`."""
 
     __slots__ = ("matches", "nodes", "steps", "text", "tree")
@@ -64,19 +64,19 @@ class Query:
         return NODE_US * self.nodes + STEP_US_MAX * self.steps
 
 
-def query_of(text: str) -> Query:
+def query_of(text: str) -> CanonicalQuery:
     """The query that a client has written. Raises InvalidQuery. Thousands of clients may have one query."""
     return _short(text) if len(text) <= SHORT_CHARS_MAX else _long(text)
 
 
 @lru_cache(maxsize=1024)
-def _short(text: str) -> Query:
-    return Query(parse(text))
+def _short(text: str) -> CanonicalQuery:
+    return CanonicalQuery(parse(text))
 
 
 @lru_cache(maxsize=64)
-def _long(text: str) -> Query:
-    return Query(parse(text))
+def _long(text: str) -> CanonicalQuery:
+    return CanonicalQuery(parse(text))
 
 
 def predicate_of(tree: Tree) -> Predicate:
@@ -153,7 +153,7 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 def _is_literal(literal: Literal) -> Callable[[Value | None], bool]:
     match literal:
-        case Truth(truth):
+        case Constant(truth):
             return lambda value: value is truth
         case Text(text):
             return lambda value: value == text

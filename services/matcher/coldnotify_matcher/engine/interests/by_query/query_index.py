@@ -21,11 +21,12 @@ from itertools import islice, takewhile
 from coldnotify_schemas.descriptions import Description, Value
 
 from coldnotify_matcher.engine.interests.by_query.language import number_of
-from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery
 from coldnotify_matcher.engine.interests.by_query.stretches import Stretch, Stretches, ordered
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
+    Constant,
     Equal,
     Has,
     Like,
@@ -36,7 +37,6 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Or,
     Text,
     Tree,
-    Truth,
 )
 
 Atom = tuple[str, str, Value | Stretch | None]
@@ -70,15 +70,15 @@ class QueryIndex:
     """The queries of one group of objects."""
 
     def __init__(self) -> None:
-        self._branches: dict[Query, list[tuple[tuple[Atom, ...], tuple[Anchor, ...]]]] = {}
-        self._by_atom: dict[Atom, dict[Anchor, dict[Query, None]]] = {}
+        self._branches: dict[CanonicalQuery, list[tuple[tuple[Atom, ...], tuple[Anchor, ...]]]] = {}
+        self._by_atom: dict[Atom, dict[Anchor, dict[CanonicalQuery, None]]] = {}
         self._compared: dict[str, dict[str, list[float]]] = {}
         """By key and operator: the numbers of the atoms that there are, sorted."""
         self._stretches: dict[str, Stretches] = {}
         """By key: those of the atoms that there are."""
         self._anchored: dict[str, Stretches] = {}
         """By key: those of the anchors that there are."""
-        self._bare: dict[Anchor, dict[Query, None]] = {}
+        self._bare: dict[Anchor, dict[CanonicalQuery, None]] = {}
         """By anchor: the queries that may be true of an object without a description."""
         self._loads: dict[Anchor, int] = {}
         """How many branches have the anchor."""
@@ -88,7 +88,7 @@ class QueryIndex:
     def __len__(self) -> int:
         return len(self._branches)
 
-    def add(self, query: Query) -> None:
+    def add(self, query: CanonicalQuery) -> None:
         """A query that is not there."""
         trees = query.tree.operands if isinstance(query.tree, Or) else (query.tree,)
         branches = self._branches[query] = []
@@ -99,7 +99,7 @@ class QueryIndex:
             branches.append((atoms, anchors))
             self._add_branch(query, atoms, anchors)
 
-    def remove(self, query: Query) -> None:
+    def remove(self, query: CanonicalQuery) -> None:
         """A query that is there. It costs what the query itself takes in the index."""
         for atoms, anchors in self._branches.pop(query):
             for atom in atoms:
@@ -114,12 +114,12 @@ class QueryIndex:
                 _discard(self._bare, anchor, query)
                 self._unload(anchor)
 
-    def concerned(self, name: str, before: Description | None, after: Description | None) -> list[Query]:
+    def concerned(self, name: str, before: Description | None, after: Description | None) -> list[CanonicalQuery]:
         """The queries that a change of this object may concern: all whose truth it changes, and few others.
 
         `before`, `after`: its description, empty if it has none; None: there is no such object.
         """
-        concerned: dict[Query, None] = {}
+        concerned: dict[CanonicalQuery, None] = {}
         if before is None or after is None:
             if before is after:
                 return []
@@ -138,7 +138,7 @@ class QueryIndex:
                     concerned.update(places[anchor])
         return list(concerned)
 
-    def candidates(self, name: str, description: Description) -> list[Query]:
+    def candidates(self, name: str, description: Description) -> list[CanonicalQuery]:
         """The queries that may be true of an object: all that are, and few others."""
         return self.concerned(name, None, description)
 
@@ -192,7 +192,7 @@ class QueryIndex:
 
     # --- what a query takes
 
-    def _add_branch(self, query: Query, atoms: tuple[Atom, ...], anchors: tuple[Anchor, ...]) -> None:
+    def _add_branch(self, query: CanonicalQuery, atoms: tuple[Atom, ...], anchors: tuple[Anchor, ...]) -> None:
         for atom in atoms:
             places = self._by_atom.get(atom)
             if places is None:
@@ -290,7 +290,7 @@ class QueryIndex:
         return None if sharing == CROWD else sharing
 
 
-def size_bytes_of(query: Query) -> int:
+def size_bytes_of(query: CanonicalQuery) -> int:
     """What a query takes in memory at most, about: its tree, its place in the index, and its set without members.
 
     It does not depend on what others there are, so it may be more than what the query really takes beside them.
@@ -366,7 +366,7 @@ def _are_same(pair: tuple[str, str]) -> bool:
 
 def _equal(condition: Equal) -> tuple[Atom, ...]:
     key, literal = condition.key, condition.literal
-    if isinstance(literal, Truth):
+    if isinstance(literal, Constant):
         return (("truth", key, literal.truth),)
     text: Atom = ("text", key, literal.text)
     number = None if isinstance(literal, Text) else number_of(literal.text)
@@ -382,7 +382,7 @@ def _stretch(operator: str, numbers: list[float], old: Value | None, new: Value 
     return numbers[min(cuts) : max(cuts)] if cuts else ()
 
 
-def _discard(places: dict[Anchor, dict[Query, None]], anchor: Anchor, query: Query) -> None:
+def _discard(places: dict[Anchor, dict[CanonicalQuery, None]], anchor: Anchor, query: CanonicalQuery) -> None:
     queries = places.get(anchor)
     if queries is not None:
         queries.pop(query, None)

@@ -7,7 +7,7 @@ and there is room for who comes later. What was loaded keeps its place, too, als
 
 from dataclasses import dataclass, field
 
-from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery
 from coldnotify_matcher.engine.interests.by_query.query_index import size_bytes_of
 
 PLACES_MAX = 20_000
@@ -28,14 +28,14 @@ def share_of(most: int, others: int) -> int:
 
 
 @dataclass(slots=True)
-class Taken:
+class TakenPlaces:
     """How much is taken."""
 
     places: int = 0
     size_bytes: int = 0
     steps: int = 0
 
-    def add(self, other: "Taken", sign: int = 1) -> None:
+    def add(self, other: "TakenPlaces", sign: int = 1) -> None:
         """So much more, or less."""
         self.places += sign * other.places
         self.size_bytes += sign * other.size_bytes
@@ -44,7 +44,7 @@ class Taken:
 
 @dataclass(slots=True)
 class _Place:
-    taken: Taken
+    taken: TakenPlaces
     registered: int = 0
     """By so many clients."""
     known: bool = False
@@ -64,17 +64,17 @@ class PlacesMax:
 class QueryPlaces:
     """Those of one partition."""
 
-    taken: Taken = field(default_factory=Taken)
+    taken: TakenPlaces = field(default_factory=TakenPlaces)
     _places: dict[tuple[str, int], _Place] = field(default_factory=dict)
     """By group (domain/group) and the query's hash."""
-    _by_domain: dict[str, Taken] = field(default_factory=dict)
+    _by_domain: dict[str, TakenPlaces] = field(default_factory=dict)
 
     def add(self, group: str, hash_: int, text: str) -> None:
         """One more client is registered for it."""
         place = self._places.get((group, hash_))
         if place is None:
             assumed_bytes = _BYTES_ASSUMED + _BYTES_ASSUMED_EACH * len(text.encode(errors="replace"))
-            place = self._places[group, hash_] = _Place(Taken(1, assumed_bytes))
+            place = self._places[group, hash_] = _Place(TakenPlaces(1, assumed_bytes))
             self._take(group, place.taken)
         place.registered += 1
 
@@ -86,7 +86,7 @@ class QueryPlaces:
             del self._places[group, hash_]
             self._take(group, place.taken, -1)
 
-    def price(self, group: str, hash_: int, query: Query) -> None:
+    def price(self, group: str, hash_: int, query: CanonicalQuery) -> None:
         """It is registered, and what it takes can be known."""
         place = self._places.get((group, hash_))
         if place is not None and not place.known:
@@ -94,13 +94,13 @@ class QueryPlaces:
             place.taken, place.known = _taken_by(query), True
             self._take(group, place.taken)
 
-    def why_no_room(self, group: str, hash_: int, query: Query, most: PlacesMax) -> str:
+    def why_no_room(self, group: str, hash_: int, query: CanonicalQuery, most: PlacesMax) -> str:
         """Why nobody may be registered for it who is not; "": there is room."""
         if (group, hash_) in self._places:
             return ""
         domain = group.partition("/")[0]
-        own, new = self._by_domain.get(domain, Taken()), _taken_by(query)
-        of_others = Taken()
+        own, new = self._by_domain.get(domain, TakenPlaces()), _taken_by(query)
+        of_others = TakenPlaces()
         of_others.add(self.taken)
         of_others.add(own, -1)
         for what, has, more, others, limit, unit in (
@@ -125,14 +125,14 @@ class QueryPlaces:
                 )
         return ""
 
-    def _take(self, group: str, taken: Taken, sign: int = 1) -> None:
+    def _take(self, group: str, taken: TakenPlaces, sign: int = 1) -> None:
         domain = group.partition("/")[0]
-        own = self._by_domain.setdefault(domain, Taken())
+        own = self._by_domain.setdefault(domain, TakenPlaces())
         own.add(taken, sign)
         self.taken.add(taken, sign)
         if not own.places:
             del self._by_domain[domain]
 
 
-def _taken_by(query: Query) -> Taken:
-    return Taken(1, size_bytes_of(query), query.steps)
+def _taken_by(query: CanonicalQuery) -> TakenPlaces:
+    return TakenPlaces(1, size_bytes_of(query), query.steps)

@@ -18,7 +18,7 @@ from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.description_store import same
-from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery
 from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex, size_bytes_of
 from coldnotify_matcher.engine.interests.by_query.query_places import share_of
 
@@ -47,7 +47,7 @@ SWEPT_AT_ONCE = 64
 """Members of a dropped set, some 30 us."""
 
 
-class Objects(Protocol):
+class SetObjects(Protocol):
     """The objects as sets see them: those of a group that are published or described, and not removed."""
 
     def names(self, group: str) -> list[str]:
@@ -83,7 +83,7 @@ class QuerySet:
         "since", "size_bytes", "subscribers",
     )  # fmt: skip
 
-    def __init__(self, group: str, query: Query) -> None:
+    def __init__(self, group: str, query: CanonicalQuery) -> None:
         self.group = group
         self.query = query
         self.ready = False
@@ -124,7 +124,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.index = QueryIndex()
-        self.sets: dict[Query, QuerySet] = {}
+        self.sets: dict[CanonicalQuery, QuerySet] = {}
         self.by_text: dict[str, QuerySet] = {}
         self.by_member: dict[str, dict[QuerySet, int]] = {}
         """By name, the sets that have it: since the change at this offset, or one before it."""
@@ -156,8 +156,8 @@ class _Ahead:
     before: Description | None
     after: Description
     version: int
-    concerned: list[Query]
-    fits: dict[Query, bool]
+    concerned: list[CanonicalQuery]
+    fits: dict[CanonicalQuery, bool]
 
     def is_of(self, group: str, name: str, before: Description | None, after: Description | None) -> bool:
         """Whether it is this change."""
@@ -169,12 +169,12 @@ class _Ahead:
         )
 
 
-class Sets:
+class QuerySets:
     """The sets of one partition."""
 
     def __init__(
         self,
-        objects: Objects,
+        objects: SetObjects,
         *,
         idle_max: int = IDLE_MAX,
         idle_bytes_max: int = IDLE_BYTES_MAX,
@@ -207,7 +207,7 @@ class Sets:
         self.members = 0
         self._evaluated = 0
 
-    def subscribe(self, group: str, query: Query, *, new: bool = False) -> QuerySet:
+    def subscribe(self, group: str, query: CanonicalQuery, *, new: bool = False) -> QuerySet:
         """One more who wants the set of this query, which may not be ready yet. `new`: and did not before."""
         found = self._groups.get(group)
         set_ = None if found is None else found.by_text.get(query.text)
@@ -263,7 +263,7 @@ class Sets:
         """Whether a query of this group has a set, or leaves one behind."""
         return group in self._groups
 
-    def has_set(self, group: str, query: Query) -> bool:
+    def has_set(self, group: str, query: CanonicalQuery) -> bool:
         """Whether this query has a set, ready or not."""
         found = self._groups.get(group)
         return found is not None and query.text in found.by_text
@@ -291,7 +291,7 @@ class Sets:
         entered, left = SetChange(offset, name, True), SetChange(offset, name, False)
         changes = []
         ahead, self._ahead = self._ahead, None
-        known: dict[Query, bool] = {}
+        known: dict[CanonicalQuery, bool] = {}
         if ahead is not None and ahead.is_of(group, name, before, after):
             known = ahead.fits
         if known and ahead is not None and ahead.version == found.version:
@@ -387,7 +387,7 @@ class Sets:
 
     # --- sets come and go
 
-    def _make(self, group: str, query: Query) -> QuerySet:
+    def _make(self, group: str, query: CanonicalQuery) -> QuerySet:
         found = self._groups.setdefault(group, _Group())
         set_ = found.sets[query] = found.by_text[query.text] = QuerySet(group, query)
         found.index.add(query)
@@ -519,7 +519,7 @@ class _Asked:
         self._spent = spent
         self._unasked_us = 0.0
 
-    def is_over(self, query: Query) -> bool:
+    def is_over(self, query: CanonicalQuery) -> bool:
         """Before this one is evaluated. The first one always is: so each turn comes further."""
         if self._unasked_us < CHEAP_US:
             self._unasked_us += query.evaluation_us_max

@@ -19,13 +19,13 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Constant:
     """TRUE or FALSE: equals only true or false."""
 
     truth: bool
 
 
-Literal = Text | Word | Truth
+Literal = Text | Word | Constant
 Operator = OneOf["<", "<=", ">", ">="]
 
 
