@@ -1,7 +1,7 @@
-"""The stream of a session's channels: what it has beside what every stream has.
+"""The stream of a session's channels, with the fields and steps that other streams lack.
 
-It is asked for by numbers of its own, so it may be live while objects are caught up, and the other way round. A page is
-waited for longer, since what lies far behind is read in turns. The log is known once the matcher has named it. A
+It has question numbers of its own, so it may be live while objects are caught up, and vice versa. Its timeout for a
+page is longer, because the matcher reads distant offsets in turns. The log is known once the matcher has named it. A
 session whose client has no channels has no such stream.
 """
 
@@ -13,7 +13,7 @@ from coldnotify_gateway.core.stream import CHANNELS, NONE, Stage, Stream
 from coldnotify_gateway.core.timers import NEVER_S
 
 PAGE_S = 60.0
-"""A page that does not come for so long is asked for again."""
+"""A page that does not arrive within this time is requested again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -24,75 +24,78 @@ class ChannelsStream(Stream):
 
     log: int | None = None
     page: int = 1
-    """The page that is due or sent. The first one may come unasked: behind a set that has channels."""
+    """The page that is due or sent. The first one may arrive without a request: after a set that contains channels."""
     behind: bool = False
-    """The client alone knows where some of the channels are: it has said so, and they are not caught up since."""
+    """True if only the client knows the positions of some channels: it has sent them, and they are not caught up
+    yet."""
     registering: int | None = None
-    """The client has registered for channels, which the matcher has not answered: in the Register of this number; 0:
-    in its Hello or its set."""
+    """Number of the Register with channels that the matcher has not answered; 0: the channels came with the Hello or
+    the set; None: no registration of channels is pending."""
     due_s: float = NEVER_S
-    """When the page that is due is asked for again."""
+    """Time at which the page that is due is requested again."""
     _times: int = 0
-    """How often it was asked for again."""
+    """Number of repeated requests for the page."""
     _ack_lost: bool = False
-    """The matcher may not know what the client has applied."""
+    """True if the matcher may not know the client's acknowledged offset."""
 
     def other_matcher(self) -> None:
-        """Another matcher serves the session. It says which epoch the log is of before the stream is live."""
+        """Notes a new matcher, which may not know the acknowledged offset. It sends the log's epoch before the stream
+        is live."""
         self._ack_lost = True
 
     def take_lost_ack(self) -> int | None:
-        """Returns once what the client has applied, if the matcher may not know that."""
+        """Returns, once, the client's acknowledged offset if the matcher may not know it."""
         lost, self._ack_lost = self._ack_lost, False
         return self.acked if lost and self.acked != NONE else None
 
     def said(self, register: int = 0) -> None:
-        """The client registers for channels, or says where they are: in a Register of this number, or otherwise."""
+        """Notes channels, or positions of channels, that the client has sent in the Register of this number; 0:
+        elsewhere."""
         self.behind, self.registering = True, register
 
     def answered(self, retention: int, register: int = 0) -> None:
-        """The matcher says which log they are in. It knows of Registers those up to this one."""
+        """Sets the channels' log, which the matcher has sent. It has handled all Registers up to this one."""
         self.log = retention or None
         if self.registering is not None and register >= self.registering:
             self.registering = None
 
     def begin_epoch(self, epoch: int) -> None:
-        """What the client has applied is of another log, or it has no cursor yet.
+        """Switches to a new log, because the client's offsets belong to another one or the client has no cursor yet.
 
-        What it has missed of the other log is still to be told, and would not be after an announcement.
+        A Missed for the other log is still pending, and would be lost after an announcement.
         """
         self.behind = self.behind or self.epoch is not None
         Stream.begin_epoch(self, epoch)
 
     def ask(self, now_s: float) -> None:
-        """Channels are asked for anew, from `complete` on."""
+        """Begins a new row of pages, from `complete` on."""
         self.begin(self.number + 1)
         self._expect(now_s)
 
     def expect_again(self, now_s: float) -> None:
-        """The page that is due is asked for once more."""
+        """Restarts the timer of the page that is due, because it is requested again."""
         self._times += 1
         self._expect(now_s)
 
     def expect_next(self, now_s: float) -> None:
-        """The client has the page that was sent; the next one is due."""
+        """Makes the next page due, because the client has acknowledged the one that was sent."""
         self.acknowledged()
         self._expect(now_s)
 
     def not_taken(self, number: int, again_s: float) -> None:
-        """Kafka did not take this question: if it is the one that waits, it is asked again then, or sooner."""
+        """Moves the timer to `again_s` or earlier if the stream waits for this question, which Kafka did not accept."""
         if self.stage is Stage.DUE and number == self.number:
             self.due_s = min(self.due_s, again_s)
 
     def arrived(self, complete: int, paging: int, *, last: bool, blocked: bool) -> None:
-        """The page that was due has come."""
+        """Handles the page that was due."""
         Stream.arrived(self, complete, paging, last=last, blocked=blocked)
         self._times, self.due_s = 0, NEVER_S
         if last:
             self.behind = self.registering is not None
 
     def block_before_asking(self) -> None:
-        """Channels are to be asked for, and the connection is full. A page that is under way goes on."""
+        """Postpones a request for channels, because the connection is full. A page in transit is kept."""
         if self.stage is not Stage.SENT:
             Stream.block_before_asking(self)
             self.due_s = NEVER_S

@@ -1,10 +1,10 @@
-"""What a client claims to be registered for, and what the matcher has agreed to.
+"""A claim: the registrations that a client claims to have, and the digest that the matcher has agreed to.
 
 A claim is a digest and, before the first Opened, the Hello's pending operations. The matcher's digest is known once it
-has answered. They may come to differ: the client says another digest in a Ping, or another matcher has taken over with
-what it found of the registrations. Then the matcher is asked (CheckDigest) at the first moment that suits.
+has answered. The digests may come to differ: the client sends another digest in a Ping, or another matcher has taken
+over with the registrations that it found. Then a CheckDigest is sent to the matcher at the first opportunity.
 
-`TABLE` says how a claim stands after each event. Everything that changes a claim is in this file.
+`TABLE` lists a claim's standing after each event. Everything that changes a claim is in this file.
 """
 
 from dataclasses import dataclass
@@ -15,34 +15,34 @@ from coldnotify_schemas.wire_pb2 import Interest
 
 
 class Standing(IntEnum):
-    """How a claim stands."""
+    """The standings of a claim."""
 
     OPEN = auto()
-    """The matcher has not said its digest."""
+    """The matcher has not sent its digest yet."""
     AGREED = auto()
     DOUBTED = auto()
-    """Another matcher has taken over since it was agreed. The client's next Ping is passed on."""
+    """Another matcher has taken over since the agreement. The digest in the client's next Ping is checked."""
     DISPUTED = auto()
-    """The client has said another digest than was agreed, and no operation came since: it is to be checked."""
+    """The client has sent a digest that differs from the agreed one, and no operation since: it must be checked."""
     DOUBTED_AND_SAID = auto()
-    """Doubted, and the client has said its digest since: it is to be checked, even if that is the same."""
+    """The claim is doubted, and the client has sent its digest since: it must be checked, even if it is the same."""
 
 
 class ClaimEvent(IntEnum):
-    """What a claim hears of."""
+    """Events that change a claim's standing."""
 
     OPENED = auto()
-    """In sync: the matcher says its digest."""
+    """An Opened in sync carries the matcher's digest."""
     ANSWERED = auto()
-    """Register or Unregister: the matcher says its digest."""
+    """The answer to a Register or Unregister carries the matcher's digest."""
     CHECKED = auto()
-    """CheckDigest: both are the same."""
+    """CheckDigest found equal digests."""
     OTHER_MATCHER = auto()
     SAID_SAME = auto()
-    """The client said the agreed digest."""
+    """The client sent the agreed digest."""
     SAID_OTHER = auto()
     OUTDATED = auto()
-    """What the client said is a thing of the past: an operation came, or it is asked for its whole set."""
+    """The client's digest is outdated: it sent an operation, or must send its whole set."""
 
 
 TABLE: dict[Standing, dict[ClaimEvent, Standing]] = {
@@ -89,19 +89,19 @@ TABLE: dict[Standing, dict[ClaimEvent, Standing]] = {
         ClaimEvent.OUTDATED: Standing.DOUBTED,
     },
 }
-"""What is not in here does not happen: it raises KeyError."""
+"""Any other transition raises KeyError."""
 _TO_CHECK = frozenset({Standing.DISPUTED, Standing.DOUBTED_AND_SAID})
 _DOUBTED = frozenset({Standing.DOUBTED, Standing.DOUBTED_AND_SAID})
 
 
 class PendingOperations(NamedTuple):
-    """Operations that the matcher is still to be told of."""
+    """Operations that the matcher does not know yet."""
 
     register: tuple[str, ...] = ()
     unregister: tuple[str, ...] = ()
     interests: tuple[Interest, ...] = ()
     unregister_interests: tuple[int, ...] = ()
-    """By their hashes."""
+    """Hashes of the interests to unregister."""
 
 
 _NO_OPERATIONS = PendingOperations()
@@ -112,29 +112,30 @@ class Claim:
     """The claim of one session."""
 
     said: int
-    """The digest that the client said last."""
+    """The digest that the client sent last."""
     pending: PendingOperations = _NO_OPERATIONS
-    """What the Hello says, until the Opened."""
+    """The Hello's pending operations, until the Opened."""
     agreed: int | None = None
-    """The digest that the matcher said last."""
+    """The digest that the matcher sent last."""
     standing: Standing = Standing.OPEN
 
     @property
     def to_check(self) -> bool:
-        """The client has said a digest that the matcher is to be asked about."""
+        """Returns true if the matcher must check the client's digest."""
         return self.standing in _TO_CHECK
 
     @property
     def doubted(self) -> bool:
-        """Another matcher has taken over since it was agreed."""
+        """Returns true if another matcher has taken over since the agreement."""
         return self.standing in _DOUBTED
 
     def digest(self, *, announced: bool) -> int:
-        """The one to open the session with. An announced client may have said its own before operations came."""
+        """Returns the digest for an Open. For an announced session that is the agreed one, because operations may have
+        outdated the client's."""
         return self.said if not announced or self.to_check or self.agreed is None else self.agreed
 
     def say(self, digest: int) -> None:
-        """The client said `digest` in a Ping. Before anything is agreed it says nothing new."""
+        """Handles the digest of a client's Ping. Before an agreement it is ignored, because it contains nothing new."""
         if self.agreed is None:
             return
         same = digest == self.agreed
@@ -142,44 +143,45 @@ class Claim:
         self.said = self.agreed if same else digest
 
     def review(self) -> bool:
-        """Whether it is still to be checked: what was said may have been agreed to since."""
+        """Returns true if the client's digest must still be checked. The matcher may have agreed to it since."""
         if self.standing is Standing.DISPUTED and self.said == self.agreed:
             self._hear(ClaimEvent.SAID_SAME)
         return self.to_check
 
     def opened(self, digest: int) -> None:
-        """The session is in sync."""
+        """Agrees to the digest of an Opened in sync."""
         self._hear(ClaimEvent.OPENED)
         self._agree(digest)
         self.pending = _NO_OPERATIONS
 
     def not_in_sync(self) -> None:
-        """The client is asked for its whole set."""
+        """Discards the pending operations, because the client must send its whole set."""
         self._hear(ClaimEvent.OUTDATED)
         self.pending = _NO_OPERATIONS
 
     def answered(self, digest: int) -> None:
-        """Register or Unregister was done. Of a doubted claim the digest is that of what another matcher has found: to
-        open the session with it would be to ask that matcher whether it agrees with itself."""
+        """Agrees to the digest in the answer to a Register or Unregister. If the claim is doubted, the digest is
+        ignored: another matcher computed it from the registrations that it found, and an Open with that digest would
+        only ask that matcher to agree with itself."""
         self._hear(ClaimEvent.ANSWERED)
         if not self.doubted:
             self._agree(digest)
 
     def checked(self, digest: int) -> None:
-        """CheckDigest was answered: both are the same."""
+        """Agrees to the digest, because CheckDigest found both equal."""
         self._hear(ClaimEvent.CHECKED)
         self._agree(digest)
 
     def outdated(self) -> None:
-        """An operation of the client makes the digest that it said a thing of the past; its next Ping says another."""
+        """Marks the client's digest as outdated by an operation; its next Ping carries another one."""
         self._hear(ClaimEvent.OUTDATED)
 
     def other_matcher(self) -> None:
-        """Registrations can be lost without notice only where they are loaded."""
+        """Doubts the claim, because registrations can be lost unnoticed only when another matcher loads them."""
         self._hear(ClaimEvent.OTHER_MATCHER)
 
     def _agree(self, digest: int) -> None:
-        # Mostly it is what the client said: one number for both is 36 bytes less a session.
+        # Mostly it equals the client's digest: sharing one number saves 36 bytes per session.
         self.agreed = self.said if digest == self.said else digest
 
     def _hear(self, event: ClaimEvent) -> None:

@@ -1,4 +1,4 @@
-"""Who is connected: unidentified, identified, counted by address; how a connection ends."""
+"""The gateway's connections, identified or not: counts them by address, and closes them."""
 
 from coldnotify_common.addresses import subscriber
 from coldnotify_common.security.places import Places
@@ -22,7 +22,7 @@ SESSION_NUMBER_MAX = (1 << 32) - 1
 
 
 class Connections:
-    """All connections of a gateway, and its view of each partition. One that is closed is forgotten at once."""
+    """All connections of a gateway, and its view of each partition. A closed connection is forgotten at once."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Connections:
             each_max=limits.connections_per_address_max,
             exempt=limits.addresses_exempt,
         )
-        """Connections by address."""
+        """Counts of connections by address."""
         self._held = 0
-        """Connections of another port, each for one session after the other."""
+        """Number of connections of another port. Each carries one session after another."""
         self._in_held: set[Peer] = set()
-        """Sessions in these: the connection counts, they do not."""
+        """Sessions within held connections. They do not count, because the held connection does."""
         self._limits = limits
         self._counters = counters
         self._requests = requests
@@ -53,9 +53,9 @@ class Connections:
         self._last_number = 0
 
     def add(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> Unidentified:
-        """A new connection, to be followed by `take_place`. Raises Violation where there are too many.
+        """Adds a connection. The caller then calls `take_place`. Raises Violation if there are too many.
 
-        `held`: it is within one that counts already.
+        `held`: it is within a connection that counts already.
         """
         if not held:
             self._check_room(address)
@@ -71,9 +71,10 @@ class Connections:
         return connection
 
     def take_place(self, connection: Unidentified) -> Unidentified | None:
-        """`connection` has a place of those who have said no Hello. Returns who is to be closed, if there are too many.
+        """Gives `connection` a place among those without a Hello. Returns the connection to close if there are too
+        many.
 
-        It is the oldest of the address that has most of them: see `Places`.
+        That is the oldest one of the address with the most places: see `Places`.
         """
         address = connection.address
         shared = self.shares.may_have_all(address)
@@ -82,14 +83,15 @@ class Connections:
         return found if isinstance(found, Unidentified) else None
 
     def take_peak(self) -> int:
-        """The most connections at one time since this was asked last."""
+        """Returns the highest number of simultaneous connections since the last call."""
         peak, self._peak = self._peak, len(self.by_peer)
         return peak
 
     def move(self, connection: Unidentified, address: str) -> None:
-        """It is another address' connection, to be followed by `take_place`. Raises Violation where that has too many.
+        """Assigns a connection to another address. The caller then calls `take_place`. Raises Violation if that address
+        has too many.
 
-        What is within a held one counts with that.
+        A connection within a held one does not move, because the held one counts for it.
         """
         if connection.peer in self._in_held:
             return
@@ -99,13 +101,14 @@ class Connections:
         self.shares.count(address, 1)
 
     def hold(self, address: str) -> None:
-        """A connection that sessions come and go in counts as one, to its `release`. Raises Violation."""
+        """Counts a connection that carries changing sessions as one, until its `release`. Raises Violation if there is
+        no room."""
         self._check_room(address)
         self._held += 1
         self.shares.count(address, 1)
 
     def release(self, address: str) -> None:
-        """It is gone."""
+        """Stops counting a held connection."""
         self._held -= 1
         self.shares.count(address, -1)
 
@@ -124,11 +127,11 @@ class Connections:
 
     @property
     def unidentified_count(self) -> int:
-        """Connections that have not said Hello yet."""
+        """Returns the number of connections without a Hello."""
         return len(self._unidentified)
 
     def identify(self, connection: Unidentified, hello: Hello, now_s: float, *, may_publish: bool) -> Identified:
-        """The connection is a session from here on."""
+        """Turns a connection into a session."""
         self._last_number += 1
         view = self.views[partition_of(hello.domain, hello.group, len(self.views))]
         session = Identified(connection, hello, self._last_number, view, now_s, self._limits, may_publish=may_publish)
@@ -139,7 +142,7 @@ class Connections:
         return session
 
     def remove(self, connection: Unidentified | Identified, now_s: float, *, leave: bool = True) -> list[Output]:
-        """It has ended. `leave`: the matcher is told, with what the client acknowledged."""
+        """Removes an ended connection. `leave`: a Leave informs the matcher, with the client's last acknowledgement."""
         del self.by_peer[connection.peer]
         self._timers.forget(connection)
         if connection.peer in self._in_held:
@@ -155,15 +158,15 @@ class Connections:
     def close(
         self, connection: Unidentified | Identified, code: int, reason: str, now_s: float, *, leave: bool = True
     ) -> list[Output]:
-        """Close to the client, then the end of the connection."""
+        """Sends Close to the client, then ends the connection."""
         return [*self.refuse(connection.peer, code, reason), *self.remove(connection, now_s, leave=leave)]
 
     def refuse(self, peer: Peer, code: int, reason: str) -> list[Output]:
-        """Close to a connection that was never one of these."""
+        """Sends Close to a connection that was never added, and ends it."""
         self._counters.closes[code] += 1
         return [Send(peer, [encoding.close(code, reason)]), Finish(peer)]
 
     def sessions(self) -> list[Identified]:
-        """All identified ones, by rising number."""
+        """Returns all sessions, sorted by number."""
         found = [connection for connection in self.by_peer.values() if isinstance(connection, Identified)]
         return sorted(found, key=lambda session: session.number)

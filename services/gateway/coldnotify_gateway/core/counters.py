@@ -1,4 +1,4 @@
-"""What the core counts, for the metrics. Plain numbers: counting must cost nothing on the way of a fan-out."""
+"""The core's counters, for the metrics. They are plain numbers, because counting must not slow a fan-out down."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,52 +6,52 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counters:
-    """All since the start of the core."""
+    """Counts since the core's start."""
 
     connections: int = 0
     refused_connections: int = 0
     dropped_unidentified: int = 0
-    """Closed although they had time left to say Hello: too many had not."""
+    """Connections closed before their time for a Hello ran out, because too many had sent none."""
     malformed_proxy_headers: int = 0
     """Connections from balancers that did not begin with a PROXY protocol header."""
     syncs_by_frames: int = 0
-    """POST /v1/sync in its deprecated form."""
+    """Requests of POST /v1/sync in its deprecated form."""
     hellos_new: int = 0
     hellos_returning: int = 0
-    """With a cursor: the client was here, or at another gateway, before."""
+    """Hellos with a cursor: the client was connected before, here or at another gateway."""
     received_bytes: int = 0
     sent_bytes: int = 0
     fan_outs: int = 0
     deliveries: int = 0
-    """Live notifications written, one for each session."""
+    """Live notifications written, counted per session."""
     urgent: int = 0
-    """Notifications of high priority written, one for each session; those to live sessions are deliveries, too."""
+    """Notifications of high priority written, counted per session; those to live sessions are deliveries, too."""
     live_dropped: int = 0
-    """Live notifications not written: the session was not live (a page contains them), or gone."""
+    """Live notifications not written, because the session was not live (a page contains them) or had ended."""
     messages: int = 0
-    """Of channels, written live or in pages, one for each session."""
+    """Channel messages written live or in pages, counted per session."""
     urgent_messages: int = 0
-    """Of these, live ones of high priority."""
+    """Channel messages of high priority written live, counted per session."""
     pages: int = 0
     stale_answers: int = 0
-    """Opened and Page of an asking that is not the session's latest."""
+    """Opened and Page records that answer an earlier question than the session's latest."""
     slow_phases: int = 0
     gaps: int = 0
     """Inbox records missed, found by their numbers."""
     announcements: int = 0
-    """Sessions announced anew because the matcher had lost sight of them."""
+    """Sessions announced again because the matcher had forgotten them."""
     asked_again: int = 0
     foreign_records: int = 0
-    """Of other gateways that share this inbox."""
+    """Records for other gateways that share this inbox."""
     stale_records: int = 0
-    """Of a matcher that another one has succeeded."""
+    """Records of a matcher that another one has succeeded."""
     malformed_records: int = 0
     requests_dropped: int = 0
-    """Of clients with too many unanswered ones; SyncChunks above their limit."""
+    """Requests of clients with too many unanswered ones, and SyncChunks above their limit."""
     closes: Counter[int] = field(default_factory=Counter)
-    """By close code."""
+    """Closes by close code."""
     requests: Counter[str] = field(default_factory=Counter)
-    """By kind of body."""
+    """Requests by kind of body."""
     publishes: Counter[str] = field(default_factory=Counter)
-    """What clients published on their sessions, by outcome: published, refused (for now), rejected."""
+    """Clients' publishes by outcome: published, refused (temporarily), rejected."""
     failed_requests: Counter[str] = field(default_factory=Counter)

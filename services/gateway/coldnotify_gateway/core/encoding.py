@@ -1,4 +1,4 @@
-"""The frames that a gateway writes: what is told, as bytes of a dialect."""
+"""Encodes the frames that a gateway writes, in each dialect."""
 
 from functools import lru_cache
 
@@ -31,11 +31,11 @@ def _optional(complete: int) -> int | None:
 
 
 def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> Frame:
-    """The frame of a version. `answer`: marked as an answer, whatever the matcher says.
+    """Returns the frame of a version. `answer`: marks it as an answer, even if the matcher did not.
 
-    An object that enters or leaves the set of a query, or is described, is named by its name in every dialect.
+    Every dialect uses the name of an object that enters or leaves the set of a query, or that has a description.
     """
-    # Filled in place: half of what it costs to make a message of keywords and copy it into another.
+    # Filled in place, which costs half as much as making a message from keywords and copying it into another.
     frame = GatewayFrame()
     message = frame.notification
     described = newest.HasField("description")
@@ -62,17 +62,18 @@ def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> F
 
 
 def plain(frame: GatewayFrame) -> Frame:
-    """A frame that every dialect writes alike, and that anything may go in front of."""
+    """Returns a frame that is the same in every dialect, and that any other frame may overtake."""
     return Frame(encode(frame))
 
 
 def complete_of(newest: Newest) -> int:
-    """Up to where a client is complete that has got everything up to this frame; NONE if the frame does not say."""
+    """Returns the offset up to which this frame makes a client complete that has all earlier ones; NONE: unknown."""
     return NONE if newest.answer else newest.offset - newest.behind
 
 
 def welcome(opened: Opened, *, kinds_wanted: bool) -> Frame:
-    """The matcher's Opened, as its client is told. `kinds_wanted`: it wants to know what the service knows."""
+    """Returns the Welcome for a matcher's Opened. `kinds_wanted`: the client asks for the kinds that the service
+    supports."""
     epoch = opened.epoch if opened.HasField("epoch") else None
     kinds = opened.kinds if kinds_wanted else 0
     if opened.refused or opened.positions or opened.HasField("channels_epoch"):
@@ -81,13 +82,13 @@ def welcome(opened: Opened, *, kinds_wanted: bool) -> Frame:
     return _welcome(opened.in_sync, epoch, kinds)
 
 
-@lru_cache(maxsize=64)  # who comes back together is told the same
+@lru_cache(maxsize=64)  # clients that reconnect together get the same frame
 def _welcome(in_sync: bool, epoch: int | None, kinds: int) -> Frame:
     return Frame(encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch, kinds=kinds))), _WELCOME)
 
 
 def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
-    """Registered or Unregistered, and the versions that come with it. Further parts of an answer have request 0."""
+    """Returns Registered or Unregistered, and the answer's versions. Further parts of an answer have request 0."""
     frames: list[Frame] = []
     if answered.request and answered.unregistered:
         frames.append(plain(GatewayFrame(unregistered=Unregistered(request=answered.request))))
@@ -100,16 +101,16 @@ def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
 
 
 def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE) -> list[Frame]:
-    """What a page says, and how it ends: the next one comes when it is acknowledged, or the client is complete.
+    """Returns the frames of a page. Its last frame asks for an acknowledgement, or makes the client complete.
 
-    `channels_complete`: nothing lacks in channels up to there, and they are live; NONE: it does not say.
+    `channels_complete`: the channels are live, and complete up to this offset; NONE: unknown.
     """
     newest = list(page.newest)
     answers = next((place for place, one in enumerate(newest) if not one.answer), len(newest))
     frames = [_registered(Registered(begun=page.begun))] if page.begun else []
     frames += [notification(one, dialect) for one in newest[:answers]]
     if page.answered or page.refused or page.unchanged:
-        # In front of what moves the cursor: a client that saves it with the set it had would lack who entered before.
+        # Before the frames that move the cursor: a client that saved the cursor with its old set would lack members.
         registered = Registered(answered=page.answered, refused=page.refused, unchanged=page.unchanged)
         frames.append(_registered(registered))
     frames += [notification(one, dialect) for one in newest[answers:]]
@@ -140,7 +141,7 @@ def _complete(channels_complete: int) -> list[Stream]:
 
 
 def _begun(said: Opened | Answered) -> list[Stream]:
-    """The epoch of channels' log, and where they begin in it."""
+    """Returns the epoch of the channels' log, and the channels' first offsets in it."""
     epoch = said.channels_epoch if said.HasField("channels_epoch") else None
     if epoch is None and not said.positions:
         return []
@@ -156,16 +157,16 @@ def _registered(registered: Registered) -> Frame:
 
 
 def channel_entry(entry: ChannelEntry) -> Frame:
-    """The frame of a message, or of what is missed."""
+    """Returns the frame of a Message or a Missed."""
     missed = entry.HasField("missed")
     frame = GatewayFrame(missed=entry.missed) if missed else GatewayFrame(message=entry.message)
     return Frame(encode(frame), of_entry(frame))
 
 
 def as_part_of_a_page(frame: Frame) -> bytes:
-    """The bytes of a channel's entry that moves no cursor."""
+    """Returns the bytes of a channel's entry, marked so that it moves no cursor."""
     if frame.told.entry is None:
-        return frame.data  # it is one already
+        return frame.data  # it is marked already
     said = GatewayFrame()
     said.CopyFrom(frame.told.entry)
     message = said.missed if said.HasField("missed") else said.message
@@ -174,7 +175,7 @@ def as_part_of_a_page(frame: Frame) -> bytes:
 
 
 def channel_entries(page: ChannelPage) -> list[Frame]:
-    """The entries of a page of channels, which move no cursor by themselves."""
+    """Returns the entries of a page of channels, which do not move the cursor."""
     for entry in page.entries:
         message = entry.missed if entry.HasField("missed") else entry.message
         message.paged = True
@@ -182,7 +183,7 @@ def channel_entries(page: ChannelPage) -> list[Frame]:
 
 
 def channel_page(page: ChannelPage) -> list[Frame]:
-    """A page of channels, and its end."""
+    """Returns the frames of a page of channels, with its PageEnd."""
     said = PageEnd(page=page.page, stream=CHANNELS, last=page.last)
     if page.HasField("complete"):
         said.complete = page.complete
@@ -190,15 +191,15 @@ def channel_page(page: ChannelPage) -> list[Frame]:
 
 
 def pong(complete: int, channels_complete: int = NONE) -> Frame:
-    """The answer to a Ping; NONE: says nothing about completeness."""
+    """Returns the answer to a Ping. NONE: the answer carries no offset."""
     return plain(GatewayFrame(pong=Pong(complete=_optional(complete), streams=_complete(channels_complete))))
 
 
 def wait(seconds: int) -> Frame:
-    """The answer takes longer."""
+    """Returns a Wait, which announces that the answer takes longer."""
     return plain(GatewayFrame(wait=Wait(seconds=seconds)))
 
 
 def close(code: int, reason: str) -> Frame:
-    """The session ends."""
+    """Returns a Close, which ends the session."""
     return plain(GatewayFrame(close=Close(code=code, reason=reason)))

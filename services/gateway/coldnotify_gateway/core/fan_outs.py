@@ -1,4 +1,4 @@
-"""Fan-outs: one publish, or one message of a channel, for many sessions, each in its dialect."""
+"""Fan-outs: one publish, or one channel message, for many sessions, each in its dialect."""
 
 import sys
 from array import array
@@ -18,13 +18,13 @@ View = PartitionView[Identified]
 
 
 class FanOuts:
-    """Turns the matcher's fan-outs into what is written to connections."""
+    """Turns the matcher's fan-outs into writes to connections."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
 
     def of_object(self, view: View, fan_out: FanOut) -> list[Output]:
-        """A publish, and the sessions of this partition that are to be told."""
+        """Sends a publish to the sessions of this partition that the fan-out lists."""
         newest, numbers = fan_out.newest, self._numbers(fan_out.sessions)
         if numbers is None:
             return []
@@ -51,9 +51,9 @@ class FanOuts:
         return SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent)
 
     def _urgent(self, view: View, fan_out: FanOut, numbers: "array[int]") -> list[Output]:
-        """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these.
+        """Sends a publish of high priority, also to sessions that still wait for pages, because it waits for no page.
 
-        It does not go before what says that its object has entered the queries by which a session has it.
+        It never precedes the frame that announces its object's entry into the session's queries.
         """
         newest, by_query = fan_out.newest, bool(fan_out.pagings)
         if by_query and not len(fan_out.pagings) == len(fan_out.known_since) == len(numbers):
@@ -68,7 +68,7 @@ class FanOuts:
             if session is None or not session.welcomed:
                 counters.live_dropped += 1
                 continue
-            # Of one that it sends pages the matcher says that this is an answer, whatever is known of it here.
+            # For a session that it sends pages, the matcher marks this as an answer, whatever the gateway knows of it.
             live = session.live and not newest.answer
             if by_query and not session.knows_member(paging, since):
                 counters.live_dropped += not live
@@ -86,13 +86,13 @@ class FanOuts:
             outputs.append(self._to_all(peers, fan_out, dialect))
         for (dialect, live), peers in told.items():
             urgent = overtaking.urgent(newest, dialect, live=live, by_query=by_query)
-            # Both frames where something is overtaken; how often that is, only the connections know.
+            # A connection writes both frames if something is overtaken; only the connections know how often that is.
             counters.sent_bytes += len(urgent.alone.data) * len(peers)
             outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))
         return outputs
 
     def of_channel(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
-        """A message, or what is missed, and the sessions of this partition that are to be told."""
+        """Sends a channel message, or a Missed, to the sessions of this partition that the fan-out lists."""
         entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
         if numbers is None:
             return []
@@ -119,7 +119,7 @@ class FanOuts:
         return outputs
 
     def _numbers(self, packed: bytes) -> "array[int] | None":
-        """The sessions' numbers; None: they are malformed, and that is counted."""
+        """Returns the sessions' numbers; None if they are malformed, which is counted."""
         if len(packed) % _SESSION_BYTES:
             self._counters.malformed_records += 1
             return None

@@ -1,4 +1,4 @@
-"""What an identified client says, frame by frame."""
+"""Handles the frames of an identified client."""
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, parse_client_frame
@@ -17,7 +17,7 @@ from coldnotify_gateway.core.violation import Violation, check_objects, check_se
 
 
 class FromClient:
-    """Handles the frames that come after the Hello. Raises Violation for what must not be."""
+    """Handles the frames after the Hello. Raises Violation for invalid ones."""
 
     def __init__(self, connections: Connections, requests: RequestMaker, publishing: Publishing) -> None:
         self._connections = connections
@@ -25,7 +25,7 @@ class FromClient:
         self._publishing = publishing
 
     def on_frame(self, session: Identified, body: bytes, now_s: float) -> list[Output]:
-        """One frame. Kinds that are not known here are skipped: devices and gateways are not upgraded in step."""
+        """Handles one frame. Skips unknown kinds, because devices and gateways are not upgraded at the same time."""
         try:
             frame: ClientFrame = parse_client_frame(body)
         except FrameError as error:
@@ -74,7 +74,7 @@ class FromClient:
     def _on_page_arrived(self, session: Identified, stream: Stream, page: int, now_s: float) -> list[Output]:
         if not stream.is_on_its_way(stream.number, page):
             return []
-        # Pages of objects measure the link where there are any.
+        # Pages of objects measure the link if there are any.
         measured = stream is session.objects or session.objects.stage is not Stage.SENT
         high_water_bytes = session.link.reached(now_s) if measured else None
         outputs = [self._requests.next_page(session, stream, now_s)]
@@ -91,7 +91,7 @@ class FromClient:
         return outputs
 
     def check_digest(self, session: Identified, now_s: float) -> list[Output]:
-        """Asks, if the digests differ and nothing else is asked for; else that is for later."""
+        """Sends CheckDigest if the digests differ and no other question is open; otherwise later."""
         if session.claim.review() and session.live and not session.question.checks:
             return [self._requests.check_digest(session, now_s)]
         return []
@@ -111,7 +111,7 @@ class FromClient:
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
         check_objects("sync", chunk.objects, chunk.interests)
         self._requests.check_chunk_index(chunk.index)
-        # Anywhere else it belongs to a round that is over.
+        # In any other phase it belongs to a finished reg-sync.
         if session.phase is SessionPhase.IN_SYNC:
             return []
         return self._requests.sync(session, chunk, now_s)

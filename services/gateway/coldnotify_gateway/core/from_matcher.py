@@ -1,4 +1,4 @@
-"""What the matcher says: the records of the inbox."""
+"""Handles the matcher's records, which the gateway reads from its inbox."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,7 +37,7 @@ View = PartitionView[Identified]
 
 
 class RecordIntake(NamedTuple):
-    """What a record's head leads to, and which of its items are to be handled."""
+    """The outputs of a record's head, and the items of the record that are still to be handled."""
 
     outputs: list[Output]
     items: Sequence[Item]
@@ -49,9 +49,9 @@ NOTHING = RecordIntake([], ())
 class FromMatcher:
     """Handles inbox records, step by step: the head of a record, then each of its items.
 
-    A step has ended when its outputs are handed out. Doing them may fill a connection, end it, or fail a request, and
-    the core hears of that before the next step: so an item is not written to a connection that the item before it has
-    filled. Nothing of a step that is left undone, or of a record, is kept here.
+    A step ends when it returns its outputs. Carrying them out may fill a connection, end it, or fail a request, and the
+    shell reports that to the core before the next step: so an item is not written to a connection that the previous
+    item has filled. This class keeps no state of an unfinished step or record.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class FromMatcher:
         self._counters = counters
 
     def on_inbox(self, inbox: Inbox, now_s: float) -> RecordIntake:
-        """A record's head. Another gateway's is skipped, an old matcher's dropped; behind a gap, all is asked anew."""
+        """Handles a record's head. Skips other gateways' records, drops an old matcher's, and asks everything again
+        after a gap."""
         if inbox.gateway not in (0, self._id):
             self._counters.foreign_records += 1
             return NOTHING
@@ -88,14 +89,14 @@ class FromMatcher:
             return NOTHING
         outputs: list[Output] = []
         if inbox.generation > view.generation:
-            # Whoever takes over says so in front of all else: what this gateway asks was heard by one that was there.
+            # A matcher that takes over announces that first: so an existing matcher read this gateway's questions.
             has_taken_over = view.generation > 0 or inbox.gateway == 0
-            # The number first: what follows in this very record is counted from the new matcher's 1.
+            # The number comes first, because this record's own number belongs to the new matcher's numbering.
             view.begin_generation(inbox.generation, now_s)
             if has_taken_over:
                 outputs += self._on_new_matcher(view, now_s)
             if view.take_said_in_vain():
-                # A matcher that did not know how high the generations were; it came back, and repeats nothing.
+                # A matcher did not know the highest generation. It has returned with a higher one, and repeats nothing.
                 outputs += self.after_loss(view, now_s)
         if inbox.gateway == 0:
             return RecordIntake(outputs, ())
@@ -105,7 +106,7 @@ class FromMatcher:
         return RecordIntake(outputs, inbox.items)
 
     def on_item(self, partition: int, item: Item, now_s: float) -> list[Output]:
-        """One item of a record of this partition; but for fan-outs."""
+        """Handles one item of a record of this partition. Fan-outs are handled elsewhere."""
         view = self._connections.views[partition]
         match item.WhichOneof("item"):
             case "opened":
@@ -128,7 +129,8 @@ class FromMatcher:
         return []
 
     def after_loss(self, view: View, now_s: float) -> list[Output]:
-        """Records of this partition are lost, or the matcher had lost sight of us: every session is announced anew."""
+        """Announces every session of this partition again, because records are lost or the matcher had forgotten this
+        gateway."""
         outputs: list[Output] = []
         for session in list(view.sessions.values()):
             if session.slow:
@@ -138,14 +140,14 @@ class FromMatcher:
         return outputs
 
     def announce(self, session: Identified, now_s: float) -> list[Output]:
-        """Open once more; or the session's end, where its client alone knows where its channels are."""
+        """Sends Open again. Closes the session instead if only its client knows the positions of its channels."""
         if session.opened and session.channels is not None and session.channels.behind:
             reason = "only the client knows how far its channels are"
             return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
         return [self._requests.open(session, now_s)]
 
     def _on_new_matcher(self, view: View, now_s: float) -> list[Output]:
-        """Those that wait for an answer ask the new matcher: the old one may have taken the question with it."""
+        """Repeats unanswered questions to the new matcher, because the old one may have lost them."""
         outputs: list[Output] = []
         for session in list(view.sessions.values()):
             session.question.other_matcher()
@@ -154,19 +156,19 @@ class FromMatcher:
             if session.question.waits_since_s(now_s) > self._limits.wait_after_s:
                 outputs += self.again(session, now_s)
             elif session.opened and session.channels is not None and not session.channels.live:
-                # The old matcher has taken the row of pages with it.
+                # The row of pages is lost with the old matcher.
                 outputs += self.announce(session, now_s)
         return outputs
 
     def catch_up(self, session: Identified, now_s: float) -> list[Output]:
-        """Everything above what the session is complete to; later, if its connection is full."""
+        """Requests everything above the offset that the session is complete to; later, if its connection is full."""
         if (session.question.checks or session.doubted) and not session.blocked:
-            # The matcher may just have found it not in sync, or lost it: then an Open is what helps.
+            # The matcher may just have found it not in sync, or forgotten it: only an Open helps then.
             return self.announce(session, now_s)
         return self._requests.catch_up(session, now_s)
 
     def again(self, session: Identified, now_s: float) -> list[Output]:
-        """No answer came: asks once more."""
+        """Asks again, because no answer has arrived."""
         if self._requests.opens_again(session):
             self._counters.asked_again += 1
             session.question.unanswered()
@@ -181,8 +183,9 @@ class FromMatcher:
             self._counters.stale_answers += 1
             doubts = not opened.ask and session.catching
             if (session.live or doubts) and not opened.in_sync:
-                # A new matcher answers an earlier Open once more, or doubts what it has loaded; until asked anew, it
-                # tells the session nothing, of channels neither, which are live while pages of objects are to come.
+                # A new matcher answers an earlier Open again, or doubts the registrations that it has loaded. Until it
+                # gets a new question, it sends the session nothing, not even messages of channels, which are live while
+                # pages of objects are pending.
                 return self.announce(session, now_s)
             if not opened.in_sync:
                 session.doubt()
@@ -192,18 +195,18 @@ class FromMatcher:
                 session.claim.checked(opened.digest)
                 session.question.answered()
             else:
-                # Nobody here asked. What the matcher holds may be another set; the next Ping finds out.
+                # The gateway asked nothing. The matcher may hold a different set; the next Ping detects that.
                 session.claim.answered(opened.digest)
             return self._channels_doubted(session, now_s)
         announced = session.question.announces
         if opened.HasField("epoch"):
             if opened.in_sync and announced:
-                # Its client has had its Welcome and would go on with a cursor that is void. Its next Hello tells it.
+                # Its client has had its Welcome and would keep using a void cursor. Its next Welcome replaces it.
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
             session.objects.begin_epoch(opened.epoch)
         describes = bool(opened.kinds & KINDS_DESCRIPTIONS)
         if describes is not session.describes and announced and opened.in_sync:
-            # Another release's matcher: a client that goes on would hold descriptions for known that it was not told.
+            # A matcher of another release: the client would assume that it knows descriptions that it never received.
             reason = "how members are described is told differently from here on"
             return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
         session.is_told_descriptions(describes=describes)
@@ -215,20 +218,20 @@ class FromMatcher:
         wanted = session.queries or interests.has_channels(session.claim.pending.interests)
         if not opened.in_sync:
             session.not_in_sync()
-            # From here on the matcher tells it no messages. Where channels are live, what BeatAnswers say would be
-            # believed, and the page that comes with the whole set would be nobody's.
+            # From here on the matcher sends it no messages. If its channels stayed live, the gateway would trust the
+            # positions in BeatAnswers, and would ignore the page that follows the whole set.
             doubted = self._channels_doubted(session, now_s)
             return [Send(session.peer, [encoding.welcome(opened, kinds_wanted=wanted)]), *doubted]
         session.in_sync(opened.digest)
         if opened.retention:
             session.has_channels(opened.retention)
-        self._requests.expect_page(session, now_s)  # the first page comes right behind
+        self._requests.expect_page(session, now_s)  # the first page follows at once
         return [] if announced else [Send(session.peer, [encoding.welcome(opened, kinds_wanted=wanted)])]
 
     def _on_page(self, view: View, page: Page, now_s: float) -> list[Output]:
         session = view.sessions.get(page.session)
         if session is None:
-            return []  # it left while it was asked for
+            return []  # it left before the page arrived
         objects = session.objects
         if not page.page and page.ask == session.question.number and session.catching:
             self._requests.worked_on(session, now_s)
@@ -236,8 +239,8 @@ class FromMatcher:
         if not objects.is_due(page.ask, page.page):
             self._counters.stale_answers += 1
             if objects.live:
-                # A new matcher answers once more what the old one had answered, perhaps one of the session's earlier
-                # askings, and believes the session to be where this page ends. It is where its client stands.
+                # A new matcher repeats an answer of the old one, perhaps to one of the session's earlier questions, and
+                # assumes that the session is at the end of this page. Its real position is its client's.
                 return [*self._channels_doubted(session, now_s), *self.catch_up(session, now_s)]
             return []
         self._counters.pages += 1
@@ -250,21 +253,21 @@ class FromMatcher:
         if page.last:
             outputs: list[Output] = [Send(session.peer, frames)]
             return outputs + self._from_client.check_digest(session, now_s)
-        # In front of the first page of a later asking, what was sent live may still be under way.
+        # Live frames may still be in transit ahead of the first page of a later question.
         measured_bytes = size_of(frames) if page.page > 1 or page.ask == 1 else 0
         session.link.leaves(measured_bytes, now_s)
         return [Send(session.peer, frames)]
 
     def _channels_doubted(self, session: Identified, now_s: float) -> list[Output]:
-        """A new matcher has answered an earlier Open once more: pages of channels are to come there, perhaps after
-        BeatAnswers, which would say that all has been told. Where they are live here, they are asked for from now."""
+        """Requests channels that are live here, because a new matcher has answered an earlier Open again: it expects to
+        send pages of channels, perhaps after BeatAnswers, which would wrongly report that everything has been sent."""
         channels = session.channels
         if channels is None or not channels.live:
             return []
         return self._requests.catch_up_channels(session, now_s)
 
     def _channels_complete(self, session: Identified, page: Page) -> int:
-        """What the page says of channels, where that is an answer to what was asked last; else NONE."""
+        """Returns the page's `channels_complete` if the page answers the latest question about channels; else NONE."""
         channels = session.channels
         if channels is None or not page.HasField("channels_complete") or not channels.is_due(page.channels_ask, 1):
             return NONE
@@ -274,12 +277,12 @@ class FromMatcher:
     def _on_channel_page(self, view: View, page: ChannelPage, now_s: float) -> list[Output]:
         session = view.sessions.get(page.session)
         if session is None or session.channels is None:
-            return []  # it left while it was asked for
+            return []  # it left before the page arrived
         if page.ahead:
             return self._on_ahead(session, session.channels, page)
         if not session.channels.is_due(page.ask, page.page):
             self._counters.stale_answers += 1
-            # As for objects: the matcher believes the session to be elsewhere than its client is.
+            # As for objects: the matcher assumes a position that differs from the client's.
             return self._requests.catch_up_channels(session, now_s) if session.channels.live else []
         self._counters.pages += 1
         complete = page.complete if page.HasField("complete") else NONE
@@ -287,16 +290,16 @@ class FromMatcher:
         self._counters.messages += len(page.entries)
         frames = encoding.channel_page(page)
         if page.page > 1 and not page.last and session.objects.stage is not Stage.SENT:
-            # Nothing is in front of it: its client has the page before it, and no page of objects is under way.
+            # Nothing is ahead of it: its client has the previous page, and no page of objects is in transit.
             session.link.leaves(size_of(frames), now_s)
         outputs: list[Output] = [Send(session.peer, frames)]
         if page.urgent:
-            # Its messages stand in the page's front. Pages of objects may wait before it.
+            # The page begins with its urgent messages. Pages of objects may wait ahead of it.
             outputs.append(Overtake([session.peer], tuple(page.urgent)))
         return outputs
 
     def _on_ahead(self, session: Identified, channels: ChannelsStream, page: ChannelPage) -> list[Output]:
-        """What follows what its client has with the page that is on its way, of one channel."""
+        """Handles messages of one channel that follow the page that is in transit."""
         if not channels.is_on_its_way(page.ask, page.page) or session.channels_in_order or not page.entries:
             self._counters.stale_answers += 1
             return []
@@ -315,13 +318,13 @@ class FromMatcher:
             session.claim.answered(answered.digest)
         outputs: list[Output] = [Send(session.peer, encoding.answer(answered, session.dialect))]
         if answered.catch_up and session.live:
-            # In any other state pages are to come that contain what is owed.
+            # In any other state later pages contain the missing versions.
             outputs += self.catch_up(session, now_s)
         if answered.retention:
             channels = session.has_channels(answered.retention, answered.request)
             if answered.HasField("channels_epoch") and channels.epoch != answered.channels_epoch:
                 channels.begin_epoch(answered.channels_epoch)
-            # While pages are to come, they contain what is owed. Nobody asked for any in a session that had none.
+            # Pending pages contain the missing messages. A session without channels has not requested any pages yet.
             if answered.catch_up_channels and (channels.live or not channels.number):
                 outputs += self._requests.catch_up_channels(session, now_s)
         return outputs
@@ -335,7 +338,7 @@ class FromMatcher:
         if session is None:
             return []
         if closed.code == CloseCode.ABOVE_AGREEMENT and session.opened:
-            # A new matcher handles its first Open again, and knows of too many by now. Who is in stays in.
+            # A new matcher handles the first Open again, and now counts too many sessions. Admitted sessions stay.
             return self.announce(session, now_s)
         return self._connections.close(session, closed.code, closed.reason, now_s, leave=False)
 

@@ -1,6 +1,6 @@
-"""The gateway's core: the only ways in, and what the connections need as time passes.
+"""The gateway's core: its entry points, and the timed work for its connections.
 
-Handlers return outputs, which the shell does in order. `now_s` is any steady clock, in seconds.
+Handlers return outputs, which the shell carries out in order. `now_s` is the time of any steady clock, in seconds.
 """
 
 from collections.abc import Callable
@@ -33,19 +33,22 @@ from coldnotify_gateway.core.violation import Violation, of_frame_error
 EVERYWHERE_A_DAY = Retentions()
 NOTHING_AGREED = WithoutLimits()
 Admit = Callable[[Peer, Hello], bool]
-"""Decides whether this connection may be the client that its Hello names, and returns whether that may publish to its
+"""Checks that this connection may be the client that its Hello names, and returns true if the client may publish to its
 domain. Raises Violation if it may not be the client."""
 
 
 def admit_all(_peer: Peer, _hello: Hello) -> bool:
-    """Nobody is asked."""
+    """Admits every client, and lets it publish."""
     return True
 
 
 class Gateway:
-    """`gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: how many requests has.
+    """The gateway's core, with its connections and its views of all partitions.
 
-    `retentions`, `topics`: in which topics domains' channels are. `agreements`: what domains' tenants have agreed.
+    `gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: number of partitions of
+    requests.
+
+    `retentions`, `topics`: decide the topic of a domain's channels. `agreements`: the limits of domains' tenants.
     """
 
     def __init__(
@@ -89,36 +92,37 @@ class Gateway:
 
     @property
     def connection_count(self) -> int:
-        """Connections that are not closed, identified or not."""
+        """Returns the number of open connections, identified or not."""
         return len(self._connections.by_peer)
 
     def take_connection_peak(self) -> int:
-        """The most connections at one time since this was asked last."""
+        """Returns the highest number of simultaneous connections since the last call."""
         return self._connections.take_peak()
 
     @property
     def unidentified_count(self) -> int:
-        """Those of them that have not said Hello yet."""
+        """Returns the number of open connections without a Hello."""
         return self._connections.unidentified_count
 
     @property
     def views(self) -> list[PartitionView[Identified]]:
-        """Each partition as this gateway sees it."""
+        """Returns the gateway's view of each partition."""
         return self._connections.views
 
     @property
     def shares(self) -> Shares:
-        """Connections by address."""
+        """Returns the counts of connections by address."""
         return self._connections.shares
 
     def sessions(self) -> list[Identified]:
-        """All sessions, by rising number."""
+        """Returns all sessions, sorted by number."""
         return self._connections.sessions()
 
     # --- from the client's side
 
     def hold(self, address: str) -> bool:
-        """Whether there is room for a connection that sessions come and go in; it counts to its `release`."""
+        """Counts a connection that carries changing sessions, until its `release`. Returns false if the gateway is
+        full."""
         try:
             self._connections.hold(address)
         except Violation:
@@ -128,17 +132,17 @@ class Gateway:
         return True
 
     def release(self, address: str) -> None:
-        """It is gone."""
+        """Stops counting a connection that `hold` counted."""
         self._connections.release(address)
 
     def on_connect(
         self, peer: Peer, address: str, now_s: float, *, held: bool = False, nobodys: bool = False
     ) -> list[Output]:
-        """A connection was accepted, or (`held`) begins within one that `hold` counts.
+        """Handles a new connection. `held`: it begins within one that `hold` counts.
 
-        `nobodys`: it comes from a balancer, which says next (`on_address`) whose it is. Until then it takes no place of
-        those who have said no Hello: a balancer says so at once, and a burst of such connections, were they all its
-        own, would drive out the first of them.
+        `nobodys`: it comes from a balancer, which next sends the client's address (`on_address`). Until then it takes
+        no place among the connections without a Hello. A balancer sends the address at once, and if a burst of such
+        connections all counted as the balancer's own, the later ones would displace the first.
         """
         self.counters.connections += 1
         try:
@@ -152,7 +156,8 @@ class Gateway:
         return [] if nobodys else self._take_place(connection, now_s)
 
     def on_address(self, peer: Peer, address: str, now_s: float) -> list[Output]:
-        """The balancer that this connection came from has said whose it is (its own, where it left that open)."""
+        """Handles the client's address that a balancer has sent for this connection (the balancer's own if it sent
+        none)."""
         connection = self._connections.by_peer.get(peer)
         if not isinstance(connection, Unidentified):
             return []  # closed already
@@ -164,7 +169,7 @@ class Gateway:
         return self._take_place(connection, now_s)
 
     def on_malformed_proxy_header(self) -> None:
-        """A connection from a balancer began in another way; the shell closes it."""
+        """Counts a connection from a balancer without a valid PROXY header, which the shell closes."""
         self.counters.malformed_proxy_headers += 1
 
     def _take_place(self, connection: Unidentified, now_s: float) -> list[Output]:
@@ -176,7 +181,7 @@ class Gateway:
         return self._counted(self._connections.close(surplus, CloseCode.OVERLOADED, reason, now_s))
 
     def on_client_bytes(self, peer: Peer, data: bytes, now_s: float) -> list[Output]:
-        """Bytes came; any part of a frame, or several. What comes from a connection that is closed is ignored."""
+        """Handles received bytes: any part of a frame, or several frames. Ignores bytes of a closed connection."""
         connection = self._connections.by_peer.get(peer)
         if connection is None:
             return []
@@ -218,19 +223,19 @@ class Gateway:
         return [output]
 
     def on_disconnected(self, peer: Peer, now_s: float) -> list[Output]:
-        """The connection is gone, whoever closed it."""
+        """Removes a closed connection. Either side may have closed it."""
         connection = self._connections.by_peer.get(peer)
         return [] if connection is None else self._connections.remove(connection, now_s)
 
     def on_blocked(self, peer: Peer, now_s: float) -> None:
-        """More than the high-water mark waits to be written: a live session is slow from here on."""
+        """Makes a live session slow, because more bytes than the high-water mark wait to be written."""
         session = self._connections.by_peer.get(peer)
         if isinstance(session, Identified) and session.block():
             session.link.fills(now_s)
             self.counters.slow_phases += 1
 
     def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
-        """Less than the low-water mark waits: a slow session is caught up."""
+        """Catches a slow session up, because fewer bytes than the low-water mark wait to be written."""
         session = self._connections.by_peer.get(peer)
         if not isinstance(session, Identified):
             return []
@@ -247,14 +252,14 @@ class Gateway:
         return outputs
 
     def on_overfull(self, peer: Peer, now_s: float) -> list[Output]:
-        """More than the hard limit waits to be written: the client does not read what it asked for."""
+        """Closes a connection with more waiting bytes than the hard limit, because its client does not read."""
         connection = self._connections.by_peer.get(peer)
         if connection is None:
             return []
         return self._connections.close(connection, CloseCode.TOO_SLOW, "too much waits to be read", now_s)
 
     def on_expired(self, peer: Peer, now_s: float) -> list[Output]:
-        """What proved who this client is holds no longer."""
+        """Closes a connection whose certificate or token has expired."""
         connection = self._connections.by_peer.get(peer)
         if connection is None:
             return []
@@ -264,13 +269,14 @@ class Gateway:
     # --- from the matcher's side
 
     def on_inbox(self, inbox: Inbox, now_s: float) -> RecordIntake:
-        """A record of the inbox: its head. The caller does the outputs, then hands each item to `on_item`."""
+        """Handles the head of an inbox record. The caller carries out the outputs, then passes each item to
+        `on_item`."""
         return self._from_matcher.on_inbox(inbox, now_s)
 
     def on_item(self, partition: int, item: Item, now_s: float) -> list[Output]:
-        """An item that `on_inbox` returned; the outputs are done before the next one is handed in.
+        """Handles an item that `on_inbox` returned. The caller carries out its outputs before it passes the next item.
 
-        So what comes of doing them (a connection that is full, gone, or cut off) is known by then.
+        So their effects (a full, closed or aborted connection) are known by then.
         """
         if item.HasField("fan_out"):
             return self._fan_outs.of_object(self._connections.views[partition], item.fan_out)
@@ -279,11 +285,12 @@ class Gateway:
         return self._counted(self._from_matcher.on_item(partition, item, now_s))
 
     def on_malformed_inbox(self) -> None:
-        """A record of the inbox was set aside. If it was ours, its number will be missed."""
+        """Counts an unreadable inbox record. If it was for this gateway, the gap in the numbers will show that."""
         self.counters.malformed_records += 1
 
     def on_fault(self, partition: int, now_s: float) -> list[Output]:
-        """Handling a record of this partition has raised: its sessions end here, their clients come back at once."""
+        """Closes all sessions of a partition because handling one of its records has raised. Their clients reconnect at
+        once."""
         if partition >= len(self._connections.views):
             return []
         reason = "the service has made a mistake with this session"
@@ -293,7 +300,7 @@ class Gateway:
         return self._counted(outputs)
 
     def on_inbox_lost(self, now_s: float) -> list[Output]:
-        """The inbox is read from its end again: what came meanwhile is lost, of every partition."""
+        """Handles a restart of reading at the inbox's end: records of every partition are lost in between."""
         outputs: list[Output] = []
         for view in self._connections.views:
             view.lost_number()
@@ -302,7 +309,8 @@ class Gateway:
         return outputs
 
     def on_delivery_failed(self, failed: Produce, now_s: float) -> None:
-        """Kafka did not take a request. Only Leave is repeated: timers, or the client, ask again for what is wanted."""
+        """Handles a request that Kafka did not accept. Repeats only a Leave, because timers or clients repeat the
+        others."""
         kind = failed.request.WhichOneof("body") or ""
         self.counters.failed_requests[kind] += 1
         view = self._connections.views[failed.partition]
@@ -314,20 +322,20 @@ class Gateway:
             self._requests.channels_not_taken(session, failed.request, now_s)
 
     def on_published(self, publication: PublishRecord, offset: int | None, reason: str, now_s: float) -> list[Output]:
-        """What a client published is in Kafka at `offset`; None: it is not known to be, for this reason."""
+        """Handles the result of a publish: its offset in Kafka; or None with a reason, if it may not be in Kafka."""
         session = self._connections.by_peer.get(publication.peer)
         if not isinstance(session, Identified) or session.number != publication.session:
-            return []  # it has gone; in its next session it publishes again what was not answered
+            return []  # it has ended; in its next session the client repeats unanswered publishes
         return self._counted(self._publishing.on_outcome(session, offset, reason, now_s))
 
     # --- time
 
     def on_wall_clock(self, unix_s: float, now_s: float) -> None:
-        """The wall clock says this. What clients say of times by their own clocks is held against it."""
+        """Sets the wall clock, which clients' times are compared with."""
         self._publishing.on_wall_clock(unix_s, now_s)
 
     def on_tick(self, now_s: float) -> list[Output]:
-        """Time has passed; to be called about every quarter of a second."""
+        """Does the work that is due. The shell calls it about every quarter of a second."""
         self._doubt(now_s)
         outputs: list[Output] = []
         for connection in self._timers.due(now_s):
@@ -382,17 +390,17 @@ class Gateway:
         return [*leaves, self._requests.beat(view)]
 
     def matchers_away(self, now_s: float) -> int:
-        """Partitions with sessions whose matcher has not answered a Beat for too long."""
+        """Returns the number of partitions with sessions whose matcher has not answered a Beat for too long."""
         return sum(now_s - view.unanswered_since_s > self.limits.beat_answer_s for view in self._connections.views)
 
     # --- the end
 
     def flush_acks(self) -> list[Output]:
-        """What clients acknowledged, now."""
+        """Returns requests with all collected acknowledgements."""
         return [output for view in self._connections.views for output in self._requests.acks(view)]
 
     def go_away(self, count: int, now_s: float) -> list[Output]:
-        """Sends away up to `count` of the connections, and every new one: until none is left."""
+        """Closes up to `count` connections, and refuses every new one. The shell repeats this until none is left."""
         self._going_away = True
         outputs: list[Output] = []
         for connection in list(self._connections.by_peer.values())[:count]:
@@ -400,7 +408,8 @@ class Gateway:
         return self._counted(outputs)
 
     def last_beats(self) -> list[Output]:
-        """Of each partition whose matcher does not know yet that its last session is gone."""
+        """Returns the Beats that are still due, so that each matcher learns that the partition's last session has
+        ended."""
         due = [view for view in self._connections.views if view.beat_due_s != NEVER_S]
         return [output for view in due for output in self._beat(view)]
 

@@ -1,8 +1,8 @@
-"""A session: a connection whose client said Hello. What the gateway knows of it, and how that changes.
+"""A session: a connection whose client has sent a Hello. Holds its state and the steps that change it.
 
-Its phase follows the table in `states.py`. The logs that it follows, what it waits for, what its client claims, what
-its link carries, what it publishes and its quota are parts of their own: `stream.py`, `channels_stream.py`,
-`question.py`, `claim.py`, `link_rate.py`, `waiting_publishes.py`, `quota.py`. Only their own methods change them.
+Its phase follows the table in `states.py`. Its streams, its question, its claim, its link's rate, its publishes and its
+quota have modules of their own: `stream.py`, `channels_stream.py`, `question.py`, `claim.py`, `link_rate.py`,
+`waiting_publishes.py`, `quota.py`. Only their own methods change them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from coldnotify_gateway.core.waiting_publishes import SessionPublishes
 
 
 class Identified:
-    """One session. Registrations are not here: they are the matcher's."""
+    """One session. Its registrations are not here, because the matcher holds them."""
 
     __slots__ = (
         "_keepalive_s",
@@ -88,32 +88,32 @@ class Identified:
         self.frames = before.frames
         self.number = number
         self.view = view
-        # A gateway's many clients are of few domains and groups: each name is there once.
+        # A gateway's many clients share few domains and groups: each name is stored once.
         self.domain: str = intern(hello.domain)
         self.group: str = intern(hello.group)
         self.client: str = hello.client
         self.dialect = Dialect.NAMES if hello.capabilities & CAPABILITY_NAMES else Dialect.CRC
         self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
-        """The client wants to know whether the service knows queries."""
+        """The client asks if the service supports queries."""
         self.channels_in_order = bool(hello.capabilities & CAPABILITY_IN_ORDER)
         """No channel overtakes another."""
         self.descriptions = bool(hello.capabilities & CAPABILITY_DESCRIPTIONS)
-        """It wants to be told how the members of its queries are described."""
+        """The client wants the descriptions of its queries' members."""
         self.all_unsettled = bool(hello.capabilities & CAPABILITY_UNSETTLED)
-        """All that its application has not taken is registered for in its Hello."""
+        """The client's Hello registers for everything that its application has not taken yet."""
         self.describes = False
-        """Its Welcome said that it is."""
+        """Its Welcome promised descriptions."""
         self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
         self.heard_s = now_s
         self.wake_s = NEVER_S
 
         self.phase = SessionPhase.OPENING
         self.opened = False
-        """An Opened has come: the epoch is known, acks count."""
+        """An Opened has arrived: the epoch is known, and acknowledgements count."""
         self.doubted = False
-        """The matcher may not know where it is: it is slow, and is to be announced once it is drained."""
+        """The matcher may not know its position. The session is slow, and is announced once it is drained."""
         self.blocked = False
-        """The connection takes no more bytes for now."""
+        """The connection accepts no more bytes for now."""
 
         self.question = Question(now_s)
         pending = _operations(hello)
@@ -129,16 +129,16 @@ class Identified:
 
     @property
     def key(self) -> bytes:
-        """Of the client's records in Kafka."""
+        """Returns the key of the client's records in Kafka."""
         return f"{self.domain}/{self.group}/{self.client}".encode()
 
     @property
     def silent_s(self) -> float:
-        """When the session ends, if nothing is heard until then."""
+        """Returns the time at which the session ends if its client sends nothing until then."""
         return self.heard_s + SILENCE_FACTOR * self._keepalive_s + SILENCE_EXTRA_S
 
     def deadline_s(self) -> float:
-        """When something about this session is due."""
+        """Returns the time of the session's next timed work."""
         question = self.question
         due_s = min(self.silent_s, question.answer_due_s, question.wait_due_s)
         if self._publishes is not None:
@@ -147,111 +147,113 @@ class Identified:
 
     @property
     def state(self) -> SessionState:
-        """The session as operators see it."""
+        """Returns the session's state as operators see it."""
         return IN_SYNC[self.objects.stage] if self.phase is SessionPhase.IN_SYNC else BEFORE_SYNC[self.phase]
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The streams that it follows, by their places."""
+        """Returns the streams that the session follows, ordered by place."""
         return (self.objects,) if self.channels is None else (self.objects, self.channels)
 
     @property
     def live(self) -> bool:
-        """True if its objects are live."""
+        """Returns true if its objects are live."""
         return self.objects.live
 
     @property
     def catching(self) -> bool:
-        """True if pages of objects are to come, or are on their way."""
+        """Returns true if pages of objects are due or in transit."""
         return self.state is SessionState.CATCHING
 
     @property
     def slow(self) -> bool:
-        """True if its objects are caught up only once the connection is drained."""
+        """Returns true if its objects are caught up only once the connection is drained."""
         return self.objects.slow
 
     def complete_in(self, stream: Stream) -> int:
-        """The offset up to which the client may believe that it has everything of a stream; NONE: nothing."""
+        """Returns the offset up to which the client has everything of a stream; NONE: unknown."""
         return max(stream.complete, self.view.position_in(stream)) if stream.live else stream.complete
 
     @property
     def welcomed(self) -> bool:
-        """The client knows that it is in sync."""
+        """Returns true if the client knows that it is in sync."""
         return (
             self.question.announces if self.phase is SessionPhase.OPENING else self.phase is not SessionPhase.UNSYNCED
         )
 
     def knows_member(self, paging: int, since: int) -> bool:
-        """Returns true if its connection was sent what makes its client know an object as a member of a query.
+        """Returns true if the frames sent to its connection made an object known to its client as a member of a query.
 
-        By all that the matcher has sent, the row of pages `paging` and what was live behind it, that is so since the
-        offset `since`.
+        The matcher's row of pages `paging`, and the live records after it, contain that since the offset `since`.
         """
         objects = self.objects
         if paging != objects.paging or not paging:
-            return False  # pages of the matcher's have not come here, or were dropped
-        # Of what was live behind it, what lies above `complete` may be dropped.
+            return False  # the matcher's pages have not arrived here, or were dropped
+        # Live records after the row, above `complete`, may have been dropped.
         return objects.live or (self.catching and objects.in_a_row) or since <= objects.complete
 
     @property
     def quota(self) -> Quota:
-        """What it may ask of the matcher. Made at the first use: most sessions ask for nothing after their Hello."""
+        """Returns its quota of requests. Made at the first use, because most sessions request nothing after their
+        Hello."""
         if self._quota is None:
             self._quota = Quota(self.connected_s)
         return self._quota
 
     @property
     def publishes(self) -> SessionPublishes:
-        """What it publishes. Made at the first use: most sessions publish nothing."""
+        """Returns its publishes. Made at the first use, because most sessions publish nothing."""
         if self._publishes is None:
             self._publishes = SessionPublishes()
         return self._publishes
 
     @property
     def publish_due_s(self) -> float:
-        """When a publish of the client is not held up any longer; NEVER_S: none is."""
+        """Returns the time until which a publish waits for the matcher's answer; NEVER_S: none waits."""
         return NEVER_S if self._publishes is None else self._publishes.due_s
 
     # --- what changes it
 
     def move(self, event: PhaseEvent) -> None:
-        """The table's step."""
+        """Moves the phase by the table."""
         self.doubted &= event is not PhaseEvent.ASK_OPEN
         self.phase = TABLE[self.phase][event]
 
     def doubt(self) -> None:
-        """The matcher may not know where it is."""
+        """Marks a slow session as doubted, because the matcher may not know its position."""
         self.doubted = self.slow
 
     def hear(self, now_s: float) -> None:
-        """Something came from the client."""
+        """Notes that the client has sent something."""
         self.heard_s = now_s
 
     def applied(self, stream: Stream | None, complete: int) -> None:
-        """The client has applied all of a stream up to `complete`."""
-        # Before the Opened the epoch is not known that the client's number belongs to.
+        """Notes that the client has applied everything in a stream up to `complete`."""
+        # Before the Opened, the epoch of the client's offset is unknown.
         if stream is not None and self.opened and stream.applied(complete):
             self.view.acks[stream.place][self.number] = complete
 
     def other_matcher(self) -> None:
-        """Another matcher serves it, which may not have stored what the client had acknowledged: that is said again."""
+        """Repeats the client's acknowledgements to a new matcher, because the old one may not have stored them."""
         if self.opened and self.objects.acked != NONE:
             self.view.acks[self.objects.place][self.number] = self.objects.acked
         if self.channels is not None:
             self.channels.other_matcher()
 
     def has_channels(self, retention: int, register: int = 0) -> ChannelsStream:
-        """The matcher says that it has some, and in which log they are. `register`: in the answer to this Register."""
+        """Notes that the session has channels, and their log. `register`: the Register that the matcher has
+        answered."""
         channels = self._channels()
         channels.answered(retention, register)
         return channels
 
     def say_channels(self, register: int = 0) -> None:
-        """The client registers for channels, or says where they are. `register`: in the Register of this number."""
+        """Notes channels, or positions of channels, that the client has sent. `register`: the number of its
+        Register."""
         self._channels().said(register)
 
     def ask_channels(self, now_s: float) -> ChannelsStream | None:
-        """All above what the client is complete to is asked for anew; None: it has no channels."""
+        """Begins a row of pages above the client's position. Returns None if the session has no channels."""
         channels = self.channels
         if channels is not None:
             self._leave_live(channels)
@@ -259,12 +261,12 @@ class Identified:
         return channels
 
     def ask_objects(self, *, after_opened: bool) -> None:
-        """The same of objects, by the question's number."""
+        """Begins a row of pages of objects, by the question's number."""
         self._leave_live(self.objects)
         self.objects.begin(self.question.number, after_opened=after_opened)
 
     def arrived(self, stream: Stream, complete: int, paging: int, *, last: bool) -> None:
-        """The page that was due in a stream, or the matcher's word that there is none."""
+        """Handles the page that was due in a stream, or the matcher's report that none follows."""
         stream.arrived(complete, paging, last=last, blocked=self.blocked)
         if not stream.live:
             return
@@ -273,19 +275,19 @@ class Identified:
             self.view.acks[stream.place][self.number] = acked
 
     def use_names(self) -> None:
-        """From here on this session gets names instead of CRC-32s."""
+        """Switches the session to names instead of CRC-32s."""
         self.dialect = Dialect.NAMES
         if self.live:
             self.view.enter_live(self, self.objects)
 
     def is_told_descriptions(self, *, describes: bool) -> None:
-        """The matcher says whether it tells this session how the members of its queries are described."""
+        """Notes if the matcher sends this session the descriptions of its queries' members."""
         self.describes = describes
 
     def in_sync(self, digest: int) -> None:
-        """The matcher says so: pages come."""
+        """Handles an Opened in sync. Pages follow it."""
         if self.phase is SessionPhase.UNSYNCED:
-            # All that the client is registered for is to come; asking again for the rest, it must not begin further on.
+            # Pages will contain all that the client is registered for, and a repeated question must not skip any of it.
             self.objects.forget()
         self.move(PhaseEvent.OPENED_IN_SYNC)
         self.opened = True
@@ -296,7 +298,7 @@ class Identified:
         self.objects.open()
 
     def not_in_sync(self) -> None:
-        """The matcher says so: the client is asked for its whole set."""
+        """Handles an Opened not in sync. The client must send its whole set."""
         self.ask_objects(after_opened=True)
         self.move(PhaseEvent.OPENED_NOT_IN_SYNC)
         self.opened = True
@@ -304,12 +306,13 @@ class Identified:
         self.question.answered()
 
     def keep_complete(self) -> None:
-        """The partition's position will not hold any more; what the client may believe does."""
+        """Stores the client's completeness in its streams, because the partition's position is about to be
+        discarded."""
         for stream in self.streams:
             stream.told(self.complete_in(stream))
 
     def block(self) -> bool:
-        """The connection is full. Returns true if the session is slow only now."""
+        """Notes that the connection is full. Returns true if that makes the session slow."""
         self.blocked = True
         slow = self.live
         for stream in self.streams:
@@ -319,11 +322,11 @@ class Identified:
         return slow
 
     def drain(self) -> None:
-        """The connection is not full any more."""
+        """Notes that the connection is no longer full."""
         self.blocked = False
 
     def _leave_live(self, stream: Stream) -> None:
-        """What the client may believe of the stream is fixed where its log stands."""
+        """Fixes the client's completeness at the log's present position, because the stream stops being live."""
         if stream.live:
             stream.told(self.complete_in(stream))
             self.view.leave_live(self.number, stream)

@@ -1,4 +1,4 @@
-"""Interests, as clients say them and as the matcher is told them: requests list queries and channels apart."""
+"""Converts clients' interests to the matcher's requests, which list queries and channels separately."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_QUERY, Intere
 
 
 def queries(interests: Iterable[Interest]) -> list[internal_pb2.Query]:
-    """The queries among these."""
+    """Returns the queries among these interests."""
     return [_query(one) for one in interests if one.kind == INTEREST_QUERY]
 
 
 def channels(interests: Iterable[Interest]) -> list[internal_pb2.Channel]:
-    """The channels among these."""
+    """Returns the channels among these interests."""
     return [
         internal_pb2.Channel(name=one.text, attributes=one.attributes, since=one.since, at=one.at)
         for one in interests
@@ -21,12 +21,12 @@ def channels(interests: Iterable[Interest]) -> list[internal_pb2.Channel]:
 
 
 def has_channels(interests: Iterable[Interest]) -> bool:
-    """Returns true if there is a channel among these."""
+    """Returns true if at least one of these interests is a channel."""
     return any(one.kind == INTEREST_CHANNEL for one in interests)
 
 
 def register(said: wire_pb2.Register) -> internal_pb2.Register:
-    """The matcher's Register for a client's."""
+    """Converts a client's Register to the matcher's."""
     return internal_pb2.Register(
         request=said.request,
         objects=said.objects,
@@ -36,14 +36,15 @@ def register(said: wire_pb2.Register) -> internal_pb2.Register:
 
 
 def unregister(said: wire_pb2.Unregister) -> internal_pb2.Unregister:
-    """The matcher's Unregister for a client's. A hash does not say of what it is: it is in both lists."""
+    """Converts a client's Unregister to the matcher's. Both lists contain every hash, because a hash does not show its
+    kind."""
     return internal_pb2.Unregister(
         request=said.request, objects=said.objects, queries=said.interests, channels=said.interests
     )
 
 
 def sync(said: wire_pb2.SyncChunk) -> internal_pb2.SyncChunk:
-    """The matcher's SyncChunk for a client's."""
+    """Converts a client's SyncChunk to the matcher's."""
     return internal_pb2.SyncChunk(
         index=said.index,
         last=said.last,

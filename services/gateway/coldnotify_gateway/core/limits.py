@@ -1,4 +1,4 @@
-"""The numbers that steer the core."""
+"""The core's configurable limits and intervals."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,14 @@ from coldnotify_schemas.protocol import (
 )
 
 ASK_AGAIN_DOUBLINGS_MAX = 3
-"""A matcher that stays away is asked ever more rarely, up to 8 times the interval: what is asked piles up in Kafka."""
+"""The interval between repeated questions doubles up to 8 times its length, because questions to an absent matcher pile
+up in Kafka."""
 WORKED_ON_FACTOR = 12
-"""What the matcher has not got to, or works on, is asked again only after so many intervals: were each asking answered,
-a matcher that is behind would fall behind further. Two minutes are more than the first asking of all clients takes."""
+"""A question that the matcher has not reached yet, or is working on, is repeated only after so many intervals. If it
+answered every repetition, a matcher that is behind would fall further behind. Two minutes are longer than the matcher
+needs for the first question of all clients."""
 CATCH_UPS_BEFORE_OPEN = 2
-"""After so many CatchUps without an answer the session is announced anew: the matcher may have lost sight of it."""
+"""After so many unanswered CatchUps the session is announced again, because the matcher may have forgotten it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,55 +30,60 @@ class Limits:
     """Times in seconds, sizes in bytes."""
 
     handshake_s: float = HELLO_S
-    """From connecting to a whole Hello."""
+    """Time from connecting to a complete Hello."""
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     high_water_bytes: int = 64 * 1024
-    """With more than this waiting to be written, a session is slow; on a link that was measured slow, with less."""
+    """A session with more bytes than this waiting to be written is slow. On a link measured as slow, the limit is
+    lower."""
     message_bytes_max: int = MESSAGE_BYTES_MAX
-    """Of a channel's message that a client publishes."""
+    """Largest payload of a channel message that a client publishes."""
     before_hello_bytes_max: int = 4096
-    """Of frames that mean nothing to us, before the Hello."""
+    """Largest total size of frames of unknown kinds before the Hello."""
     connections_max: int = 19_000
     connections_per_address_max: int = 0
-    """0: no limit. Of IPv6, a /64 is one address: that is what one subscriber has."""
+    """0: no limit. For IPv6, a /64 counts as one address, because one subscriber has a /64."""
     connections_share_max: int = 0
-    """The same, but for loopback."""
+    """The same limit, but loopback addresses are exempt."""
     addresses_exempt: tuple[Network, ...] = ()
-    """Of these any number is taken: proxies, and gateways to other networks."""
+    """Networks without a limit on connections: proxies, and gateways to other networks."""
     unidentified_max: int = 2_000
-    """Connections that have not said Hello; with one more, the oldest one of the address that has most is closed."""
+    """Most connections without a Hello. One more closes the oldest connection of the address that has the most."""
     unidentified_share_max: int = 0
-    """Those of one address, but for loopback and who is exempt; with one more, its oldest is closed. 0: no limit."""
+    """Most connections without a Hello from one address; one more closes its oldest. Loopback and exempt addresses have
+    no limit. 0: no limit."""
     keepalive_default_s: int = KEEPALIVE_S
     keepalive_max_s: int = KEEPALIVE_S_MAX
-    """A client that asks for more is taken to have said this."""
+    """Longest keepalive; a higher value in a Hello is reduced to this one."""
     ask_again_s: float = 10.0
-    """An Open, CatchUp or CheckDigest without an answer is asked again after this."""
+    """An unanswered Open, CatchUp or CheckDigest is sent again after this."""
     wait_after_s: float = 3.0
-    """Without an Opened for so long, a client is told Wait; and a new matcher is asked at once."""
+    """A client that has waited so long for an Opened gets a Wait; and a new matcher is asked at once."""
     wait_s: int = 30
-    """What Wait says."""
+    """The seconds that a Wait carries."""
     is_there_s: float = 5.0
-    """A publish of an object that may be one too many is let in if no matcher has said within this whether it is there.
-    In a working service that takes some hundredths of it."""
+    """A publish of an object that may exceed the agreed number is admitted if no matcher has answered within this time
+    whether the object exists. In a working service the answer takes a few hundredths of it."""
     acks_s: float = 1.0
-    """Acks are merged for so long."""
+    """Acks are collected for so long, then sent as one request."""
     beat_s: float = BEAT_S
     beat_answer_s: float = GATEWAY_SILENCE_S
-    """Without a BeatAnswer for so long, the partition's matcher is away."""
+    """A matcher without a BeatAnswer for so long counts as absent."""
     unheard_s: float = UNHEARD_S
-    """Without a BeatAnswer for so long, or stopped for so long itself, the gateway may have been taken for dead."""
+    """After so long without a BeatAnswer, or after standing still for so long itself, the gateway assumes that the
+    matcher may have declared it dead."""
     requests_unanswered_max: int = 64
-    """Register and Unregister of one session that no answer came for; more are dropped (its client asks again)."""
+    """Most unanswered Register and Unregister requests of one session; further ones are dropped (its client sends them
+    again)."""
     requests_forgotten_s: float = ANSWER_S
-    """Unanswered ones no longer count when none came for so long: the client asks again then."""
+    """Unanswered requests no longer count once the session has sent none for so long, because the client then sends
+    them again."""
     sync_chunks_max: int = SYNC_CHUNKS_MAX
-    """SyncChunks of one session that are passed on within `sync_chunks_s`; more are dropped, and a set that needs more
-    is refused."""
+    """Most SyncChunks of one session that are forwarded within `sync_chunks_s`. Further ones are dropped, and a set
+    that needs more is refused."""
     sync_chunks_s: float = ANSWER_S
-    """A client that was not answered begins its reg-sync again after so long."""
+    """A client without an answer restarts its reg-sync after so long."""
 
     @property
     def worked_on_s(self) -> float:
-        """How long what the matcher has not got to, or works on, is not asked again."""
+        """Returns the time before a question is repeated that the matcher has not reached yet or is working on."""
         return self.ask_again_s * WORKED_ON_FACTOR

@@ -1,4 +1,4 @@
-"""What the core's handlers return: the shell does it, in this order."""
+"""The outputs that the core's handlers return. The shell carries them out in order."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
@@ -10,44 +10,44 @@ from coldnotify_gateway.core.told import Frame
 
 
 class Peer(Protocol):
-    """A connection as the shell knows it. The core keeps it and hands it back in outputs; it never calls it."""
+    """The shell's handle of a connection. The core keeps it and returns it in outputs, but never calls it."""
 
     def send(self, frames: Sequence[Frame], /) -> None:
-        """Write these frames, or buffer them."""
+        """Writes these frames, or buffers them."""
 
     def send_urgent(self, urgent: Urgent, /) -> None:
-        """Write it in front of what waits, or in its turn where nothing does."""
+        """Writes it ahead of the waiting frames, or in its turn if no frames wait."""
 
     def overtake(self, channels: Collection[int], repeats: Sequence[Frame], /) -> None:
-        """Write what waits of these channels, by their hashes, in front of what waits of others, and behind it
-        `repeats`."""
+        """Moves the waiting frames of these channels (given by hash) ahead of all other frames, and `repeats` after
+        them."""
 
     def finish(self) -> None:
-        """Close the connection once what was sent is flushed."""
+        """Closes the connection once all sent bytes are flushed."""
 
     def __hash__(self) -> int: ...
 
 
 class Send(NamedTuple):
-    """Write these frames to one connection."""
+    """Writes these frames to one connection."""
 
     peer: Peer
     frames: Sequence[Frame]
 
 
 class SendAll(NamedTuple):
-    """Write the same frame to each of these connections: a fan-out, to those of one dialect."""
+    """Writes the same frame to each of these connections: a fan-out to the connections of one dialect."""
 
     peers: Sequence[Peer]
     frame: Frame
     published_ms: int = 0
-    """When what it tells was published (Unix ms); 0: unknown."""
+    """Time at which its content was published (Unix ms); 0: unknown."""
     traceparent: str = ""
-    """The trace that what it tells belongs to; "": none."""
+    """The trace that its content belongs to; "": none."""
 
 
 class SendUrgent(NamedTuple):
-    """Write this to each of these connections, in front of what waits there: a fan-out of high priority."""
+    """Writes this to each of these connections, ahead of their waiting frames: a fan-out of high priority."""
 
     peers: Sequence[Peer]
     urgent: Urgent
@@ -57,37 +57,38 @@ class SendUrgent(NamedTuple):
 
 
 class Overtake(NamedTuple):
-    """What waits of these channels at each of these connections goes in front of what waits there of others."""
+    """Moves the waiting frames of these channels ahead of all others, at each of these connections."""
 
     peers: Sequence[Peer]
     channels: Collection[int]
-    """By their hashes."""
+    """Hashes of the channels."""
     repeats: Sequence[Frame] = ()
-    """Frames that follow what waits of the one channel. They come once more later, so they wait in no turn here."""
+    """Frames that follow the waiting frames of the one channel. A later page repeats them, so they need no place in the
+    queue."""
 
 
 class Finish(NamedTuple):
-    """Close this connection once what was sent to it is flushed. The core has forgotten it."""
+    """Closes this connection once all bytes sent to it are flushed. The core has forgotten it."""
 
     peer: Peer
 
 
 class HighWater(NamedTuple):
-    """With more than this waiting to be written, this connection is full from here on."""
+    """Sets the number of waiting bytes above which this connection is full."""
 
     peer: Peer
     size_bytes: int
 
 
 class PauseReading(NamedTuple):
-    """Read nothing of this connection for so long: what its client says is refused again and again."""
+    """Stops reading this connection for so long, because its client keeps sending requests that are refused."""
 
     peer: Peer
     seconds: float
 
 
 class Produce(NamedTuple):
-    """Write this request to this partition of the requests topic."""
+    """Writes this request to this partition of the requests topic."""
 
     partition: int
     key: bytes
@@ -95,7 +96,7 @@ class Produce(NamedTuple):
 
 
 class PublishRecord(NamedTuple):
-    """Write what a client publishes to this topic, and tell the core what came of it (`on_published`)."""
+    """Writes a client's publish to this topic, and reports the result to the core (`on_published`)."""
 
     peer: Peer
     session: int

@@ -1,20 +1,20 @@
-"""Overtaking: what is of high priority goes in front of what waits for a connection, and moves no cursor.
+"""Overtaking: frames of high priority overtake the frames that wait for a connection, and move no cursor.
 
-A publish of high priority comes to a session as an *urgent* frame: a Notification marked as an answer. So it may come
-before anything else, and the client's cursor stays where it is: what was overtaken comes behind it. The version comes
-once more at its own place, in the order of the log, in a frame or a page that moves the cursor; the client's floor
-hides that repeat. Where nothing waits there is nothing to overtake, and the version comes at its place alone.
+A publish of high priority reaches a session as an *urgent* frame: a Notification marked as an answer. So it may precede
+any other frame, and the client's cursor does not move, because the overtaken frames follow. The version is sent again
+at its own place in the log's order, in a frame or a page that moves the cursor; the client's floor hides that
+repetition. If no frames wait, the version is sent at its place alone.
 
-What a client has by a query it is not told before it was told that the object has entered. Which pages and live frames
-were written to a session, `Identified.knows_member` says; a frame among them that still waits is not overtaken.
+An object that a client has through a query is not sent before the frame that announces its entry.
+`Identified.knows_member` knows the pages and live frames that were written to a session; such a frame that still waits
+is not overtaken.
 
-A message of high priority takes its channel with it: all that waits of the channel, in its order, is said in front as
-parts of a page, which move no cursor either. The originals stay where they are, in frames that move it; the client has
-been told them by then, and hides them. So no message ever comes before an earlier one of its channel.
+A message of high priority takes its channel with it: all waiting messages of the channel are sent ahead, in order, as
+parts of a page, which move no cursor either. The originals keep their places, in frames that move it; the client knows
+them by then, and hides them. So no message ever precedes an earlier one of its channel.
 
-Frames stay whole: an urgent one goes between two others. What overtakes what is decided by their values (`told.py`);
-no bytes are parsed. What a transport has been handed is not overtaken any more, so
-it is handed little at a time.
+Frames stay whole: an urgent one goes between two others. The order is decided by the frames' values (`told.py`), and no
+bytes are parsed. Bytes that the transport holds cannot be overtaken, so it gets only a few at a time.
 """
 
 from collections import deque
@@ -27,31 +27,33 @@ from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.told import Dialect, Fence, Frame
 
 _PART_SHARE = 4
-"""A page is as long as the high-water mark at most, and is handed over in so many parts: a fast link takes each of them
-at once, and on a slow one a quarter of a page is half a second."""
+"""A page is at most as long as the high-water mark, and the transport gets it in so many parts: a fast link takes each
+part at once, and on a slow link a quarter of a page takes half a second."""
 _PART_BYTES_MIN = 1024
 
 
 class Urgent(NamedTuple):
-    """A publish of high priority, as it is written to a connection."""
+    """The frames of a publish of high priority for one connection."""
 
     ahead: Frame
-    """In front of what waits. It moves no cursor."""
+    """Frame that overtakes the waiting ones. It moves no cursor."""
     at_its_place: Frame | None
-    """Behind what waits; None: it comes there in a page."""
+    """Frame that follows the waiting ones; None: a page contains it."""
     member: str = ""
-    """The object's name, where it does not go in front of a frame by which the object enters; "": it may."""
+    """Name of the object, if the frame must not overtake the frame that announces the object's entry; "": it may."""
 
     @property
     def alone(self) -> Frame:
-        """What is written where nothing waits."""
+        """Returns the only frame that is written if no frames wait."""
         return self.at_its_place or self.ahead
 
 
 def urgent(said: Newest, dialect: Dialect, *, live: bool, by_query: bool = False) -> Urgent:
-    """`live`: the session is complete but for what waits for its connection. Else pages are to come for it.
+    """Returns the frames of a publish of high priority.
 
-    `by_query`: it has the object by queries alone.
+    `live`: the session is complete except for the frames that wait for its connection. Otherwise it waits for pages.
+
+    `by_query`: the session has the object through queries only.
     """
     at_its_place = encoding.notification(said, dialect) if live else None
     ahead = encoding.notification(said, dialect, answer=True)
@@ -59,31 +61,31 @@ def urgent(said: Newest, dialect: Dialect, *, live: bool, by_query: bool = False
 
 
 def part_bytes(high_water_bytes: int) -> int:
-    """How much a transport is handed at a time, and may hold, where so much may wait for it."""
+    """Returns the bytes that a transport gets at a time, and may hold, for a connection with this high-water mark."""
     return max(high_water_bytes // _PART_SHARE, _PART_BYTES_MIN)
 
 
 class WaitingFrames:
-    """The frames that wait for one connection, until its transport is handed them."""
+    """The frames that wait for one connection's transport."""
 
     __slots__ = ("_ahead", "_ahead_to", "_in_turn", "size_bytes")
 
     def __init__(self) -> None:
         self._ahead: deque[bytes] = deque()
         self._ahead_to: dict[int, int] = {}
-        """Channels of which something went in front of what waits now, and up to which offset."""
+        """Channels with messages that overtook the waiting frames, and the offset of the last such message."""
         self._in_turn: deque[Frame] = deque()
         self.size_bytes = 0
-        """The bytes of all that waits."""
+        """Total size of the waiting frames, in bytes."""
 
     def add(self, *frames: Frame) -> None:
-        """Behind all that waits."""
+        """Adds frames after all waiting ones."""
         for frame in frames:
             self._in_turn.append(frame)
             self.size_bytes += len(frame.data)
 
     def add_urgent(self, urgent: Urgent) -> None:
-        """In front of what waits, behind what came in front of it before."""
+        """Adds a frame ahead of the waiting ones, after earlier urgent ones."""
         if urgent.at_its_place is not None and not self.size_bytes:
             self.add(urgent.at_its_place)
         elif self._is_fenced(Fence.WELCOME) or (urgent.member and self._enters(urgent.member)):
@@ -94,10 +96,10 @@ class WaitingFrames:
                 self.add(urgent.at_its_place)
 
     def overtake(self, channels: Collection[int], repeats: Sequence[Frame] = ()) -> None:
-        """What waits of these channels comes in front of what waits of others, behind what came in front before.
+        """Moves the waiting messages of these channels ahead of all other frames, after earlier urgent ones.
 
-        Nothing does where nothing of others waits before it. `repeats`: frames that come behind it, all the same. In
-        front of a Welcome or Registered nothing goes.
+        Moves nothing if no other frame waits before them. `repeats`: frames to send ahead after them, in any case.
+        Nothing overtakes a Welcome or a Registered.
         """
         if self._is_fenced(Fence.REGISTERED):
             self.add(*repeats)
@@ -126,15 +128,15 @@ class WaitingFrames:
         self.size_bytes += len(data)
 
     def _is_fenced(self, fence: Fence) -> bool:
-        """Returns true if a frame of this fence waits, or one that lets even less go in front of it."""
+        """Returns true if a frame with this fence, or a stricter one, waits."""
         return any(frame.told.fence >= fence for frame in self._in_turn)
 
     def _enters(self, name: str) -> bool:
-        """Returns true if a frame that waits says that the object of this name has entered a query."""
+        """Returns true if a waiting frame announces the entry of the object of this name into a query."""
         return any(frame.told.entering == name for frame in self._in_turn)
 
     def take(self, bytes_max: int) -> bytes:
-        """What comes next: whole frames of at most so many bytes together, or the first one where that is longer."""
+        """Removes and returns the next whole frames of at most so many bytes, or one frame if the first is longer."""
         taken: list[bytes] = []
         room = bytes_max
         while self._ahead and (not taken or len(self._ahead[0]) <= room):
@@ -150,7 +152,7 @@ class WaitingFrames:
         return data
 
     def clear(self) -> None:
-        """Nobody will take it any more."""
+        """Drops all waiting frames, because the connection is gone."""
         self._ahead.clear()
         self._ahead_to.clear()
         self._in_turn.clear()

@@ -1,4 +1,4 @@
-"""What the gateway knows of one partition: its matcher's generation and numbers, its position, sessions and beat."""
+"""The gateway's view of one partition: its matcher's generation and record numbers, its position, sessions and beat."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -12,75 +12,79 @@ from coldnotify_gateway.core.told import Dialect
 
 _CHECKSUM_MODULUS = 1 << 64
 NO_CHANNELS: Mapping[int, int] = MappingProxyType({})
-"""What a matcher says that follows no log of channels."""
+"""Positions from a matcher that follows no channel log."""
 LEAVES_OWED_MAX = 100_000
-"""More sessions than a gateway holds end while Kafka is away only if clients come and go all the time."""
+"""More sessions than a gateway holds can end during an outage of Kafka only if clients constantly reconnect."""
 _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
-"""One may be a session that the matcher has closed and whose Closed is still under way."""
+"""A single disagreement may be a session that the matcher has closed and whose Closed is still in transit."""
 
 
 class ViewedSession(Protocol):
-    """What a partition needs to know of a session."""
+    """The part of a session that its partition uses."""
 
     number: int
     peer: Peer
     dialect: Dialect
 
     def keep_complete(self) -> None:
-        """The partition's position will not hold any more; what the client may believe does."""
+        """Stores the client's completeness in its streams, because the partition's position is about to be
+        discarded."""
 
 
 S = TypeVar("S", bound=ViewedSession)
 
 
 class PartitionView(Generic[S]):
-    """One of requests' partitions as this gateway sees it."""
+    """This gateway's view of one partition of the requests topic."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.generation = 0
         self.number: int | None = 0
-        """Of the last record in this generation; None: unknown, the next one is taken as it is."""
+        """Number of the last record in this generation; None: unknown, so the next record is accepted with any
+        number."""
         self._said_in_vain = False
-        """A record of a lower generation was for this gateway. Its matcher may have committed what it said there."""
+        """A record of a lower generation was addressed to this gateway. Its matcher may have committed its content."""
         self.positions: dict[int | None, int] = {}
-        """By log: all sessions whose stream of it is live are complete up to here."""
+        """For each log, the offset up to which all sessions are complete whose stream of that log is live."""
         self._trusted = False
-        """The present matcher has agreed that it knows the same sessions. Only then the position moves."""
+        """The present matcher has confirmed that it knows the same sessions. Only then does the position move."""
         self._said_offset = NONE
         self._said_complete = NONE
 
         self.sessions: dict[int, S] = {}
         self.checksum = 0
         self.live: dict[Dialect, dict[int, Peer]] = {dialect: {} for dialect in Dialect}
-        """The connections of live sessions, by their numbers: all that a fan-out needs to look at."""
+        """Connections of live sessions, by session number. A fan-out reads nothing else."""
         self.channels_live: dict[int, S] = {}
-        """Sessions whose channels are live."""
+        """Sessions whose channels are live, by session number."""
         self.acks: tuple[dict[int, int], dict[int, int]] = {}, {}
-        """By the stream's place: sessions whose clients have acknowledged something, and up to which offset."""
+        """For each stream's place, the sessions whose clients have acknowledged something, with the acknowledged
+        offset."""
 
         self.leaves: deque[Produce] = deque(maxlen=LEAVES_OWED_MAX)
-        """Leaves that Kafka did not take. Without them the matcher would count sessions that are gone for ever."""
+        """Leaves that Kafka did not accept. Without them the matcher would count ended sessions forever."""
 
         self.beat_due_s = NEVER_S
         self.unanswered_since_s = NEVER_S
-        """When the first Beat that no BeatAnswer followed was sent."""
+        """Time at which the first unanswered Beat was sent."""
         self._beats = 0
         self.beats_handled = 0
-        """The highest serial of a Beat that the present matcher has answered: it has handled what came before that."""
+        """Highest serial of a Beat that the present matcher has answered. It has handled everything before that
+        Beat."""
         self._believed_from = 1
-        """Serial of the first Beat whose answer counts."""
+        """Serial number of the first Beat whose answer counts."""
         self._disagreements = 0
 
     def add(self, session: S, now_s: float, beat_s: float) -> None:
-        """A session of this partition begins."""
+        """Adds a session of this partition."""
         if not self.sessions:
             self.beat_due_s = now_s + beat_s
         self.sessions[session.number] = session
         self.checksum = (self.checksum + session.number) % _CHECKSUM_MODULUS
 
     def remove(self, session: S, now_s: float) -> None:
-        """It ends. When it was the last one, one more Beat is due at once, to say so."""
+        """Removes an ended session. If it was the last one, a Beat is due at once to report that."""
         del self.sessions[session.number]
         self.checksum = (self.checksum - session.number) % _CHECKSUM_MODULUS
         for live in self.live.values():
@@ -92,21 +96,21 @@ class PartitionView(Generic[S]):
             self.beat_due_s = now_s
 
     def owe_leave(self, leave: Produce, now_s: float, beat_s: float) -> None:
-        """A Leave was not taken: it goes out again with the next Beat."""
+        """Keeps a Leave that Kafka did not accept, and sends it again with the next Beat."""
         self.leaves.append(leave)
         self.beat_due_s = min(self.beat_due_s, now_s + beat_s)
 
     @property
     def position(self) -> int:
-        """All sessions whose objects are live are complete up to here."""
+        """Returns the offset up to which all sessions are complete whose objects are live."""
         return self.positions.get(OBJECTS_LOG, NONE)
 
     def position_in(self, stream: Stream) -> int:
-        """All sessions are complete up to here whose stream of this log is live."""
+        """Returns the offset up to which all sessions are complete whose stream of this log is live."""
         return self.positions.get(stream.log, NONE)
 
     def enter_live(self, session: S, stream: Stream) -> None:
-        """From here on fan-outs of the stream are written to the session's connection."""
+        """Starts writing fan-outs of the stream to the session's connection."""
         self.leave_live(session.number, stream)
         if stream.place != OBJECTS:
             self.channels_live[session.number] = session
@@ -114,7 +118,7 @@ class PartitionView(Generic[S]):
             self.live[session.dialect][session.number] = session.peer
 
     def leave_live(self, number: int, stream: Stream) -> None:
-        """Fan-outs of the stream are not written any more."""
+        """Stops writing fan-outs of the stream to the session's connection."""
         if stream.place != OBJECTS:
             self.channels_live.pop(number, None)
         else:
@@ -122,16 +126,16 @@ class PartitionView(Generic[S]):
                 live.pop(number, None)
 
     def begin_generation(self, generation: int, now_s: float) -> None:
-        """Another matcher owns the partition: its numbers begin anew, and it is asked at once whether it knows us."""
+        """Begins the generation of a new matcher: record numbers restart, and a Beat asks it at once for its
+        sessions."""
         self.generation = generation
         self.number = 0
         for session in self.sessions.values():
             session.keep_complete()
-        # What the new matcher says may be of another epoch, and those that come to it must not be taken to be as far
-        # as those of the old one were.
+        # The new matcher's offsets may belong to another epoch: sessions must not inherit the old positions.
         self.positions.clear()
         self._distrust()
-        # The new matcher also answers what its predecessor had not committed: Beats from before some of the sessions.
+        # The new matcher also answers Beats that its predecessor had not committed: they predate some of the sessions.
         self._believed_from = self._beats + 1
         self.beats_handled = 0
         self._disagreements = 0
@@ -139,31 +143,31 @@ class PartitionView(Generic[S]):
             self.beat_due_s = now_s
 
     def take_number(self, number: int) -> bool:
-        """Takes note of the number of a record of the present generation. False: records before it are lost.
+        """Notes the number of a record of the present generation. Returns false if records before it are lost.
 
-        A number that is too low is a loss, too: the matcher had forgotten this gateway, and what it had to say.
+        A number that is too low means a loss, too: the matcher had forgotten this gateway and its pending records.
         """
         last, self.number = self.number, number
         return last is None or number == last + 1
 
     def lost_number(self) -> None:
-        """Records of an unknown number are lost."""
+        """Notes that an unknown number of records is lost."""
         self.number = None
 
     def speaks_in_vain(self) -> None:
-        """A record of a lower generation was for this gateway."""
+        """Notes that a record of a lower generation was addressed to this gateway."""
         self._said_in_vain = True
 
     def take_said_in_vain(self) -> bool:
-        """Whether there was such a record, of which the present matcher repeats nothing."""
+        """Returns true, once, if such a record arrived. The present matcher repeats none of its content."""
         said, self._said_in_vain = self._said_in_vain, False
         return said
 
     def fanned_out(self, offset: int, complete: int) -> None:
-        """A FanOut of the publish at `offset` said `complete`.
+        """Notes the `complete` of a FanOut of the publish at `offset`.
 
-        A fan-out to many sessions comes in several parts of the same offset, and those of a later part have not got it
-        yet: so what it says becomes the position only when something later follows.
+        A fan-out to many sessions arrives in several parts of the same offset, and the sessions of a later part do not
+        have it yet. So its `complete` becomes the position only when a later offset follows.
         """
         if not self._trusted:
             return
@@ -172,39 +176,41 @@ class PartitionView(Generic[S]):
         self._said_offset, self._said_complete = offset, complete
 
     def unheard(self, now_s: float, *, stopped: bool) -> None:
-        """The matcher may have taken this gateway for dead and its sessions for offline. It is asked at once.
+        """Handles a long silence: the matcher may have declared this gateway dead and its sessions offline. Asks at
+        once.
 
-        stopped: the gateway itself stood still, and answers that wait to be read may be from before.
+        stopped: the gateway itself stood still, so answers that wait to be read may predate the silence.
         """
         if stopped or self._trusted:
             self._believed_from = self._beats + 1
         self._distrust()
-        # One answer more that does not agree, and the sessions are announced.
+        # The next answer that disagrees makes the gateway announce its sessions.
         self._disagreements = _DISAGREEMENTS_BEFORE_ANNOUNCING - 1
         if self.sessions and self.unanswered_since_s == NEVER_S:
             self.beat_due_s = now_s
 
     @property
     def beats(self) -> int:
-        """The serial of the latest Beat."""
+        """Returns the serial number of the latest Beat."""
         return self._beats
 
     def next_beat(self) -> int:
-        """The serial of the Beat that goes out now."""
+        """Returns the serial number of the next Beat, which is sent now."""
         self._beats += 1
         return self._beats
 
     def beat_sent(self, now_s: float, beat_s: float) -> None:
-        """A Beat goes out; the next one is due later, or never if there is nobody."""
+        """Notes that a Beat was sent. The next one is due later, or never if the partition has no sessions."""
         self.beat_due_s = now_s + beat_s if self.sessions else NEVER_S
         self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else NEVER_S
 
     def beat_answered(
         self, serial: int, *, agreed: bool, complete: int, channels: Mapping[int, int] = NO_CHANNELS
     ) -> bool:
-        """The matcher is there and stands at `complete`. True: it has lost sight of sessions, announce them.
+        """Handles a BeatAnswer of a matcher whose position is `complete`. Returns true if the sessions must be
+        announced, because the matcher has forgotten some of them.
 
-        `channels`: by retention, where it stands in that log.
+        `channels`: its position in each channel log, by retention.
         """
         self.beats_handled = max(self.beats_handled, min(serial, self._beats))
         if serial < self._believed_from:
@@ -228,6 +234,6 @@ class PartitionView(Generic[S]):
         self.positions[log] = max(self.positions.get(log, NONE), complete)
 
     def _distrust(self) -> None:
-        # The matcher may not know some of the sessions that are live here: what it says to others is not true of them.
+        # The matcher may not know some of the sessions that are live here: its positions are not valid for them.
         self._trusted = False
         self._said_offset = self._said_complete = NONE

@@ -1,9 +1,9 @@
-"""What a session waits for from the matcher: the question asked last, its number, and when it is asked again.
+"""A session's question to the matcher: the last one, its number, and the time at which it is repeated.
 
-A question gets a new number; an answer that names an older one is stale. Two things are waited for without a new
-number, because the matcher sends them by itself: the next page of a catch-up, and the answer to a whole set.
+A question gets a new number; an answer with an older number is stale. Two answers are expected without a new number,
+because the matcher sends them by itself: the next page of a catch-up, and the answer to a whole set.
 
-`TABLE` says which question may follow which. Everything that changes a question is in this file.
+`TABLE` lists the questions that may follow each question. Everything that changes a question is in this file.
 """
 
 from dataclasses import dataclass
@@ -13,42 +13,42 @@ from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX, Limits
 from coldnotify_gateway.core.timers import NEVER_S
 
 _WAIT_REPEATED_AT = 2 / 3
-"""Wait is said again when so much of what it said has passed: it must not run out on the client."""
+"""Wait is repeated after this share of its time, so that it does not expire at the client."""
 
 
 class Asked(IntEnum):
-    """What is waited for."""
+    """The answers that a session can wait for."""
 
     NOTHING = auto()
     OPEN = auto()
-    """An Opened, of which the client has to hear: it has had no Welcome."""
+    """An Opened that the client must be told of, because it has had no Welcome."""
     ANNOUNCEMENT = auto()
-    """An Opened for a client that has had its Welcome, and is not told another."""
+    """An Opened for a client that has had its Welcome, and gets no other."""
     PAGE = auto()
     CHECK = auto()
-    """Whether the client's digest is the matcher's."""
+    """A comparison of the client's digest with the matcher's."""
     SET = auto()
-    """An Opened, after the client has sent its whole set."""
+    """An Opened after the client has sent its whole set."""
 
 
 class QuestionStep(IntEnum):
-    """What changes that. Those that begin with ASK ask a question of a new number."""
+    """Steps that change the expected answer. Those that begin with ASK send a question of a new number."""
 
     ASK_OPEN = auto()
     ASK_ANNOUNCEMENT = auto()
     ASK_PAGE = auto()
     ASK_CHECK = auto()
     EXPECT_PAGE = auto()
-    """The matcher sends a page of the same number: the first one behind an Opened, or the next one."""
+    """The matcher sends a page of the same number: the first one after an Opened, or the next one."""
     EXPECT_SET = auto()
     """The matcher answers the client's set."""
     ANSWERED = auto()
     GIVEN_UP = auto()
-    """The answer is not waited for any more."""
+    """The session no longer waits for the answer."""
 
 
 NOT_IN_LINE = -1
-"""As the number of Beats before a question: it is not in the matcher's line, or nobody knows."""
+"""Number of Beats before a question that is not in the matcher's queue, or may not be."""
 _NEW_NUMBER = frozenset(
     {QuestionStep.ASK_OPEN, QuestionStep.ASK_ANNOUNCEMENT, QuestionStep.ASK_PAGE, QuestionStep.ASK_CHECK}
 )
@@ -58,7 +58,7 @@ _ALWAYS = {
     QuestionStep.ASK_ANNOUNCEMENT: Asked.ANNOUNCEMENT,
     QuestionStep.ANSWERED: Asked.NOTHING,
 }
-"""A session may be announced at any time, and the answer to that replaces what was waited for."""
+"""A session may be announced at any time, and the answer to that replaces the expected one."""
 TABLE: dict[Asked, dict[QuestionStep, Asked]] = {
     Asked.NOTHING: {
         **_ALWAYS,
@@ -73,7 +73,7 @@ TABLE: dict[Asked, dict[QuestionStep, Asked]] = {
     Asked.CHECK: {**_ALWAYS, QuestionStep.GIVEN_UP: Asked.NOTHING},
     Asked.SET: _ALWAYS,
 }
-"""What is not in here does not happen: it raises KeyError."""
+"""Any other transition raises KeyError."""
 
 
 @dataclass(slots=True)
@@ -81,35 +81,36 @@ class Question:
     """The question of one session. Times are seconds of the core's clock."""
 
     asked_s: float
-    """When it was asked, or the wait for it began."""
+    """Time at which the question was sent, or the wait for the answer began."""
     number: int = 0
-    """Of the last question; 0: none was asked yet."""
+    """Number of the last question; 0: none was asked yet."""
     asked: Asked = Asked.NOTHING
     times: int = 0
-    """How often it was asked again without an answer."""
+    """Number of repetitions without an answer."""
     answer_due_s: float = NEVER_S
-    """When it is asked again."""
+    """Time at which the question is repeated."""
     wait_due_s: float = NEVER_S
-    """When the client is told Wait."""
+    """Time at which the client is sent a Wait."""
     beats_before: int = NOT_IN_LINE
-    """So many Beats had been sent when it was asked. Until the matcher answers a later one, it has not got to it."""
+    """Number of Beats sent before the question. The matcher has not reached the question until it answers a later
+    Beat."""
 
     @property
     def announces(self) -> bool:
-        """The session is being announced; its client knows nothing of it."""
+        """Returns true if the session is being announced, which its client does not notice."""
         return self.asked is Asked.ANNOUNCEMENT
 
     @property
     def checks(self) -> bool:
-        """CheckDigest is what was asked last, and not answered."""
+        """Returns true if the last question is a CheckDigest without an answer."""
         return self.asked is Asked.CHECK
 
     def waits_since_s(self, now_s: float) -> float:
-        """For how long an answer has been waited for; 0: nothing is."""
+        """Returns the time since the wait for an answer began, in seconds; 0: no answer is expected."""
         return 0.0 if self.asked is Asked.NOTHING else now_s - self.asked_s
 
     def step(self, step: QuestionStep, now_s: float, limits: Limits, beats_before: int = NOT_IN_LINE) -> None:
-        """Asks, or expects, by the table. `beats_before`: the Beats sent before a request that goes out with it."""
+        """Takes a step by the table. `beats_before`: the number of Beats sent before the step's request."""
         after = TABLE[self.asked][step]
         if after in _OPENS and self.asked not in _OPENS:
             self.wait_due_s = now_s + limits.wait_after_s
@@ -121,20 +122,21 @@ class Question:
         self.answer_due_s = now_s + limits.ask_again_s * 2 ** min(self.times, ASK_AGAIN_DOUBLINGS_MAX)
 
     def answered(self) -> None:
-        """Nothing is waited for."""
+        """Ends the wait, because the answer has arrived."""
         self.asked = TABLE[self.asked][QuestionStep.ANSWERED]
         self.times = 0
         self.answer_due_s = self.wait_due_s = NEVER_S
 
     def give_up(self) -> None:
-        """Nothing is waited for, and nothing was answered: what is asked next is asked as rarely as this would be."""
+        """Ends the wait without an answer. The next question keeps the interval between repetitions."""
         self.asked = TABLE[self.asked][QuestionStep.GIVEN_UP]
         self.answer_due_s = self.wait_due_s = NEVER_S
 
     def put_off(self, now_s: float, limits: Limits, beats_handled: int) -> bool:
-        """The answer is overdue. Whether that is looked at again later, since the matcher has not got to the question.
+        """Postpones an overdue repetition. Returns true if it did, because the matcher has not reached the question
+        yet.
 
-        `beats_handled`: how many Beats it has answered, and so what came before them.
+        `beats_handled`: the highest Beat that the matcher has answered; it has handled everything before that.
         """
         if beats_handled > self.beats_before or self.waits_since_s(now_s) >= limits.worked_on_s:
             return False
@@ -142,22 +144,22 @@ class Question:
         return True
 
     def worked_on(self, now_s: float, limits: Limits) -> None:
-        """The matcher says that it works on the answer. Where that takes long, the client is told Wait."""
+        """Notes that the matcher is working on the answer. If that takes long, the client is sent a Wait."""
         self.answer_due_s = now_s + limits.worked_on_s
         self.wait_due_s = min(self.wait_due_s, now_s + limits.wait_after_s)
 
     def not_taken(self) -> None:
-        """Kafka did not take a request of the session, perhaps this one, or part of it: only asking again helps."""
+        """Notes that Kafka did not accept a request of the session, perhaps this question: only a repetition helps."""
         self.beats_before = NOT_IN_LINE
 
     def unanswered(self) -> None:
-        """The answer is overdue: the question is about to be asked again."""
+        """Counts a repetition, because the answer is overdue."""
         self.times += 1
 
     def other_matcher(self) -> None:
-        """Another matcher is asked from here on: how often the one before was asked says nothing about it."""
+        """Resets the count of repetitions, because they went to the previous matcher."""
         self.times = 0
 
     def waiting_said(self, now_s: float, limits: Limits) -> None:
-        """The client was told Wait."""
+        """Notes that the client was sent a Wait."""
         self.wait_due_s = now_s + limits.wait_s * _WAIT_REPEATED_AT

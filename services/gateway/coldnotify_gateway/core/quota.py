@@ -1,4 +1,4 @@
-"""How many requests of a session are passed on to the matcher: so many unanswered, so many SyncChunks in a while."""
+"""Limits the requests of a session that are forwarded to the matcher: unanswered ones, and SyncChunks per interval."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ class Quota:
     """The quota of one session. Times are seconds of the core's clock."""
 
     since_s: float
-    """`chunks` were passed on since then."""
+    """Start of the interval in which `chunks` were forwarded."""
     chunks: int = 0
     unanswered: int = 0
-    """Register and Unregister that no answer came for."""
+    """Number of unanswered Register and Unregister requests."""
     requested_s: float = 0.0
-    """When the last one of them was passed on."""
+    """Time at which the last of these requests was forwarded."""
 
     def take_request(self, now_s: float, limits: Limits) -> bool:
-        """Whether one more Register or Unregister is passed on."""
+        """Returns true, and counts it, if one more Register or Unregister may be forwarded."""
         if now_s - self.requested_s > limits.requests_forgotten_s:
             self.unanswered = 0
         if self.unanswered >= limits.requests_unanswered_max:
@@ -28,7 +28,7 @@ class Quota:
         return True
 
     def take_chunk(self, now_s: float, limits: Limits) -> bool:
-        """Whether one more SyncChunk is passed on."""
+        """Returns true, and counts it, if one more SyncChunk may be forwarded."""
         if now_s - self.since_s > limits.sync_chunks_s:
             self.since_s, self.chunks = now_s, 0
         if self.chunks >= limits.sync_chunks_max:
@@ -37,9 +37,9 @@ class Quota:
         return True
 
     def answered(self) -> None:
-        """One of the requests was answered."""
+        """Removes an answered request from the count."""
         self.unanswered = max(0, self.unanswered - 1)
 
     def forgive(self) -> None:
-        """What was not answered will not be: the registrations are in sync."""
+        """Forgets unanswered requests, which get no answer any more, because the registrations are in sync."""
         self.unanswered = 0

@@ -1,4 +1,4 @@
-"""The requests that the gateway sends the matcher: made here, with what asking does to a session."""
+"""Makes the requests that the gateway sends to the matcher, and updates the session that asks."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -36,13 +36,13 @@ from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
 OfEpoch = tuple[int | None, list[tuple[int, int]]]
-"""Acknowledgements: their epoch, and of each its session and what it is complete to."""
+"""Acknowledgements of one epoch: the epoch, and a pair of session number and acknowledged offset for each."""
 ACKS_MAX = 4096
-"""Sessions of one request: some 60 KiB, and some milliseconds of a matcher's turn."""
+"""Most sessions in one request: about 60 KiB, and a few milliseconds of the matcher's time."""
 
 
 class RequestMaker:
-    """Makes requests. Every Open, CatchUp from anew and CheckDigest has a new `ask`: `session.question.number`."""
+    """Makes requests. Every Open, first CatchUp of a row and CheckDigest has a new `ask`: `session.question.number`."""
 
     def __init__(
         self, gateway_id: int, inbox: int, limits: Limits, counters: Counters, timers: Timers[Unidentified | Identified]
@@ -55,7 +55,8 @@ class RequestMaker:
         self._timers = timers
 
     def open(self, session: Identified, now_s: float) -> Output:
-        """Open: the first one, once more, or as an announcement of a session whose client has had its Welcome."""
+        """Makes an Open: the first one, a repeated one, or the announcement of a session whose client has had its
+        Welcome."""
         again = session.question.number > 0
         announced = session.welcomed
         if announced and not session.question.announces:
@@ -95,7 +96,7 @@ class RequestMaker:
         return self._request(session, open=said)
 
     def catch_up(self, session: Identified, now_s: float) -> list[Output]:
-        """Everything above what the session is complete to; later, if its connection is full."""
+        """Requests everything above the offset that the session is complete to; later, if its connection is full."""
         if session.blocked:
             session.objects.block_before_asking()
             session.question.give_up()
@@ -105,7 +106,8 @@ class RequestMaker:
         return [self._ask_page(session, session.objects, 0)]
 
     def catch_up_channels(self, session: Identified, now_s: float) -> list[Output]:
-        """All messages above what the session's channels are complete to; later, if its connection is full."""
+        """Requests all messages above the offset that the session's channels are complete to; later, if its connection
+        is full."""
         channels = session.channels
         if channels is None:
             return []
@@ -117,27 +119,28 @@ class RequestMaker:
         return [self._ask_page(session, channels, 0)]
 
     def channels_again(self, session: Identified, now_s: float) -> list[Output]:
-        """No page of channels came: asks once more, from where only the client knows only for the very page."""
+        """Requests channels again, because no page arrived. If only the client knows the positions, repeats the same
+        page."""
         channels = session.channels
         if channels is None:
             return []
         channels.expect_again(now_s)
         if not session.opened:
-            return []  # its Open asks for them, and is sent again by itself
+            return []  # its Open requests them, and has its own timer
         if not channels.behind:
             return self.catch_up_channels(session, now_s)
-        # A page of a new number would begin where the gateway stands. One of this number that is under way is taken,
-        # and what comes a second time is not.
+        # A page of a new number would begin at the gateway's position. A page of this number that is in transit is
+        # accepted, and its repetition is dropped.
         return [self._ask_page(session, channels, channels.page - 1)]
 
     def channels_not_taken(self, session: Identified, failed: Request, now_s: float) -> None:
-        """Kafka did not take this request, or may have: a question about channels is asked again sooner."""
+        """Repeats a question about channels sooner, because Kafka may not have accepted this request."""
         if session.channels is not None and failed.HasField("catch_up_channels"):
             session.channels.not_taken(failed.catch_up_channels.ask, now_s + self._limits.ask_again_s)
             self._timers.look_at(session, now_s)
 
     def next_page(self, session: Identified, stream: Stream, now_s: float) -> Output:
-        """The client has the page that was sent: asks for the next one, by the same number."""
+        """Requests the next page by the same number, because the client has acknowledged the one that was sent."""
         page = stream.page
         if isinstance(stream, ChannelsStream):
             stream.expect_next(now_s)
@@ -148,30 +151,31 @@ class RequestMaker:
         return self._ask_page(session, stream, page)
 
     def check_digest(self, session: Identified, now_s: float) -> Output:
-        """Are the client's digest and the matcher's the same? The session stays live meanwhile."""
+        """Makes a CheckDigest, which asks if the client's and the matcher's digests are equal. The session stays
+        live."""
         self._expect(session, QuestionStep.ASK_CHECK, now_s)
         check = CheckDigest(digest=session.claim.said, ask=session.question.number)
         return self._request(session, check_digest=check)
 
     def opens_again(self, session: Identified) -> bool:
-        """Whether what was asked last is asked once more by an Open."""
+        """Returns true if an Open repeats the last question."""
         if session.question.checks:
             return False
         return not session.catching or session.question.times >= CATCH_UPS_BEFORE_OPEN
 
     def again(self, session: Identified, now_s: float) -> list[Output]:
-        """No answer came to what is no Open: asks once more."""
+        """Repeats a question that is not an Open, because no answer has arrived."""
         self._counters.asked_again += 1
         session.question.unanswered()
         if session.question.checks:
             session.question.give_up()
-            # Operations that came since make the digest that was said a thing of the past; the next Ping says another.
+            # Operations since then have outdated the client's digest; its next Ping carries another one.
             again = session.claim.to_check and session.live
             return [self.check_digest(session, now_s)] if again else []
         return self.catch_up(session, now_s)
 
     def register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
-        """Register is passed on, unless too many are unanswered."""
+        """Forwards a Register, unless too many requests are unanswered."""
         if not self._may_request(session, now_s):
             return []
         if interests.has_channels(register.interests):
@@ -179,20 +183,20 @@ class RequestMaker:
         return [self._request(session, register=interests.register(register))]
 
     def unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
-        """Unregister is passed on, unless too many are unanswered."""
+        """Forwards an Unregister, unless too many requests are unanswered."""
         if not self._may_request(session, now_s):
             return []
         return [self._request(session, unregister=interests.unregister(unregister))]
 
     def unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
-        """Unsettled is passed on, unless too many requests are unanswered."""
+        """Forwards an Unsettled, unless too many requests are unanswered."""
         if session.quota.take_request(now_s, self._limits):
             return [self._request(session, unsettled=unsettled)]
         self._counters.requests_dropped += 1
         return []
 
     def check_chunk_index(self, index: int) -> None:
-        """Whether a set may have a SyncChunk of this index. Raises Violation."""
+        """Raises Violation if the index of a SyncChunk exceeds the size of a set."""
         chunks_max = self._limits.sync_chunks_max
         if index >= chunks_max:
             raise Violation(
@@ -200,31 +204,33 @@ class RequestMaker:
             )
 
     def sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
-        """A SyncChunk is passed on, unless too many were; after the last one an Opened is to come."""
+        """Forwards a SyncChunk, unless too many were forwarded. Expects an Opened after the last one."""
         if not session.quota.take_chunk(now_s, self._limits):
             self._counters.requests_dropped += 1
             return []
         if chunk.last and session.phase is SessionPhase.UNSYNCED and session.question.asked is Asked.NOTHING:
-            # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
-            # asking that it does not know, until it is asked anew.
+            # A repeated set does not restart the wait: a matcher that has loaded the session answers the set with an
+            # unknown question number, which is ignored, until it gets a new question.
             self._expect(session, QuestionStep.EXPECT_SET, now_s)
         if interests.has_channels(chunk.interests):
             session.say_channels()
         return [self._request(session, sync=interests.sync(chunk))]
 
     def is_there(self, session: Identified, object_: str, now_s: float) -> Output:
-        """Is this object published? The client's publish of it waits for the answer, for `is_there_s` at most."""
+        """Makes an IsThere, which asks if this object is published. The client's publish of it waits for the answer,
+        for `is_there_s` at most."""
         ask = session.publishes.ask(now_s + self._limits.is_there_s)
         self._timers.look_at(session, now_s)
         return self._request(session, is_there=IsThere(object=object_, ask=ask))
 
     def ask_outcome(self, session: Identified, object_: str, offset: int, ask: int) -> Output:
-        """What became of this version, which is in Kafka at `offset`? `ask` is the client's."""
+        """Makes an AskOutcome, which asks for the outcome of the version at this offset in Kafka. `ask` is the
+        client's."""
         return self._request(session, ask_outcome=AskOutcome(object=object_, offset=offset, ask=ask))
 
     def leave(self, session: Identified) -> Output:
-        """The session has ended."""
-        # Before the Opened the client's number may be of another epoch.
+        """Makes a Leave for a session that has ended."""
+        # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
         said = Leave(complete=_optional(objects.acked), epoch=objects.epoch) if session.opened else Leave()
         if session.channels is not None and session.opened and session.channels.acked != NONE:
@@ -234,7 +240,7 @@ class RequestMaker:
         return self._request(session, leave=said)
 
     def acks(self, view: PartitionView[Identified]) -> list[Output]:
-        """What the clients of this partition acknowledged since the last time."""
+        """Makes Acks of the partition's new acknowledgements, and clears these."""
         objects, channels = (_by_epoch(said, view.sessions, place) for place, said in enumerate(view.acks))
         for said in view.acks:
             said.clear()
@@ -253,7 +259,7 @@ class RequestMaker:
         return outputs
 
     def beat(self, view: PartitionView[Identified]) -> Output:
-        """The gateway lives, and has these sessions."""
+        """Makes a Beat, which shows that the gateway is alive and summarizes its sessions."""
         beat = Beat(
             sessions=len(view.sessions),
             checksum=view.checksum,
@@ -264,16 +270,17 @@ class RequestMaker:
         return self._of_gateway(view, beat=beat)
 
     def expect_page(self, session: Identified, now_s: float) -> None:
-        """The matcher sends a page of what was asked last; should it not, it is asked again."""
+        """Expects a page that answers the last question. If it does not arrive, the question is repeated."""
         self._expect(session, QuestionStep.EXPECT_PAGE, now_s)
 
     def worked_on(self, session: Identified, now_s: float) -> None:
-        """The matcher works on what was asked last."""
+        """Notes that the matcher is working on the last question."""
         session.question.worked_on(now_s, self._limits)
         self._timers.look_at(session, now_s)
 
     def _ask_page(self, session: Identified, stream: Stream, page: int) -> Output:
-        """`page`: the one that the client has acknowledged; 0: anew, from what the client is complete to."""
+        """Requests a page. `page`: the page that the client has acknowledged; 0: begins a row at the client's
+        position."""
         cursor, page_bytes = _optional(stream.complete), session.link.page_bytes
         paging = stream.paging if page else 0
         if stream.place == OBJECTS:
@@ -348,7 +355,7 @@ class RequestMaker:
 
 
 def _by_epoch(acks: Mapping[int, int], sessions: Mapping[int, Identified], place: int) -> list[OfEpoch]:
-    """Acknowledgements of one epoch each, at most ACKS_MAX. After a takeover these are all that there are."""
+    """Groups acknowledgements by epoch, at most ACKS_MAX in a group. After a takeover they include every session's."""
     by_epoch: defaultdict[int | None, list[tuple[int, int]]] = defaultdict(list)
     for number, complete in acks.items():
         by_epoch[sessions[number].streams[place].epoch].append((number, complete))

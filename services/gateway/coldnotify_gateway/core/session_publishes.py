@@ -1,16 +1,16 @@
-"""What clients publish on their sessions: checked, handed to Kafka one after the other, answered in order.
+"""Clients' publishes on their sessions: checked, written to Kafka one after the other, answered in order.
 
-A session's publishes are kept in a queue. One of them is under way to Kafka; when that is answered, the next one goes.
-So their order in Kafka is the order in which the client said them. Where Kafka does not take one, all that wait behind
-it are refused, and so is what follows, until the client says the refused one again.
+A session's publishes wait in a queue. One of them is on its way to Kafka; once Kafka has answered, the next one
+follows. So their order in Kafka is the client's order. If Kafka does not accept one, all that wait after it are
+refused, and so are later ones, until the client sends the refused one again.
 
-A version that the client's clock made, and cannot be, would be the newest for everybody until that time has come. It is
-refused, with the time here: the client numbers it anew, and every resend says that number. So what is sent again after
-a lost answer is the same version. One that is never sent again is numbered here.
+If a client's clock is wrong, a version made from it would stay the newest for everybody until that time. It is refused,
+with the gateway's time: the client assigns a new number, and every resend carries that number. So a resend after a lost
+answer is the same version. A publish without a request number is never resent, so the gateway numbers it.
 
-While a domain's tenant has as many objects as were agreed, the matcher is asked of each object in its turn whether it
-is there. One that is not is refused; where no answer comes in time, it is let in: better one object too many than one
-that is there and cannot be published.
+While a domain's tenant has as many objects as were agreed, the matcher is asked for each publish if its object exists.
+A new object is refused. If no answer arrives in time, the publish is admitted, because one object too many is better
+than an existing object that cannot be published.
 """
 
 from __future__ import annotations
@@ -57,45 +57,46 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.25
 RETRY_MS = 1000
-"""When a client may try again what Kafka did not take, or what there was no room for."""
+"""Delay before a client may repeat a publish that Kafka did not accept, or that had no room in the queue."""
 
 
 class AboveAgreement(NamedTuple):
-    """A publish is above what its domain's tenant has agreed."""
+    """A publish exceeds the agreement of its domain's tenant."""
 
     reason: str
     retry_ms: int
 
 
 class AskedAgreements(Protocol):
-    """What domains' tenants have agreed. None as an answer: it is within that, as far as is known."""
+    """The agreements of domains' tenants. Its methods return None if a publish is within the agreement, as far as is
+    known."""
 
     def ask(self, domain: str, size_bytes: int) -> AboveAgreement | None:
-        """One more publish to this domain, of so many bytes, is let in; or it is too much."""
+        """Counts one more publish of so many bytes to this domain, or returns the reason that it is too much."""
 
     def full(self, domain: str, object_: str) -> AboveAgreement | None:
-        """There are as many objects as were agreed: `object_` would be too much if it is none of them."""
+        """Returns a reason if the domain has as many objects as agreed, so that `object_` is too much if it is new."""
 
     def refuse_object(self, domain: str, object_: str) -> AboveAgreement | None:
-        """It is none of them. As `full`, and what is too much is counted as refused."""
+        """Returns the same as `full` for an object that is new, and counts it as refused."""
 
 
 class WithoutLimits:
-    """Nothing is agreed."""
+    """Admits everything, because no agreement exists."""
 
     def ask(self, _domain: str, _size_bytes: int) -> AboveAgreement | None:
-        """Nothing is too much."""
+        """Returns None: no publish is too much."""
         return None
 
     def full(self, _domain: str, _object: str) -> AboveAgreement | None:
-        """Nothing is full."""
+        """Returns None: no domain is full."""
         return None
 
     refuse_object = full
 
 
 class Publishing:
-    """Takes publishes, and their outcomes. What it returns is done in order, as everything that the core returns."""
+    """Handles publishes and their outcomes. The shell carries out the returned outputs in order."""
 
     def __init__(
         self,
@@ -113,14 +114,14 @@ class Publishing:
         self._limits = limits
         self._counters = counters
         self._wall_offset_ms: float | None = None
-        """The wall clock minus the other one; None: not known yet."""
+        """The wall clock minus the core's clock, in milliseconds; None: not known yet."""
 
     def on_wall_clock(self, unix_s: float, now_s: float) -> None:
-        """The wall clock says this."""
+        """Sets the wall clock's offset from the core's clock."""
         self._wall_offset_ms = (unix_s - now_s) * 1000
 
     def on_publish(self, session: Identified, publish: Publish, now_s: float) -> list[Output]:
-        """A client says it."""
+        """Handles a client's publish."""
         own = session.publishes
         if own.refused and publish.request != own.refused:
             words = "an earlier publish was refused: it is to come again first"
@@ -144,7 +145,8 @@ class Publishing:
         return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
 
     def _by_our_clock(self, session: Identified, publish: Publish, now_s: float) -> list[Output] | None:
-        """Reckons its times by our clock, if the client's cannot be. What is to be done if it is refused."""
+        """Converts the publish's times to the gateway's clock if the client's clock is wrong. Returns the outputs of a
+        refusal, or None if the publish is not refused."""
         if not publish.clock_ms or self._wall_offset_ms is None:
             return None
         now_ms = int(now_s * 1000 + self._wall_offset_ms)
@@ -162,7 +164,8 @@ class Publishing:
         return None
 
     def on_outcome(self, session: Identified, offset: int | None, reason: str, now_s: float) -> list[Output]:
-        """The publish that is under way is in Kafka at `offset`; or it is not known to be (None), for this reason."""
+        """Handles the result of the publish under way: its offset in Kafka; or None with a reason, if it may not be
+        there."""
         own = session.publishes
         if not own.waiting:
             return []
@@ -177,10 +180,10 @@ class Publishing:
         return answers + self._begin_first(session, now_s)
 
     def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
-        """The matcher says whether the object is there that was asked for by this number."""
+        """Handles the matcher's answer about the object that this question asked for."""
         own = session.publishes
         if own.due_s == NEVER_S or own.asked != asked:
-            return []  # it came too late, or twice
+            return []  # the answer is late, or a repetition
         own.answered()
         publish = own.waiting[0].publish
         if not there:
@@ -190,7 +193,8 @@ class Publishing:
         return self._admit_first(session, now_s)
 
     def on_ask(self, session: Identified, asked: AskOutcome, now_s: float) -> list[Output]:
-        """The client asks what a version of its own, or of somebody else in its group, has changed."""
+        """Handles a client's question about the outcome of a version, published by itself or by another in its
+        group."""
         own = session.publishes
         reason = ""
         if not session.may_publish:
@@ -207,7 +211,7 @@ class Publishing:
         return [self._requests.ask_outcome(session, asked.object, asked.offset, asked.ask)]
 
     def on_became(self, session: Identified, outcome: Outcome) -> list[Output]:
-        """The matcher says it."""
+        """Forwards the matcher's answer about an outcome."""
         session.publishes.asking.answered()
         return self._became(session, outcome)
 
@@ -216,7 +220,7 @@ class Publishing:
         return [Send(session.peer, [plain(GatewayFrame(outcome=outcome))])]
 
     def on_due(self, session: Identified, now_s: float) -> list[Output]:
-        """Time has passed: what nobody has answered in time is let in."""
+        """Admits the first publish if the matcher has not answered about its object in time."""
         if session.publish_due_s > now_s:
             return []
         session.publishes.answered()
@@ -243,7 +247,7 @@ class Publishing:
         return self._begin_first(session, now_s)
 
     def _is_full(self, session: Identified, publish: Publish) -> bool:
-        """Whether it may be one object too many. A deletion never is."""
+        """Returns true if the publish may add one object too many. A deletion never does."""
         if not publish.object or publish.deleted:
             return False
         return self._agreements.full(session.domain, publish.object) is not None
@@ -253,7 +257,7 @@ class Publishing:
         return self._agreements.ask(session.domain, size_bytes + len(publish.payload))
 
     def _refuse_all(self, session: Identified, reason: str, retry_ms: int) -> list[Output]:
-        """The first one, and for its sake those that wait behind it."""
+        """Refuses the first publish, and with it those that wait after it."""
         own = session.publishes
         publish, _ = own.waiting.popleft()
         own.refuse(publish.request)
@@ -266,7 +270,7 @@ class Publishing:
     def _refuse_at_once(
         self, session: Identified, publish: Publish, reason: str, retry_ms: int, now_s: float
     ) -> list[Output]:
-        """As it is said; who does not stop is not read for a while."""
+        """Refuses a publish on arrival. Pauses reading if the client sends too many of these."""
         outputs = self._refuse(session, publish, reason, retry_ms)
         if session.publishes.refuses_too_often(now_s):
             outputs.append(PauseReading(session.peer, PAUSE_S))
@@ -282,7 +286,7 @@ class Publishing:
         return [Send(session.peer, [plain(GatewayFrame(not_published=said))])]
 
     def _wrong(self, session: Identified, publish: Publish) -> str | None:
-        """What the client must change; None: nothing."""
+        """Returns the error that the client must correct, or None."""
         if not session.may_publish:
             return f"publish: this client has no right to publish to {session.domain}"
         try:
@@ -299,7 +303,7 @@ class Publishing:
         return None
 
     def _publication(self, session: Identified, publish: Publish) -> PublishRecord:
-        # It was checked when it was said.
+        # It was checked on arrival.
         topic, key, value, headers = (self._message if publish.channel else self._record)(session, publish)
         return PublishRecord(session.peer, session.number, session.view.partition, topic, key, value, headers)
 
@@ -313,7 +317,7 @@ class Publishing:
         record = PublicRecord(
             version=publish.version,
             source=session.client,
-            # Else it could say more than a payload: `1, "source": ...`.
+            # Otherwise it could contain more than a payload: `1, "source": ...`.
             payload=json_payload(publish.payload) if publish.payload else UNSET,
             expires_at=publish.expires_at or None,
             deleted=publish.deleted,
@@ -351,4 +355,4 @@ def _is_high(publish: Publish) -> bool:
 
 
 _Written = tuple[str, bytes, bytes, tuple[tuple[str, bytes], ...]]
-"""Topic, key, value, headers."""
+"""Topic, key, value and headers of a record."""

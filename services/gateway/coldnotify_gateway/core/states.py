@@ -1,9 +1,9 @@
-"""The phases of an identified session, the table of how they follow each other, and the states that operators see.
+"""The phases of an identified session, the table of their transitions, and the states that operators see.
 
-A session is OPENING from its Hello until the matcher's Opened. That says in sync, and the pages of its streams come
-(`stream.py`); or it says not in sync, and the session is UNSYNCED until its client has sent its whole set. At a gap in
-the inbox, or when an answer fails to come, a session asks again; where the matcher may have lost sight of it, it is
-OPENING once more.
+A session is OPENING from its Hello until the matcher's Opened. If that says in sync, the pages of its streams follow
+(`stream.py`). If it says not in sync, the session is UNSYNCED until its client has sent its whole set. After a gap in
+the inbox, or when an answer is overdue, a session asks again. If the matcher may have forgotten it, it returns to
+OPENING.
 """
 
 from enum import IntEnum, auto
@@ -15,18 +15,18 @@ class SessionPhase(IntEnum):
     """Phases of an identified session."""
 
     OPENING = auto()
-    """Open is sent, no Opened has come yet."""
+    """Open was sent, but no Opened has arrived yet."""
     UNSYNCED = auto()
     """The matcher's registrations differ from the client's; the client sends its set."""
     IN_SYNC = auto()
-    """The streams are caught up with, and followed."""
+    """The streams are caught up, then followed live."""
 
 
 class PhaseEvent(IntEnum):
     """Events that move a session from one phase to another."""
 
     ASK_OPEN = auto()
-    """Open is sent, again or as an announcement."""
+    """Open is sent: for the first time, again, or as an announcement."""
     OPENED_IN_SYNC = auto()
     OPENED_NOT_IN_SYNC = auto()
 

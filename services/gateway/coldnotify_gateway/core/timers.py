@@ -1,17 +1,18 @@
 """Deadlines of many connections: a wheel of one-second buckets, lazily kept.
 
-A connection whose deadline moves further away (something was heard) stays where it is; when its bucket comes up it is
-looked at and put back. So the common case, a frame that puts a deadline off, costs nothing.
+A connection whose deadline moves further away (its client has sent something) stays in its bucket. When the bucket is
+due, the connection is examined and put into a later one. So the common case, a frame that postpones a deadline, costs
+nothing.
 """
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 _BUCKET_S = 1.0
-"""Deadlines are seconds; being up to one late does no harm."""
+"""Width of a bucket. Deadlines take seconds, so a delay of up to one second does no harm."""
 LOOK_AHEAD_S = 60.0
-"""A connection is put no further away than this, and looked at again then: so there are few buckets, whatever keepalive
-clients choose."""
+"""Longest time to a connection's next examination. It keeps the number of buckets small, whatever keepalive clients
+choose."""
 NEVER_S = float("inf")
 
 
@@ -19,30 +20,30 @@ class Timed(Hashable, Protocol):
     """Something with a deadline."""
 
     wake_s: float
-    """When it is looked at next: the timers' own note."""
+    """Time of its next examination. Only the timers write it."""
 
     def deadline_s(self) -> float:
-        """When something is due, in seconds of the core's clock; infinity: never."""
+        """Returns the time of the next timed work, in seconds of the core's clock; infinity: never."""
 
 
 T = TypeVar("T", bound=Timed)
 
 
 class Timers(Generic[T]):
-    """Who is due when. Who is gone is let go of at once: under TLS, 45 KiB are held of each connection."""
+    """Finds connections with a passed deadline. Releases ended ones at once, because each holds 45 KiB under TLS."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, dict[T, None]] = {}
-        """Each is in one at most: in that of its `wake_s`."""
+        """Connections by the number of their bucket. Each is in the bucket of its `wake_s`, or in none."""
 
     def look_at(self, one: T, now_s: float) -> None:
-        """`one` is new, or its deadline may have come nearer."""
+        """Adds `one`, or moves it to an earlier bucket if its deadline is nearer now."""
         deadline_s = one.deadline_s()
         if deadline_s < one.wake_s and deadline_s != NEVER_S:
             self._put(one, min(max(deadline_s, now_s), now_s + LOOK_AHEAD_S))
 
     def forget(self, one: T) -> None:
-        """It is gone."""
+        """Removes an ended connection."""
         if one.wake_s == NEVER_S:
             return
         number = int(one.wake_s / _BUCKET_S)
@@ -54,12 +55,12 @@ class Timers(Generic[T]):
         one.wake_s = NEVER_S
 
     def due(self, now_s: float) -> Iterator[T]:
-        """Those whose deadline has passed, each once; the caller handles it and calls `look_at` again."""
+        """Yields each connection whose deadline has passed. The caller handles it and calls `look_at` again."""
         current = int(now_s / _BUCKET_S)
         for bucket in sorted(bucket for bucket in self._buckets if bucket < current):
             for one in self._buckets.pop(bucket, ()):
                 if one.wake_s == NEVER_S or int(one.wake_s / _BUCKET_S) != bucket:
-                    continue  # gone, or put elsewhere, while those before it were handled
+                    continue  # ended or moved while earlier ones were handled
                 one.wake_s = NEVER_S
                 if one.deadline_s() <= now_s:
                     yield one

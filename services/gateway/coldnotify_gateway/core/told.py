@@ -1,7 +1,7 @@
-"""Told: what a session is told, as a value; and a frame, which is that value as a dialect writes it.
+"""Told: the content of a frame, as a value; and Frame: that content, as a dialect encodes it.
 
-A dialect makes the bytes of a frame, once for each fan-out, and their length counts at once. The value stays beside
-the bytes until the connection's transport takes them: what may overtake what is decided by values (`overtaking.py`).
+A dialect encodes a frame once for each fan-out, and its length counts at once. The value stays beside the bytes until
+the connection's transport takes them, because `overtaking.py` compares values to decide which frames may overtake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coldnotify_schemas.wire_pb2 import GatewayFrame, Missed
 
 
 class Dialect(IntEnum):
-    """The ways to write what is told."""
+    """The encodings of frames."""
 
     CRC = auto()
     """Objects are named by the CRC-32s of their names."""
@@ -23,49 +23,49 @@ class Dialect(IntEnum):
 
 
 class Fence(IntEnum):
-    """Frames that others do not go in front of."""
+    """Kinds of frames that others must not overtake."""
 
     NONE = auto()
     REGISTERED = auto()
-    """It says which log channels are in and where they begin, which is to be known before messages come."""
+    """The frame names the channels' log and their first offsets, which a client must know before messages arrive."""
     WELCOME = auto()
-    """The same, and nothing at all is heard before it."""
+    """The frame carries the same, and no frame at all may precede it."""
 
 
 class Told(NamedTuple):
-    """One thing that a session is told, as far as others may have to go in front of it, or behind it."""
+    """The content of a frame, as far as it decides the order of frames."""
 
     fence: Fence = Fence.NONE
     entering: str = ""
-    """The object that becomes a member by this; "": none does."""
+    """Name of the object that this frame adds to a query's set; "": none."""
     channel: int | None = None
-    """The hash of the channel of which this is a message, or says what is missed."""
+    """Hash of the channel whose message, or Missed, the frame carries."""
     offset: int = -1
-    """The channel's messages are told up to this offset."""
+    """Offset up to which the frame makes the channel's messages known."""
     entry: GatewayFrame | None = None
-    """The message, or what is missed, where it moves the cursor; None: it is part of a page."""
+    """The frame's Message or Missed, if it moves the cursor; None: it is part of a page."""
 
 
 class Frame(NamedTuple):
-    """What is told, in one dialect."""
+    """A frame, encoded in one dialect."""
 
     data: bytes
-    """The whole frame, with its length in front."""
+    """The complete frame, beginning with its length."""
     told: Told = Told()
 
 
 def size_of(frames: Iterable[Frame]) -> int:
-    """Bytes of these frames together."""
+    """Returns the total size of these frames, in bytes."""
     return sum(len(frame.data) for frame in frames)
 
 
 def joined(frames: Iterable[Frame]) -> bytes:
-    """The bytes of these frames, one behind the other."""
+    """Returns the bytes of these frames, concatenated."""
     return b"".join([frame.data for frame in frames])
 
 
 def of_entry(entry: GatewayFrame) -> Told:
-    """The value of a message, or of what is missed."""
+    """Returns the value of a Message or a Missed."""
     said = entry.missed if entry.HasField("missed") else entry.message
     offset = said.before - 1 if isinstance(said, Missed) else said.offset
     return Told(channel=said.channel, offset=offset, entry=None if said.paged else entry)

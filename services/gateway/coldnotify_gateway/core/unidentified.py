@@ -13,7 +13,7 @@ from coldnotify_gateway.core.violation import Violation, check_hello, check_sess
 
 
 class Unidentified:
-    """Who this is, is not known; it may say nothing but Hello, and only for so long."""
+    """A connection of an unknown client. It may send only a Hello, and has limited time for it."""
 
     __slots__ = (
         "_skipped_bytes",
@@ -28,7 +28,7 @@ class Unidentified:
 
     def __init__(self, peer: Peer, address: str, now_s: float, limits: Limits) -> None:
         self.peer = peer
-        self.address = intern(address)  # behind a proxy, all have the same
+        self.address = intern(address)  # behind a proxy, all connections share one address
         self.connected_s = now_s
         self.handshake_due_s = now_s + limits.handshake_s
         self.frames = FrameBuffer(limits.frame_bytes_max)
@@ -37,15 +37,15 @@ class Unidentified:
         self._skipped_bytes_max = limits.before_hello_bytes_max
 
     def deadline_s(self) -> float:
-        """When the Hello must be here."""
+        """Returns the time by which the Hello must have arrived."""
         return self.handshake_due_s
 
     def move_to(self, address: str) -> None:
-        """The connection is another address' one."""
+        """Assigns the connection to another address."""
         self.address = address
 
     def on_frame(self, body: bytes) -> Hello | None:
-        """The checked Hello, or None after a frame that means nothing to us. Raises Violation."""
+        """Returns the checked Hello, or None after a frame of an unknown kind. Raises Violation."""
         try:
             frame = parse_client_frame(body)
         except FrameError as error:

@@ -1,4 +1,4 @@
-"""What a client does wrong, and the checks that find it."""
+"""Violations of the protocol by clients, and the checks that find them."""
 
 from collections.abc import Collection, Iterable
 
@@ -13,11 +13,11 @@ from coldnotify_schemas.wire_pb2 import ClientFrame, Hello, Interest, Since, Uns
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
 _REASON_CHARS_MAX = 200
-"""A reason quotes what the client said; it need not carry all of it over a radio link."""
+"""Longest reason. A reason quotes the client's input, but a radio link need not carry all of that."""
 
 
 class Violation(Exception):
-    """The client broke the protocol: its connection is closed with this code and reason."""
+    """The client broke the protocol. Its connection is closed with this code and reason."""
 
     def __init__(self, code: CloseCode, reason: str) -> None:
         super().__init__(reason[:_REASON_CHARS_MAX])
@@ -26,7 +26,7 @@ class Violation(Exception):
 
 
 def of_frame_error(error: FrameError) -> Violation:
-    """The violation that bytes are which are no frames."""
+    """Returns the violation for bytes that are not a valid frame."""
     code = CloseCode.FRAME_TOO_LARGE if isinstance(error, FrameTooLarge) else CloseCode.PROTOCOL_ERROR
     return Violation(code, str(error))
 
@@ -38,7 +38,7 @@ def check_session(frame: ClientFrame) -> None:
 
 
 def check_hello(hello: Hello) -> None:
-    """Raises Violation, whose reason begins with the field at fault."""
+    """Checks a Hello. Raises Violation, whose reason begins with the invalid field."""
     if hello.protocol != PROTOCOL_VERSION:
         raise Violation(
             CloseCode.UNSUPPORTED_PROTOCOL, f"protocol: {hello.protocol} is not spoken here, only {PROTOCOL_VERSION}"
@@ -57,9 +57,9 @@ def check_hello(hello: Hello) -> None:
 
 
 def check_objects(field: str, objects: Collection[str], interests: Collection[Interest] | Collection[int] = ()) -> None:
-    """Checks that the objects of one frame are names, its interests such, and all not too many. Raises Violation.
+    """Checks the object names, the interests and the total count of one frame. Raises Violation.
 
-    `interests`: as they are registered, or the hashes of those that are unregistered.
+    `interests`: the interests to register, or the hashes of the interests to unregister.
     """
     _check_count(field, len(objects) + len(interests))
     _check_names(field, objects)
@@ -67,7 +67,7 @@ def check_objects(field: str, objects: Collection[str], interests: Collection[In
 
 
 def check_unsettled(unsettled: Unsettled) -> None:
-    """Whether its names are names, and not too many. Raises Violation."""
+    """Checks the names in an Unsettled, and their number. Raises Violation."""
     _check_count("entries", len(unsettled.entries))
     _check_count("settled", len(unsettled.settled) + len(unsettled.settled_hashes))
     _check_names("settled", unsettled.settled)

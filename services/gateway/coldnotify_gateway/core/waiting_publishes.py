@@ -1,4 +1,4 @@
-"""The publishes of one session that wait, and what was refused: the state that `session_publishes.Publishing` moves."""
+"""One session's waiting and refused publishes: the state that `session_publishes.Publishing` changes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.timers import NEVER_S
 
 REFUSED_PER_S_MAX = PUBLISHES_UNANSWERED_MAX
-"""Of one session: all that a client may have under way, once a second. Above it the gateway stops reading for a while:
-a refusal costs it as much as a publish, and costs the client nothing."""
+"""Most refusals per second of one session: as many as a client may have publishes under way. Above it the gateway stops
+reading for a while, because a refusal costs the gateway as much as a publish, and costs the client nothing."""
 
 
 class WaitingPublish(NamedTuple):
-    """One that is not answered yet."""
+    """A publish that is not answered yet."""
 
     publish: Publish
     admitted: bool
-    """False: it is asked first whether its object is there."""
+    """False: the matcher is asked first whether its object exists."""
 
 
 @dataclass(slots=True)
@@ -30,36 +30,37 @@ class SessionPublishes:
     """The publishes of one session."""
 
     waiting: deque[WaitingPublish] = field(default_factory=deque)
-    """In the order in which they were said; the first one is under way to Kafka, or its object is asked for."""
+    """Publishes in the client's order. The first one is on its way to Kafka, or waits for the matcher's answer about
+    its object."""
     refused: int = 0
-    """The request that was refused, and is to come again before any other; 0: none was."""
+    """The request that was refused, and must arrive again before any other; 0: none."""
     asked: int = 0
-    """Number of the last asking for an object; 0: there was none."""
+    """Number of the last question about an object; 0: none was asked."""
     asking: Quota = field(default_factory=lambda: Quota(0.0))
-    """What may be asked of outcomes."""
+    """Quota of questions about outcomes."""
     due_s: float = NEVER_S
-    """When the answer to that is not waited for any more; NEVER_S: none is."""
+    """Deadline for the answer about an object; NEVER_S: no answer is expected."""
     refusals: float = 0.0
-    """So many were refused lately."""
+    """Number of recent refusals, which decays with time."""
     refused_s: float = 0.0
-    """When the last one was."""
+    """Time of the last refusal."""
 
     def refuse(self, request: int) -> None:
-        """This one is to come again before any other; 0: whichever comes is taken."""
+        """Requires this request to arrive again before any other; 0: accepts any request."""
         self.refused = request
 
     def refuses_too_often(self, now_s: float) -> bool:
-        """One more is refused as it is said. Whether the client does not stop."""
+        """Counts a publish that is refused on arrival. Returns true if the client sends too many of them."""
         self.refusals = max(0.0, self.refusals - (now_s - self.refused_s) * REFUSED_PER_S_MAX) + 1
         self.refused_s = now_s
         return self.refusals > PUBLISHES_UNANSWERED_MAX
 
     def ask(self, due_s: float) -> int:
-        """The object of the first one is asked for. Returns the number of the asking."""
+        """Begins a question about the first publish's object, and returns the question's number."""
         self.asked += 1
         self.due_s = due_s
         return self.asked
 
     def answered(self) -> None:
-        """Whether by the matcher or by nobody in time."""
+        """Ends the wait, after the matcher's answer or after the deadline."""
         self.due_s = NEVER_S
