@@ -1,1 +1,1 @@
-"""The gateway: holds the devices' connections, knows sessions and not registrations, stores nothing."""
+"""The gateway: holds the devices' connections and their sessions, but no registrations, and stores nothing."""

@@ -1,4 +1,4 @@
-"""Who may be the client that a Hello names, and for how long."""
+"""Checks that a connection may be the client that its Hello names, and limits for how long."""
 
 import asyncio
 import time
@@ -19,15 +19,16 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 _TIMER_S_MAX = 30 * 86_400.0
-"""A session that lasts longer than this is asked again then: no timer of the event loop need run for years."""
+"""Longest timer of a proof's expiry, so that no timer of the event loop runs for years."""
 
 
 _REVOKED_LOOK_S = 2.0
-"""How long a session may go on whose certificate or token has been revoked; a look at one session is a look-up."""
+"""Longest time that a session continues after its certificate or token was revoked. A check costs one look-up per
+session."""
 
 
 class Admission:
-    """Asks the authenticator at each Hello, and says `expired(peer)` when what it went by holds no longer."""
+    """Asks the authenticator at each Hello, and calls `expired(peer)` when the client's proof is no longer valid."""
 
     def __init__(self, authenticator: Authenticator, expired: Callable[[Peer], None]) -> None:
         self._authenticator = authenticator
@@ -35,13 +36,13 @@ class Admission:
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Peer, asyncio.TimerHandle] = {}
         self._identities: dict[Peer, Identity] = {}
-        """Of those who are here; empty where nothing can be revoked."""
+        """Identities of present clients; empty if nothing can be revoked."""
         self._looked_for: frozenset[str] | None = None
-        """What was revoked when all of them were looked at last."""
+        """The revoked proofs at the last check of all sessions."""
         self._look: asyncio.TimerHandle | None = None
 
     def admit(self, peer: Peer, hello: Hello) -> bool:
-        """The core's question: whether the client may publish. Raises Violation if it may not be the client."""
+        """Returns true if the client may publish. Raises Violation if the connection may not be the client."""
         connection = cast(DeviceConnection, peer)
         token = hello.token or connection.token
         identity = self.identify(Proof(connection.address, connection.certificate, token, connection.passed_on))
@@ -59,7 +60,7 @@ class Admission:
         return identity.may_publish(hello.domain)
 
     def identify(self, proof: Proof) -> Identity:
-        """Who shows this. Raises Violation."""
+        """Returns the identity that a proof belongs to. Raises Violation."""
         try:
             return self._authenticator.identify(certificate=proof.certificate, token=proof.token)
         except NotAuthenticated as error:
@@ -69,7 +70,7 @@ class Admission:
             raise Violation(code, f"{error}{why_none}") from None
 
     def forget(self, peer: Peer) -> None:
-        """It is gone."""
+        """Forgets an ended connection."""
         timer = self._timers.pop(peer, None)
         if timer is not None:
             timer.cancel()
@@ -79,7 +80,7 @@ class Admission:
             self._look = None
 
     def _why_none(self, proof: Proof) -> str:
-        """For who has shown nothing: perhaps a certificate, to somebody else."""
+        """Returns a hint for a client without a proof, which may have shown its certificate to a proxy."""
         if not proof.passed_on or not self._authenticator.takes_certificates:
             return ""
         return " (what the HTTP service or a proxy passes on arrives without the client's certificate: " + (
@@ -89,10 +90,11 @@ class Admission:
         )
 
     def _look_for_revoked(self) -> None:
-        """As at the end of a proof: they are to come back, and are told why not then."""
+        """Ends sessions with revoked proofs, as if they had expired. The refusal of their next Hello gives the
+        reason."""
         self._look = None
         revoked = self._authenticator.revoked()
-        # Who came since then was asked at the Hello: there is nobody to find before the list is another one.
+        # The Hello of each later client was checked already, so nothing can be found until the list changes.
         if revoked is not self._looked_for:
             self._looked_for = revoked
             for peer in [p for p, identity in self._identities.items() if not self._authenticator.holds(identity)]:

@@ -1,7 +1,7 @@
-"""The gateway as a process: its ports, and one run after the other.
+"""The gateway's process: opens its ports, and begins one run after the other.
 
-Clients wait for a gateway that is started again. So its ports listen before anything else is done, and what serves HTTP
-(aiohttp takes as long as all the rest) is imported only when the first rush is over.
+Clients wait for a gateway that restarts. So its ports listen before anything else, and the HTTP server (aiohttp takes
+as long as all the rest) is imported only after the first rush.
 """
 
 import asyncio
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _EARLY_S = 2.0
-"""Clients that connect before Kafka is there are kept waiting for so long at most."""
+"""Longest time that clients wait that connect before Kafka is available."""
 _HTTP_AFTER_S = 1.5
-"""The HTTP port is served by then, whether or not devices are."""
+"""Latest time at which the HTTP port is served, even if devices are not served yet."""
 _BETWEEN_RUNS_S = 0.5
-"""Topics that are being made anew need a moment, and a run that fails at once must not spin."""
+"""Pause between runs, because recreated topics need a moment, and a run that fails at once must not spin."""
 
 
 class CurrentRun:
-    """The run that is on, for those who look in."""
+    """The current run, for the HTTP port."""
 
     def __init__(self) -> None:
         self.service: GatewayService | None = None
 
     def readiness(self) -> str | None:
-        """None when ready, else why not."""
+        """Returns None if ready, else the reason."""
         return "starting" if self.service is None else self.service.readiness()
 
 
 def run(settings: GatewaySettings, others: Sequence[Settings] = ()) -> int:
-    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: a port cannot be opened.
+    """Serves until SIGTERM or SIGINT. Returns the exit code: 0: stopped in order; 1: a port cannot be opened.
 
-    `others`: listeners' own settings; where one has none among them, its defaults hold.
+    `others`: listeners' own settings; a listener without any gets its defaults.
     """
     configure(settings.log_format, settings.log_level, "gateway")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -63,12 +63,12 @@ def run(settings: GatewaySettings, others: Sequence[Settings] = ()) -> int:
 
 
 async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> int:
-    """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
+    """Serves like `run`, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
     tracer = tracer_of(settings, "gateway")
     agreements = PublishAgreements(settings)
     for networks in (settings.addresses_exempt, settings.proxies):
-        networks()  # what is wrong with it is said now, not when Kafka is there
+        networks()  # raises errors now, not once Kafka is available
     authenticator.announce(TCP.setting, tls=tls.on)
     inside = Inside(settings)
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)
@@ -102,7 +102,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
                     lambda: GatewayService(settings, listeners, authenticator, tls, tracer, agreements), current, stop
                 )
                 if http.done():
-                    http.result()  # why it stopped, if that is why
+                    http.result()  # raises its error if that has stopped the process
         except ServiceError as error:
             log.error("cannot start", error=str(error))
             return 1
@@ -122,7 +122,7 @@ async def serve(settings: GatewaySettings, others: Sequence[Settings] = ()) -> i
 async def _serve_http(
     current: CurrentRun, listener: socket.socket, host: str, inside: Inside, agreements: PublishAgreements
 ) -> "AdminServer":
-    """Serves the HTTP port, once there is time for it. `listener` listens on `host`."""
+    """Serves the HTTP port after the first rush. `listener` listens on `host`."""
     for wait_s in first_rush(current.readiness, _HTTP_AFTER_S):
         await asyncio.sleep(wait_s)
     from coldnotify_common.http.admin import AdminServer
@@ -153,7 +153,7 @@ async def _serve_http(
 
 
 def _serves(http: "asyncio.Task[AdminServer]") -> bool:
-    """What became of it, once it is done."""
+    """Returns true if the finished task has started the HTTP server."""
     return not http.cancelled() and http.exception() is None
 
 

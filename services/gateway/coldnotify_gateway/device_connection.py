@@ -1,4 +1,4 @@
-"""What the shell needs of a device's connection, whatever carries it: TCP, WebSocket, one HTTP request."""
+"""The shell's interface to a device's connection over any transport: TCP, WebSocket, one HTTP request."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,61 +13,62 @@ class DeviceConnection(Protocol):
     """One device's connection: the core's peer."""
 
     address: str
-    """The client's IP address, as far as it is known; "": not at all."""
+    """The client's IP address; "": unknown."""
     nobodys: bool
-    """A balancer has not said yet whose it is."""
+    """True while a balancer has not sent the client's address yet."""
     held: bool
-    """It is within a connection that counts already, of a port where sessions come and go in one."""
+    """True for a session within a connection that counts already, on a port whose connections carry changing
+    sessions."""
     blocked: bool
-    """More than the high-water mark waits to be written."""
+    """True while more bytes than the high-water mark wait to be written."""
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
-        """The client's verified certificate, as ssl's getpeercert() says it; None: there is none."""
+        """Returns the client's verified certificate in the form of ssl's getpeercert(); None: none."""
 
     @property
     def token(self) -> str:
-        """What came beside the byte stream to say who this is, in a header; "" if nothing."""
+        """Returns the token from a header outside the byte stream; "": none."""
 
     @property
     def passed_on(self) -> bool:
-        """Whether somebody in between passes it on, so that `certificate` could only be theirs."""
+        """Returns true if a proxy forwards the connection, so that `certificate` could only be the proxy's."""
 
     waits: bool
-    """What comes is to `wait`: the transport has as much as it is to hold, or takes nothing by itself."""
+    """True if frames must `wait`: the transport is full, or takes nothing by itself."""
 
     @property
     def write(self) -> Callable[[bytes], None]:
-        """Hands bytes to the transport, where nothing `waits`. A fan-out calls it a thousand times. Raises OSError or
-        RuntimeError where the connection is gone."""
+        """Returns the function that hands bytes to the transport, for use while `waits` is false. A fan-out calls it a
+        thousand times. It raises OSError or RuntimeError if the connection is gone."""
 
     def wait(self, frame: Frame) -> None:
         """Keeps a frame until it can be written."""
 
     def send(self, frames: Sequence[Frame]) -> None:
-        """Writes frames, or keeps them until they can be; between them something urgent may come while they wait."""
+        """Writes frames, or keeps them until the transport takes them. Urgent frames may overtake those that wait."""
 
     def send_urgent(self, urgent: Urgent) -> None:
-        """Writes it in front of what waits, or in its turn where nothing does."""
+        """Writes it ahead of the waiting frames, or in its turn if no frames wait."""
 
     def overtake(self, channels: Collection[int], repeats: Sequence[Frame]) -> None:
-        """Writes what waits of these channels in front of what waits of others, and behind it these frames."""
+        """Moves the waiting frames of these channels ahead of all others, and `repeats` after them."""
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written."""
+        """Returns the size of the waiting frames, in bytes."""
 
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
-        """Blocked above the one, drained below the other, from here on."""
+        """Sets the marks above which the connection is blocked, and below which it is drained."""
 
     def pause_reading(self) -> None:
-        """Nothing more of what the client says is wanted for now; may be called again."""
+        """Stops reading for now. May be called repeatedly."""
 
     def resume_reading(self) -> None:
-        """It is again; may be called although it never was not."""
+        """Continues reading. May be called without a pause before it."""
 
     def finish(self) -> None:
-        """Closes the connection once what was sent is flushed; cuts it off if that takes too long."""
+        """Closes the connection once all sent bytes are flushed, and cuts it off if that takes too long."""
 
     def abort(self) -> None:
         """Cuts the connection off."""
@@ -76,7 +77,7 @@ class DeviceConnection(Protocol):
 
 
 class Proof(NamedTuple):
-    """What says who somebody is, beside what they say themselves: of a connection, or of a request."""
+    """The proof of a client's identity outside its frames, from a connection or a request."""
 
     address: str
     certificate: Mapping[str, Any] | None
@@ -85,36 +86,36 @@ class Proof(NamedTuple):
 
 
 class ConnectionEvents:
-    """What a connection tells its service."""
+    """The events that a connection reports to its service."""
 
     def identify(self, proof: Proof) -> Identity:
-        """Who this is, by what a request shows before its body is read. Raises Violation."""
+        """Returns the identity that a request's proof belongs to, before its body is read. Raises Violation."""
         raise NotImplementedError
 
     def on_connect(self, connection: DeviceConnection, transport: asyncio.Transport) -> None:
-        """A device connected."""
+        """Handles a device's new connection."""
         raise NotImplementedError
 
     def on_address(self, connection: DeviceConnection) -> None:
-        """A balancer has said whose this connection is: `connection.address`; its own, if it left that open."""
+        """Handles the client's address from a balancer, in `connection.address`; the balancer's own if it sent none."""
         raise NotImplementedError
 
     def on_malformed_proxy_header(self) -> None:
-        """A balancer's connection did not begin with a PROXY protocol header; it is being closed."""
+        """Handles a balancer's connection without a PROXY protocol header, which is being closed."""
         raise NotImplementedError
 
     def on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
-        """Bytes came."""
+        """Handles received bytes."""
         raise NotImplementedError
 
     def on_blocked(self, connection: DeviceConnection) -> None:
-        """The connection is full."""
+        """Handles a connection that has become full."""
         raise NotImplementedError
 
     def on_drained(self, connection: DeviceConnection) -> None:
-        """It is drained."""
+        """Handles a connection that is drained."""
         raise NotImplementedError
 
     def on_disconnected(self, connection: DeviceConnection) -> None:
-        """It is gone."""
+        """Handles the end of a connection."""
         raise NotImplementedError

@@ -1,5 +1,6 @@
-"""What makes a gateway begin anew."""
+"""The error that makes a gateway begin a new run."""
 
 
 class Reload(Exception):
-    """What the gateway knows no longer holds (topics made anew, a producer that failed for good): it begins anew."""
+    """The gateway must begin a new run, because its state is invalid (topics were recreated, or a producer has
+    failed)."""

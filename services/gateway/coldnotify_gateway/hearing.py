@@ -1,7 +1,7 @@
-"""What devices say, handled in slices: who says much at once has its turns, and who is refused again and again pauses.
+"""Handles devices' input in slices: devices that send much at once take turns, and devices with many refusals pause.
 
-A frame of three bytes costs some ten microseconds, so what is read of a connection at once may be a second of work. It
-is handled piece by piece, in turn with others that have said as much, and the connection is not read meanwhile.
+A frame of three bytes costs about ten microseconds, so one read of a connection may contain a second of work. It is
+handled piece by piece, in turn with other such connections, and the connection is not read meanwhile.
 """
 
 import asyncio
@@ -12,37 +12,39 @@ from collections.abc import Callable
 from coldnotify_gateway.device_connection import DeviceConnection
 
 _PIECE_BYTES = 512
-"""Handled at once: what most devices ever say in one go, and less than two milliseconds of the costliest frames."""
+"""Size of a piece, which is handled without a break: most devices never send more at once, and the costliest frames
+take less than two milliseconds."""
 _AT_ONCE_S = 0.001
-"""Of one connection, before it has to wait for its turn: far more than a usual Hello or Register takes."""
+"""Time for one connection before it has to wait for its turn: far more than a usual Hello or Register takes."""
 _SLICE_S = 0.002
-"""Of all that wait. It is followed by a rest as long, in which those are handled that say little."""
+"""Time for all waiting connections. An equally long pause follows, in which other connections are handled."""
 _WAITING_BYTES_MAX = 64 * 1024 * 1024
-"""What waits of all together. Beyond it what comes is handled at once: better late for others than without an end."""
+"""Most waiting bytes of all connections. Above it, input is handled at once, because a delay for others is better than
+unbounded memory."""
 _now_s = time.thread_time
-"""What is spent is counted, and not how long others have kept this thread from running."""
+"""Clock of this thread's CPU time, which excludes the time during which others kept this thread from running."""
 
 
 class Hearing:
-    """Of one event loop. `handle` is called with what each connection says, in order."""
+    """Handles the input of one event loop's connections. Calls `handle` with each connection's bytes, in order."""
 
     def __init__(self, handle: Callable[[DeviceConnection, bytes], None]) -> None:
         self._handle = handle
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[DeviceConnection, deque[memoryview]] = {}
-        """What was read and is not handled yet."""
+        """Bytes that were read and are not handled yet, by connection."""
         self.waiting_bytes = 0
         self._turns: OrderedDict[DeviceConnection, None] = OrderedDict()
-        """Those of them that have turns."""
+        """Waiting connections that take turns."""
         self._paused: dict[DeviceConnection, asyncio.TimerHandle] = {}
-        """Those that have none until then."""
+        """Paused connections, with the timers that end their pauses."""
         self._going = False
 
     def take(self, connection: DeviceConnection, data: bytes) -> None:
-        """It says this."""
+        """Handles bytes of a connection, or keeps them."""
         waiting, paused = self._waiting.get(connection), connection in self._paused
         if waiting is None and not paused and len(data) <= _PIECE_BYTES:
-            self._handle(connection, data)  # as nearly all do
+            self._handle(connection, data)  # the usual case
             return
         self._waiting.setdefault(connection, deque()).append(memoryview(data))
         self.waiting_bytes += len(data)
@@ -56,7 +58,7 @@ class Hearing:
                 self._give_turn(connection)
 
     def pause(self, connection: DeviceConnection, seconds: float) -> None:
-        """Nothing that it says is handled for so long."""
+        """Pauses a connection, so that none of its input is handled for so long."""
         before = self._paused.pop(connection, None)
         if before is not None:
             before.cancel()
@@ -65,13 +67,13 @@ class Hearing:
         connection.pause_reading()
 
     def finish(self, connection: DeviceConnection) -> None:
-        """It is gone; what it has said last is still handled, unless that is much."""
+        """Handles the last bytes of an ended connection, unless they are many."""
         if connection in self._waiting and connection not in self._paused:
             self._spend(connection, _AT_ONCE_S)
         self.forget(connection)
 
     def forget(self, connection: DeviceConnection) -> None:
-        """What it says has no meaning any more: it is read, and not kept."""
+        """Drops the connection's waiting bytes. Later ones are read and discarded, because they no longer matter."""
         timer = self._paused.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -100,7 +102,7 @@ class Hearing:
         while self._turns and _now_s() < begun_s + _SLICE_S:
             connection, _ = self._turns.popitem(last=False)
             if self._piece(connection):
-                self._turns[connection] = None  # behind the others
+                self._turns[connection] = None  # after the others
             elif connection not in self._paused:
                 connection.resume_reading()
         self._going = bool(self._turns)
@@ -113,7 +115,7 @@ class Hearing:
             pass
 
     def _piece(self, connection: DeviceConnection) -> bool:
-        """Handles one piece of what waits. Whether it may go on with the next."""
+        """Handles one piece of the waiting bytes. Returns true if the connection may continue with the next."""
         waiting = self._waiting[connection]
         piece, rest = waiting[0][:_PIECE_BYTES], waiting[0][_PIECE_BYTES:]
         self.waiting_bytes -= len(piece)

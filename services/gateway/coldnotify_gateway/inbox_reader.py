@@ -1,4 +1,4 @@
-"""Reads the gateway's inbox from a thread of its own, and hands the event loop at most so much at a time."""
+"""Reads the gateway's inbox in a thread of its own, and passes the event loop a limited number of records at a time."""
 
 import threading
 import time
@@ -19,14 +19,14 @@ log = structlog.get_logger()
 
 _BATCH_RECORDS_MAX = 200
 _BATCHES_PENDING_MAX = 8
-"""What may wait for the event loop. Behind that the thread waits, and Kafka keeps the rest."""
+"""Most batches that wait for the event loop. With more, the thread waits, and Kafka keeps the rest."""
 _POLL_S = 0.1
-"""How soon the thread notices that it is to stop."""
+"""Longest time until the thread notices that it must stop."""
 _AT_ONCE_S = 0.0002
-"""A record that comes so soon was there already, and others may be, too. One that was waited for does not wait for a
-look whether there are more, in which this thread and the event loop would take turns at the interpreter."""
+"""A record that arrives within this time was there already, so there may be others. After a longer wait the thread does
+not look for more, because it and the event loop would then compete for the interpreter."""
 _FULL_S = 0.005
-"""How soon the thread looks again whether the event loop has handled a batch."""
+"""Interval at which the thread checks if the event loop has handled a batch."""
 _END_TIMEOUT_S = 5.0
 _RETRY_S = 0.5
 _JOIN_S = 2.0
@@ -34,21 +34,21 @@ _OFFSET_LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
 class InboxMark(Enum):
-    """What comes in a record's place."""
+    """Marks that take a record's place."""
 
     LOST = auto()
-    """Records were removed before they were read; the reading goes on from the inbox's end."""
+    """Records were removed before they were read. Reading continues from the inbox's end."""
 
 
 Read = Inbox | Aside | InboxMark
-"""What is read, one for each record that may be this gateway's."""
+"""An entry for each record that may be for this gateway."""
 
 
 class InboxReader:
     """Reads one partition of notifications from its end on.
 
-    Callbacks come from its thread: `on_assigned()` once the end is fixed from which it reads, and `on_records(records)`
-    with this gateway's own records, in order; each is to be followed by a call of `handled()`.
+    Its thread calls `on_assigned()` once it has fixed the end from which it reads, and `on_records(records)` with this
+    gateway's own records, in order. The receiver calls `handled()` after each batch.
     """
 
     def __init__(
@@ -67,28 +67,28 @@ class InboxReader:
         self._on_assigned = on_assigned
         self._on_records = on_records
         self._stop = threading.Event()
-        # Each is counted by one thread only: no lock is needed, and none is taken for every batch.
+        # Each counter has one writing thread only, so no batch needs a lock.
         self._handed_over = 0
         self._handled = 0
         self._thread = threading.Thread(target=self._run, name="inbox-reader", daemon=True)
         self.foreign_records = 0
-        """Of other gateways that share the inbox."""
+        """Number of records for other gateways that share the inbox."""
 
     def start(self) -> None:
-        """Begins to read."""
+        """Starts reading."""
         self._thread.start()
 
     def handled(self) -> None:
-        """A batch that on_records handed over is done with."""
+        """Notes that a batch of `on_records` was handled."""
         self._handled += 1
 
     def stop(self) -> None:
-        """Ends reading; waits a moment for the thread."""
+        """Stops reading, and waits a moment for the thread."""
         self._stop.set()
         self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
-        # No group is joined: the id only has to be there.
+        # The consumer joins no group, but its configuration requires an id.
         consumer = RecordConsumer(
             consumer_config(
                 self._settings,
@@ -105,7 +105,7 @@ class InboxReader:
             consumer.close()
 
     def _assign_at_end(self, consumer: RecordConsumer) -> bool:
-        """Fixes the end from which is read. False: stopped before Kafka said where that is."""
+        """Fixes the end from which the inbox is read. Returns false if the reader was stopped before Kafka answered."""
         partition = TopicPartition(self._topic, self._inbox)
         while not self._stop.is_set():
             try:
@@ -113,8 +113,8 @@ class InboxReader:
             except KafkaException as error:
                 log.warning("the inbox's end is not known yet", inbox=self._inbox, error=error.args[0].str())
                 self._stop.wait(_RETRY_S)
-                # A partition that had no leader when librdkafka looked has none for it until it looks again, which it
-                # does for partitions that are read, and this one is not read yet.
+                # librdkafka remembers that a partition had no leader until it refreshes its metadata. It does that for
+                # assigned partitions only, and this one is not assigned yet.
                 with suppress(KafkaException):
                     consumer.list_topics(self._topic, timeout=_END_TIMEOUT_S)
                 continue
@@ -138,12 +138,12 @@ class InboxReader:
                 self._hand_over([InboxMark.LOST])
 
     def _sort(self, messages: Sequence[Message | Gap]) -> tuple[list[Read], bool]:
-        """Our records among these, and whether the place where we read does not exist any more."""
+        """Returns this gateway's records among these, and true if the read offset no longer exists."""
         records: list[Read] = []
         lost = False
         for message in messages:
             if isinstance(message, Gap):
-                # The notifications that stood there are missed by their numbers.
+                # The gap in the numbers reveals the lost notifications.
                 records.append(Aside(b"", self._inbox, message.start, message.reason))
                 continue
             error = message.error()

@@ -1,6 +1,6 @@
-"""Records of an inbox as they are read: each number and name has its bounds here, before the core believes it.
+"""Parses inbox records, and checks each number and name before the core uses it.
 
-Whoever may write to the topic may write anything. A record that is not understood is set aside, and the next is read.
+A writer of the topic may write anything. An unreadable record is set aside, and the next one is read.
 """
 
 from dataclasses import dataclass
@@ -18,28 +18,28 @@ from google.protobuf.message import DecodeError
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
 CODE_MAX = 127
-"""Of a close code: twice as many as there are, and few enough to be counted each."""
+"""Highest close code: twice the number of codes, and low enough for a counter each."""
 REASON_CHARS_MAX = 1000
-"""Of a reason for a client."""
+"""Longest reason for a client."""
 
 
 class UnreadableInbox(ValueError):
-    """An inbox record that no matcher wrote; the message names the field and what is wrong with it."""
+    """An inbox record that no matcher wrote. The message names the field and its fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What comes in the place of a record that is not understood."""
+    """An unreadable record."""
 
     value: bytes
     inbox: int
     offset: int | None
-    """None: it is not known any more."""
+    """Offset of the record; None: no longer known."""
     reason: str
 
 
 def parse_inbox(value: bytes, now_ms: int) -> Inbox:
-    """The record that `value` is, as far as it can be judged without its sessions. Raises Unreadable."""
+    """Parses a record, and checks all that can be checked without its sessions. Raises UnreadableInbox."""
     try:
         inbox = Inbox.FromString(value)
     except DecodeError:
@@ -47,7 +47,7 @@ def parse_inbox(value: bytes, now_ms: int) -> Inbox:
     if inbox.format != FORMAT:
         raise UnreadableInbox(f"format: is {inbox.format}; this release knows {FORMAT}")
     if inbox.generation > generation_max(now_ms):
-        # Believed, it would make all that the real matcher says look old.
+        # If the gateway accepted it, all records of the real matcher would look old.
         raise UnreadableInbox(f"generation: {inbox.generation} takeovers cannot have been")
     for item in inbox.items:
         _check_item(item)

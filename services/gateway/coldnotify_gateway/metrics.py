@@ -1,4 +1,4 @@
-"""The gateway's metrics: all their names, read off the core when somebody asks."""
+"""The gateway's metrics, which are read from the core at each request for them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -95,28 +95,29 @@ _AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions on this g
 
 
 _KINDS = [field.name for field in Request.DESCRIPTOR.oneofs_by_name["body"].fields]
-"""Also those that did not occur yet are shown: a rate that begins with the first one would not see it."""
+"""Kinds of requests. Kinds that did not occur yet are exported, too, because a rate would miss the first one
+otherwise."""
 _OUTCOMES = ["published", "refused", "rejected"]
 
 
 class Running(Protocol):
-    """Where the present run is found."""
+    """An object that holds the current run."""
 
     service: GatewayService | None
 
 
 class GatewayCollector(Collector):
-    """Reads the metrics off the run that is on. Another run begins at 0, as after a restart."""
+    """Reads the metrics of the current run. Another run begins at 0, as after a restart."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: so that registering does not collect."""
+        """Returns no metrics, so that registering does not collect any."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now."""
+        """Yields all metrics with their current values."""
         service = self._running.service
         if service is None or service.gateway is None:
             return
@@ -164,7 +165,7 @@ def _close_name(code: int) -> str:
 
 
 def before_anything() -> GatewayCollector:
-    """The collector of a gateway to which nothing has happened: documents read all names off it."""
+    """Returns the collector of an unused gateway, from which the documentation reads all names."""
     service: Any = SimpleNamespace(
         gateway=Gateway(1, 0, 1, Limits()),
         reader=None,

@@ -1,4 +1,4 @@
-"""How many connections this process may hold: each is an open file."""
+"""Computes the number of connections that this process may hold, because each is an open file."""
 
 import resource
 
@@ -7,13 +7,13 @@ import structlog
 log = structlog.get_logger()
 
 LINGERING_MAX = 500
-"""Sockets of connections that are closed already, kept open for a moment so that their clients learn why."""
+"""Most sockets of closed connections, which stay open for a moment so that their clients receive the reason."""
 _OTHER_FILES = 256 + LINGERING_MAX
-"""Kafka's connections, the HTTP port, listeners, logs, pipes; with room to spare."""
+"""Files for Kafka's connections, the HTTP port, listeners, logs and pipes, with room to spare."""
 
 
 def connections_possible(wanted: int) -> int:
-    """`wanted`, or what the limit on open files leaves of it, after raising that as far as it may be raised."""
+    """Returns `wanted`, or fewer if the limit on open files requires it. Raises that limit as far as allowed first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -1,4 +1,4 @@
-"""Writes what clients publish on their sessions to Kafka, and says what came of each."""
+"""Writes clients' publishes to Kafka, and reports the result of each."""
 
 import threading
 from collections.abc import Callable
@@ -17,19 +17,20 @@ _paced = Paced(log)
 
 _POLL_S = 0.2
 _TIMEOUT_S = 10.0
-"""What Kafka has not accepted by then is refused for now."""
+"""A publish that Kafka has not accepted within this time is refused temporarily."""
 _LINGER_MS = 2.0
-"""What several clients publish within it is in one batch: a batch costs the broker much more than one more record."""
+"""Publishes of several clients within this time form one batch, because a batch costs the broker much more than one
+more record."""
 _JOIN_S = 1.0
 
 Report = Callable[[PublishRecord, int | None, str], None]
-"""(publication, its offset, or None, and why it is not known to be in Kafka)."""
+"""Receives the publication and its offset; or None instead, with the reason that it may not be in Kafka."""
 
 
 class PublicationWriter:
-    """An idempotent producer with a thread, both made when somebody publishes first: at most gateways nobody does.
+    """An idempotent producer with a thread. Both are made at the first publish, because most gateways have none.
 
-    `report` is called from that thread, once for each publication.
+    That thread calls `report` once for each publication.
     """
 
     def __init__(self, settings: GatewaySettings, report: Report, timeout_s: float = _TIMEOUT_S) -> None:
@@ -41,7 +42,8 @@ class PublicationWriter:
         self._thread: threading.Thread | None = None
 
     def write(self, publication: PublishRecord) -> str | None:
-        """Hands it to the producer. Returns why it is not taken; None: it is, and will be reported."""
+        """Hands a publication to the producer. Returns the reason if that refuses it; None: its result will be
+        reported."""
         producer = self._producer or self._begin()
         try:
             producer.produce(
@@ -59,7 +61,7 @@ class PublicationWriter:
         return None
 
     def stop(self, flush_s: float) -> int:
-        """Waits until what is queued is written, at most so long. Returns how many publications were not."""
+        """Waits until the queue is written, at most so long. Returns the number of unwritten publications."""
         left = self._producer.flush(max(0.0, flush_s)) if self._producer is not None else 0
         self._stop.set()
         if self._thread is not None:
@@ -99,7 +101,7 @@ class PublicationWriter:
     def _failed(self, error: KafkaError) -> str:
         _paced.log("publication not taken", level="warning", error=error.str())
         if error.fatal():
-            # The next publication is written by another producer; what this one has is reported as failed.
+            # The next publication gets another producer; this one reports its publications as failed.
             producer, self._producer = self._producer, None
             if producer is not None:
                 producer.purge()

@@ -1,6 +1,6 @@
-"""What domains' tenants have agreed, asked when a client publishes on its session.
+"""Agreements of domains' tenants, which are checked when a client publishes on its session.
 
-It is read from the first publish on: at most gateways nobody publishes. Until it is read, nothing is refused.
+They are read from the first publish on, because most gateways have no publishes. Until then nothing is refused.
 """
 
 from math import ceil
@@ -13,14 +13,14 @@ from coldnotify_gateway.settings import GatewaySettings
 
 
 class PublishAgreements:
-    """Those of this process, for all its runs."""
+    """The agreements, as this process has read them, for all its runs."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.tenancy = Tenancy(settings, "gateway")
         self._started = False
 
     def ask(self, domain: str, size_bytes: int) -> AboveAgreement | None:
-        """Whether one more publish is too much. Returns at once."""
+        """Returns a reason if one more publish is too much, else None. Returns at once."""
         self._start()
         answer = self.tenancy.admit(domain, 1, size_bytes)
         if not isinstance(answer, GateRefused):
@@ -29,13 +29,13 @@ class PublishAgreements:
         return AboveAgreement(words, _ms(answer.retry_after_s))
 
     def full(self, domain: str, object_: str) -> AboveAgreement | None:
-        """Whether this object would be one too many if it is not there. Returns at once."""
+        """Returns a reason if this object would be one too many if it is new, else None. Returns at once."""
         self._start()
         full = self.tenancy.full_of_objects(domain)
         return None if full is None else AboveAgreement(full.for_object(object_), _ms(full.retry_after_s))
 
     def refuse_object(self, domain: str, object_: str) -> AboveAgreement | None:
-        """As `full`, of an object that is not there: what is too much is counted."""
+        """Returns the same as `full` for an object that is new, and counts a refusal."""
         full = self.tenancy.full_of_objects(domain)
         if full is None:
             return None
@@ -48,7 +48,7 @@ class PublishAgreements:
             self.tenancy.start()
 
     def stop(self) -> None:
-        """The last counts are written. Takes some seconds at most."""
+        """Writes the last counts. Takes a few seconds at most."""
         if self._started:
             self.tenancy.stop()
 

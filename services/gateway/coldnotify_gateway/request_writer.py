@@ -1,4 +1,4 @@
-"""Writes requests to Kafka. They expire within seconds: what is still wanted then is asked anew."""
+"""Writes requests to Kafka. They expire within seconds; those still needed then are made again."""
 
 import threading
 import time
@@ -20,31 +20,33 @@ _paced = Paced(log)
 
 _POLL_S = 0.2
 _ROUND_S = 0.1
-"""What is gathered waits for answers so long at most: a partition without a leader must not hold up the others."""
+"""Longest time that gathered requests wait for answers, because a partition without a leader must not delay the
+others."""
 _ROUND_PARTITIONS = 4
-"""While five batches are unanswered and more is to be sent, librdkafka's thread spins: that took 550 of the 980 us of
-CPU that a connecting client cost six gateways; with rounds it takes 50 to 90."""
+"""Most partitions in a round. While five batches are unanswered and more requests wait, librdkafka's thread spins: that
+took 550 of the 980 us of CPU that a connecting client cost six gateways; with rounds it takes 50 to 90."""
 _LINGER_MS = 0.5
-"""What is handed over together is in one batch for each partition, and not the first of it alone."""
+"""Requests handed over together form one batch per partition. Without it, the first one would be sent alone."""
 _REST_S = 0.012
-"""A round costs the service 2 to 3 ms of CPU, however little is in it: a request, a fetch, a step and an inbox record.
-So it is followed by a rest, and a quick answer of Kafka makes that no shorter: at 500 wakes a second there are 75
-rounds of six or seven wakes each. A rest by Kafka's answers made 145 rounds of three, wherever Kafka was quick."""
+"""Pause after a round. A round costs the service 2 to 3 ms of CPU, however few requests it contains: a request, a
+fetch, a step and an inbox record. A quick answer of Kafka does not shorten the pause: at 500 wakes a second there are
+75 rounds of six or seven wakes each. A pause that depended on Kafka's answers made 145 rounds of three when Kafka was
+quick."""
 _UNHURRIED = frozenset(("leave", "acks"))
-"""Nobody waits for an answer to these: alone, they wait for company, until the thread looks next. At 100 wakes a second
-that halves the number of rounds."""
+"""Kinds of requests without an answer. Alone, they wait for other requests until the thread's next look. At 100 wakes a
+second that halves the number of rounds."""
 _JOIN_S = 1.0
 
 
 class RequestWriter:
-    """An idempotent producer: order in a partition is the order of calls.
+    """An idempotent producer of requests. The order in a partition is the order of calls.
 
-    While requests are under way, and during a rest behind them, the next ones are gathered. Then those of a few
-    partitions are handed over; all of them, where answers fail to come. A batch costs the broker much more than one
-    more request in it: so batches grow under load, and where there is none a request waits for the linger only.
+    While requests are under way, and during the pause after them, the next ones are gathered. Then those of a few
+    partitions are handed over, or all of them if answers are overdue. A batch costs the broker much more than one more
+    request in it. So batches grow under load, and without load a request waits for the linger only.
 
-    `on_failed(produce)` is called from another thread for what Kafka did not take in time; `on_fatal(reason)` when the
-    producer is of no use any more.
+    Another thread calls `on_failed(produce)` for a request that Kafka did not accept in time, and `on_fatal(reason)`
+    when the producer has failed for good.
     """
 
     def __init__(
@@ -59,19 +61,19 @@ class RequestWriter:
         self._on_fatal = on_fatal
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        """Held while requests are handed over: they come from the event loop and from the thread."""
+        """Held while requests are handed over, which the event loop and the thread both do."""
         self._gathered: dict[int, list[Produce]] = {}
-        """By partition, the one that waits longest first."""
+        """Gathered requests by partition. The partition that has waited longest comes first."""
         self._gathered_count = 0
         self._handed_over = 0
-        """Requests since all were answered last."""
+        """Number of requests handed over since all were last answered."""
         self._round_begun = False
-        """Requests were handed over since the last rest."""
+        """True if requests were handed over since the last pause."""
         self._round_end_s = 0.0
         self._left_over = False
-        """The round that is under way had no room for all that was gathered."""
+        """True if the current round had no room for all gathered requests."""
         self._resting = False
-        """The thread hands over what is gathered when the rest is over."""
+        """True during a pause, after which the thread hands the gathered requests over."""
         self._queued_max = settings.gateway_requests_queued_max
         self._producer = Producer(
             producer_config(
@@ -80,18 +82,19 @@ class RequestWriter:
                 message_timeout_ms=round(settings.gateway_request_timeout_s * 1000),
                 queue_buffering_max_messages=self._queued_max,
                 linger_ms=_LINGER_MS,
-                # Also successes: only a report wakes the thread once all are answered.
+                # Reports successes, too, because only a report wakes the thread once all requests are answered.
                 on_delivery=self._on_delivery,
             )
         )
         self._thread = threading.Thread(target=self._poll, name="request-reports", daemon=True)
 
     def start(self) -> None:
-        """Connects to Kafka, and begins to take delivery reports."""
+        """Connects to Kafka, and starts to handle delivery reports."""
         self._thread.start()
 
     def write(self, produce: Produce) -> bool:
-        """Queues a request. False: the queue is full, or the producer failed; it is given up."""
+        """Queues a request. Returns false if the queue is full or the producer has failed; the request is then
+        dropped."""
         with self._lock:
             under_way = self._under_way()
             waits = under_way or self._resting or produce.request.WhichOneof("body") in _UNHURRIED
@@ -106,7 +109,7 @@ class RequestWriter:
         return True
 
     def reject(self, aside: Aside) -> None:
-        """Writes an inbox record that could not be handled to the rejected topic, if there is room for it."""
+        """Writes an unhandled inbox record to the rejected topic, if the queue has room for it."""
         place = f"{self._topics.notifications}/{aside.inbox}" + ("" if aside.offset is None else f"@{aside.offset}")
         headers = list(rejected_headers(aside.reason, place))
         try:
@@ -115,7 +118,7 @@ class RequestWriter:
             _paced.log("not even rejected", level="warning", error=str(error))
 
     def stop(self, flush_s: float) -> int:
-        """Waits until what is queued is written, at most so long. Returns how many requests were not."""
+        """Waits until the queued requests are written, at most so long. Returns the number of unwritten requests."""
         self._hand_over_round()
         left: int = self._producer.flush(max(0.0, flush_s))
         self._stop.set()
@@ -141,14 +144,15 @@ class RequestWriter:
                 self._hand_over_round()
 
     def _under_way(self) -> int:
-        """How many requests have no answer, at most: librdkafka counts its reports of errors among them."""
+        """Returns an upper bound of the unanswered requests, because librdkafka also counts its reports of errors."""
         count = min(len(self._producer), self._handed_over)
         if not count:
             self._handed_over = 0
         return count
 
     def _end_round(self) -> float:
-        """All requests are answered: how long to rest, in seconds. What had no room in the round goes on at once."""
+        """Ends a round, once all requests are answered. Returns the pause in seconds, which is 0 if requests had no
+        room in the round."""
         begun, self._round_begun = self._round_begun, False
         return _REST_S if begun and not self._left_over else 0.0
 

@@ -1,7 +1,8 @@
-"""One run of the gateway: it comes up with Kafka, serves devices, and sends them away at its end.
+"""One run of the gateway: waits for Kafka, serves devices, and closes their connections at its end.
 
-A run ends when it is told to stop, or with Reload when what it relies on has changed: then its clients are sent away
-(they come back, to this gateway or another) and the process begins another run, with another id and inbox.
+A run ends when it is stopped, or with Reload when topics or producers that it relies on have changed. Then it closes
+its clients' connections (they reconnect, here or elsewhere), and the process begins another run, with another id and
+inbox.
 """
 
 import asyncio
@@ -39,11 +40,11 @@ Arguments = TypeVarTuple("Arguments")
 _TICK_S = 0.25
 _DRAIN_STEP_S = 0.05
 _FLUSH_SHARE = 0.3
-"""Of the time for stopping, kept for what goes to Kafka last."""
+"""Share of the time for stopping that is reserved for the last writes to Kafka."""
 
 
 class GatewayService:
-    """To be made in the event loop that `run` runs in."""
+    """One run of the gateway. Create it in the event loop that `run` runs in."""
 
     def __init__(
         self,
@@ -80,40 +81,40 @@ class GatewayService:
 
     @property
     def gateway(self) -> Gateway | None:
-        """The core, once the topics are known."""
+        """Returns the core, or None until the topics are known."""
         return self._shell.gateway if self._shell is not None else None
 
     @property
     def host(self) -> str:
-        """Where devices connect, as the setting says it."""
+        """Returns the address that devices connect to, from the settings."""
         return self._settings.gateway_host
 
     @property
     def ports(self) -> dict[str, int]:
-        """The devices' ports, as they are shown."""
+        """Returns the devices' ports by their shown names."""
         return {row.port_key: listener.port for row, listener in self._listeners.items()}
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written, of all connections together."""
+        """Returns the total size of waiting frames of all connections, in bytes."""
         return self._shell.buffered_bytes if self._shell is not None else 0
 
     @property
     def cut_off(self) -> int:
-        """Connections cut off to bound the open sockets or what waits to be written."""
+        """Returns the number of connections cut off to limit open sockets or waiting bytes."""
         return self._shell.cut_off if self._shell is not None else 0
 
     @property
     def latency(self) -> Latency:
-        """How long live notifications took from the publish to the socket."""
+        """Returns the histogram of live notifications' times from the publish to the socket."""
         return self._shell.latency if self._shell is not None else Latency()
 
     def now_s(self) -> float:
-        """The core's clock."""
+        """Returns the time of the core's clock."""
         return self._loop.time()
 
     def readiness(self) -> str | None:
-        """None when devices are served, else why not."""
+        """Returns None if devices are served, else the reason."""
         if self._unavailable is not None:
             return self._unavailable
         if not self._assigned.done():
@@ -137,7 +138,7 @@ class GatewayService:
                 await self._serve(shell, stopped)
                 await self._drain(shell)
                 ticking.cancel()
-                # What is said to Kafka last, so that nothing follows it.
+                # These are the last requests to Kafka, so that no others follow them.
                 shell.do(shell.gateway.flush_acks())
                 shell.do(shell.gateway.last_beats())
         finally:
@@ -152,7 +153,7 @@ class GatewayService:
             self._ended.result()
 
     async def _come_up(self, stopped: "asyncio.Future[Any]") -> GatewayShell | None:
-        """Waits for the topics, then for the inbox. None: the run ended before."""
+        """Waits for the topics, then for the inbox. Returns None if the run ended before."""
         await asyncio.wait({stopped, self._inboxes}, return_when=asyncio.FIRST_COMPLETED)
         if not self._inboxes.done() or self._topics is None:
             return None
@@ -215,7 +216,7 @@ class GatewayService:
         self._serving.append(await listener.serve(shell, self._tls))
 
     async def _tick(self, shell: GatewayShell) -> None:
-        """Clients that wait to be sent away need the timers as before: so these go on until the last one is gone."""
+        """Runs the timers until the last client has left, because clients need them during the drain, too."""
         ebb = Ebb()
         while True:
             shell.tick()
@@ -238,7 +239,7 @@ class GatewayService:
     # --- the end
 
     async def _drain(self, shell: GatewayShell) -> None:
-        """Sends the clients away at the set pace, or faster where the time would not suffice."""
+        """Closes the clients' connections at the configured pace, or faster if the time would not suffice."""
         gateway, settings = shell.gateway, self._settings
         time_s = settings.gateway_drain_s * (1 - _FLUSH_SHARE)
         begun_s = self.now_s()
@@ -268,7 +269,7 @@ class GatewayService:
     # --- from Kafka's threads
 
     def _from_thread(self, handler: Callable[[*Arguments], None]) -> Callable[[*Arguments], None]:
-        """`handler`, to be called from another thread: it runs in the event loop, soon."""
+        """Wraps `handler` so that other threads can call it. It then runs in the event loop."""
 
         def call(*arguments: *Arguments) -> None:
             if not self._loop.is_closed():
@@ -312,4 +313,4 @@ class GatewayService:
         if not self._ended.done():
             log.warning("beginning anew", reason=reason)
             self._ended.set_exception(Reload(reason))
-            self._ended.exception()  # taken note of: it is raised where the run ends
+            self._ended.exception()  # marks it as retrieved: the end of the run raises it

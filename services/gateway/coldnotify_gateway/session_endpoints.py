@@ -1,4 +1,4 @@
-"""The endpoints that look in: the gateway, its partitions, its sessions. JSON, lists in pages."""
+"""Endpoints that show the gateway, its partitions and its sessions. They return JSON, and lists in pages."""
 
 from typing import cast
 
@@ -15,7 +15,7 @@ from coldnotify_gateway.metrics import Running
 from coldnotify_gateway.service import GatewayService
 
 _KEY_DIGITS = 10
-"""Of a session's number as the key of a list: as text they must sort as they do as numbers."""
+"""Digits of a session's number as the key of a list, because keys must sort as text in the order of the numbers."""
 
 
 def routes(running: Running) -> list[web.AbstractRouteDef]:

@@ -30,7 +30,7 @@ GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 @dataclass(frozen=True, kw_only=True)
 class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings, AddressSettings):
-    """What `coldnotify gateway` can be told: each listener's settings, and those of all."""
+    """The settings of `coldnotify gateway`: each listener's settings, and the common ones."""
 
     gateway_host: str = setting("127.0.0.1", "address that devices connect to")
     gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
@@ -88,8 +88,9 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         8 * 1024, "unwritten bytes below which a slow connection is drained", minimum=0
     )
     gateway_hard_water_bytes: int = setting(
-        # A client may have four requests of 64 objects unanswered, each object with a payload of 4 KiB: 1.1 MiB that
-        # are always written. With less, one on a slow link would be closed, come back and ask for the same again.
+        # A client may have four unanswered requests of 64 objects, each object with a payload of 4 KiB: 1.1 MiB that
+        # are always written. With a lower limit, a client on a slow link would be closed, reconnect and request them
+        # again.
         2 * 1024 * 1024,
         "unwritten bytes above which a connection is closed",
         minimum=128 * 1024,
@@ -112,7 +113,7 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
         3,
         "seconds after which a client whose Hello the matcher has not answered is told to wait",
         minimum=0.1,
-        # A client that is told nothing for WELCOME_S gives up; Wait has to reach it over its link before.
+        # A client that receives nothing for WELCOME_S gives up, and a Wait has to reach it before that.
         maximum=WELCOME_S / 2,
     )
     gateway_request_timeout_s: float = setting(
@@ -130,11 +131,12 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
     )
 
     def addresses_exempt(self) -> tuple[Network, ...]:
-        """The networks of gateway_addresses_exempt. Raises SettingError."""
+        """Returns the networks of gateway_addresses_exempt. Raises SettingError."""
         return networks_of("gateway_addresses_exempt", self.gateway_addresses_exempt)
 
     def limits(self, connections_max: int) -> Limits:
-        """The core's part of the settings. `connections_max`: what this process can hold."""
+        """Returns the core's part of the settings. `connections_max`: the most connections that this process can
+        hold."""
         return Limits(
             handshake_s=self.gateway_handshake_s,
             frame_bytes_max=self.gateway_frame_bytes_max,
@@ -143,7 +145,7 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, 
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
             connections_share_max=share_of(connections_max, self.address_share_percent),
-            # What a balancer has not said the address of yet is no one address'.
+            # A balancer's connection does not count for an address until the balancer has sent the client's.
             addresses_exempt=(*self.addresses_exempt(), *self.proxies()),
             unidentified_max=self.gateway_unidentified_max,
             unidentified_share_max=share_of(self.gateway_unidentified_max, self.address_share_percent),

@@ -1,4 +1,4 @@
-"""Between the core and the world: hands it what comes from devices and Kafka, and does what it says."""
+"""The gateway's shell: passes input from devices and Kafka to the core, and carries out the core's outputs."""
 
 import asyncio
 import time
@@ -43,19 +43,19 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 _SLICE_S = 0.01
-"""Inbox records are handled for so long at a time. What one slice sends to one connection leaves in one write, so it
-must not be too short; nothing else is served meanwhile, so it must not be long."""
+"""Longest time that inbox records are handled without a break. A slice's frames for one connection leave in one write,
+so it must not be too short; nothing else is served meanwhile, so it must not be long."""
 _REST_FROM_WRITES = 100
 _REST_SHARE = 0.5
 _REST_S_MAX = 0.02
-"""Writing to so many connections is work, of some microseconds each, and is followed by a rest of half the time that
-it took, at most so long. What comes meanwhile leaves in one write a connection: at 200 publishes a second to 1,000
-connections that halves the CPU time. A publish that comes alone does not wait."""
+"""Number of writes that a pause follows, of half the time that they took, at most `_REST_S_MAX`. Each write takes a few
+microseconds. Frames that arrive during the pause leave in one write per connection: at 200 publishes a second to 1,000
+connections that halves the CPU time. A single publish does not wait."""
 
 
 class GatewayShell(ConnectionEvents):
-    """All of it runs in the event loop. `broken(reason)` is called when the core can not be relied on any more,
-    `forgotten(peer)` when a connection is gone."""
+    """The shell of one core. All of it runs in the event loop. It calls `broken(reason)` when the core's state may be
+    wrong, and `forgotten(peer)` when a connection is gone."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class GatewayShell(ConnectionEvents):
         identify: Callable[[Proof], Identity] = lambda _proof: ANYBODY,
         tracer: Tracer | None = None,
     ) -> None:
-        """`identify` raises Violation."""
+        """Creates the shell. `identify` raises Violation for an invalid proof."""
         self.gateway = gateway
         self._identify = identify
         self._settings = settings
@@ -82,9 +82,9 @@ class GatewayShell(ConnectionEvents):
         self._open: set[DeviceConnection] = set()
         self._blocked: set[DeviceConnection] = set()
         self._lingering: dict[DeviceConnection, None] = {}
-        """Closed by the core, their sockets still open; in the order in which they were closed."""
+        """Connections that the core has closed and whose sockets are still open, in the order of closing."""
         self.cut_off = 0
-        """Connections cut off to bound the open sockets or what waits to be written."""
+        """Number of connections cut off to limit open sockets or waiting bytes."""
         self._none_open = asyncio.Event()
         self._none_open.set()
         self._batches: deque[tuple[deque[Read], Callable[[], None]]] = deque()
@@ -93,7 +93,7 @@ class GatewayShell(ConnectionEvents):
         self._writing = Writing(self.latency, tracer, self._bound_of)
 
     async def all_closed(self, timeout_s: float) -> None:
-        """Waits until no socket is open, also none that the core has closed and forgotten; at most so long."""
+        """Waits until no socket is open, at most so long. Sockets that the core has closed and forgotten count, too."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._none_open.wait()
@@ -104,18 +104,19 @@ class GatewayShell(ConnectionEvents):
             connection.abort()
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Runs the core's timed work, and limits the waiting bytes."""
         self.gateway.on_wall_clock(time.time(), self._loop.time())
         self.do(self.gateway.on_tick(self._loop.time()))
         self._bound_buffered()
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written, of all connections together."""
+        """Returns the total size of waiting frames of all connections, in bytes."""
         return sum(connection.buffered_bytes for connection in self._open)
 
     def _bound_buffered(self) -> None:
-        """Each connection has its bound, but many together could still fill the memory."""
+        """Limits the total of waiting bytes, because many connections below their own limits could still fill the
+        memory."""
         excess = sum(one.buffered_bytes for one in self._blocked) - self._settings.gateway_buffered_bytes_max
         if excess <= 0:
             return
@@ -127,13 +128,13 @@ class GatewayShell(ConnectionEvents):
                 return
 
     def _bound_sockets(self) -> None:
-        """Connections that are refused or closed must not use up the files that others need."""
+        """Limits the sockets of refused and closed connections, because others need the files."""
         while self._lingering and len(self._open) > self.gateway.limits.connections_max + LINGERING_MAX:
             self._cut_off(next(iter(self._lingering)))
 
     def _cut_off(self, connection: DeviceConnection) -> None:
         self.cut_off += 1
-        # Its connection_lost comes later, but its socket and its bytes are as good as gone.
+        # Its connection_lost follows later, but its socket and its bytes no longer count.
         self._forget(connection)
         connection.abort()
 
@@ -149,7 +150,7 @@ class GatewayShell(ConnectionEvents):
     # --- from devices
 
     def identify(self, proof: Proof) -> Identity:
-        """Who this is. Raises Violation, which counts as the end of a connection."""
+        """Returns the identity that a proof belongs to. Raises Violation, which is counted as a close."""
         try:
             return self._identify(proof)
         except Violation as violation:
@@ -157,7 +158,7 @@ class GatewayShell(ConnectionEvents):
             raise
 
     def on_connect(self, connection: DeviceConnection, transport: asyncio.Transport) -> None:
-        """A device connected."""
+        """Handles a device's new connection."""
         settings = self._settings
         transport.set_write_buffer_limits(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
         connection.set_high_water(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
@@ -169,19 +170,19 @@ class GatewayShell(ConnectionEvents):
         self._bound_sockets()
 
     def on_address(self, connection: DeviceConnection) -> None:
-        """A balancer says whose it is."""
+        """Handles the client's address, which a balancer has sent."""
         self.do(self.gateway.on_address(connection, connection.address, self._loop.time()))
 
     def on_sync_by_frames(self) -> None:
-        """A client uses the deprecated form of POST /v1/sync."""
+        """Counts a use of the deprecated form of POST /v1/sync."""
         self.gateway.counters.syncs_by_frames += 1
 
     def on_malformed_proxy_header(self) -> None:
-        """A balancer says what is no header."""
+        """Counts an invalid PROXY header of a balancer."""
         self.gateway.on_malformed_proxy_header()
 
     def on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
-        """Bytes came from it."""
+        """Handles bytes from a connection."""
         self._hearing.take(connection, data)
 
     def _on_bytes(self, connection: DeviceConnection, data: bytes) -> None:
@@ -193,17 +194,17 @@ class GatewayShell(ConnectionEvents):
             connection.abort()
 
     def on_blocked(self, connection: DeviceConnection) -> None:
-        """It takes no more bytes."""
+        """Notes that a connection accepts no more bytes."""
         self._blocked.add(connection)
         self.gateway.on_blocked(connection, self._loop.time())
 
     def on_drained(self, connection: DeviceConnection) -> None:
-        """It does again."""
+        """Notes that a connection accepts bytes again."""
         self._blocked.discard(connection)
         self.do(self.gateway.on_drained(connection, self._loop.time()))
 
     def on_disconnected(self, connection: DeviceConnection) -> None:
-        """It is gone."""
+        """Handles the end of a connection."""
         self._hearing.finish(connection)
         self._forget(connection)
         self.do(self.gateway.on_disconnected(connection, self._loop.time()))
@@ -211,16 +212,16 @@ class GatewayShell(ConnectionEvents):
     # --- from Kafka
 
     def on_records(self, records: Sequence[Read], handled: Callable[[], None]) -> None:
-        """Inbox records came; `handled` is called once they are done with."""
+        """Handles inbox records, and calls `handled` afterwards."""
         self._batches.append((deque(records), handled))
         if not self._pumping:
             self._pumping = True
             self._pump()
 
     def _pump(self) -> None:
-        """Handles records for a slice of time; the rest once the loop has looked at the connections.
+        """Handles records for a slice of time, and the rest once the loop has served the connections.
 
-        A single item's frames are written at once. When records queue up, a slice's frames are gathered and written
+        A single item's frames are written at once. If records queue up, a slice's frames are gathered and written
         together.
         """
         began_s = self._loop.time()
@@ -281,7 +282,7 @@ class GatewayShell(ConnectionEvents):
         self._writer.reject(aside)
 
     def _close_all_of(self, partition: int, now_s: float) -> None:
-        """What the sessions of this partition were told is not known any more: better they come anew than miss some."""
+        """Closes the sessions of a partition, because some may have missed frames, and a new session repairs that."""
         try:
             self.do(self.gateway.on_fault(partition, now_s))
         except Exception as error:
@@ -289,17 +290,17 @@ class GatewayShell(ConnectionEvents):
             self._broken(f"the sessions of partition {partition} could not be closed: {error!r}")
 
     def on_delivery_failed(self, failed: Produce) -> None:
-        """Kafka did not take this request."""
+        """Reports a request to the core that Kafka did not accept."""
         self.gateway.on_delivery_failed(failed, self._loop.time())
 
     def on_published(self, publication: PublishRecord, offset: int | None, reason: str) -> None:
-        """What came of what a client published."""
+        """Reports the result of a client's publish to the core."""
         self.do(self.gateway.on_published(publication, offset, reason, self._loop.time()))
 
     # --- doing what the core says
 
     def do(self, outputs: Iterable[Output]) -> None:
-        """Each output, in order."""
+        """Carries out each output, in order."""
         for output in outputs:
             match output:
                 case SendAll():
@@ -332,7 +333,7 @@ class GatewayShell(ConnectionEvents):
     def _set_high_water(self, connection: DeviceConnection, high_water_bytes: int) -> None:
         low_water_bytes = self._settings.gateway_low_water_bytes
         if high_water_bytes < self._settings.gateway_high_water_bytes:
-            # Behind what is left, the page waits that is asked for then. The kernel has enough for the round trip.
+            # The page requested then waits after the remaining bytes. The kernel holds enough for the round trip.
             low_water_bytes = min(low_water_bytes, high_water_bytes // 8)
         connection.set_high_water(high_water_bytes, low_water_bytes)
 
@@ -342,5 +343,6 @@ class GatewayShell(ConnectionEvents):
 
 
 def _has_several(records: Sequence[Read]) -> bool:
-    """Several items: a client's Welcome and first page are two of one record, and one write."""
+    """Returns true if there are several items. A client's Welcome and first page are two items of one record, and one
+    write."""
     return len(records) > 1 or any(isinstance(record, Inbox) and len(record.items) > 1 for record in records)

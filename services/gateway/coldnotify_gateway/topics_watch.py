@@ -1,4 +1,4 @@
-"""Watches the topics from a thread of its own: what they are, and whether Kafka is there."""
+"""Watches the topics, and Kafka's availability, in a thread of its own."""
 
 import threading
 from collections.abc import Callable
@@ -13,13 +13,14 @@ from coldnotify_gateway.settings import GatewaySettings
 log = structlog.get_logger()
 
 _AWAY_LOOKS_EVERY_S = 0.5
-"""While Kafka or the topics are not there: somebody waits for them."""
+"""Interval while Kafka or the topics are unavailable. It is short, because the gateway waits for them."""
 _LOOK_TIMEOUT_S = 3.0
-"""A look at a Kafka that is there takes milliseconds; stopping waits for one that is under way."""
+"""Longest look. An available Kafka answers within milliseconds, and stopping waits for a look under way."""
 
 
 class GatewayTopics(NamedTuple):
-    """What a gateway relies on. Inboxes may be added at any time; all else changes only with topics made anew."""
+    """The properties of topics that a gateway relies on. They change only if topics are recreated, except the number of
+    inboxes, which may grow at any time."""
 
     requests_partitions: int
     requests_id: str
@@ -42,11 +43,11 @@ class GatewayTopicsWatch:
         self._thread = threading.Thread(target=self._run, name="topics-watch", daemon=True)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Starts looking."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops looking; does not wait for a look that is under way."""
+        """Stops looking, without waiting for a look under way."""
         self._stop.set()
 
     def _run(self) -> None:

@@ -1,6 +1,6 @@
-"""Writing to connections: a single frame at once, and what a slice of records says together.
+"""Writes to connections: a single frame at once, or all frames of a slice of records together.
 
-A write costs some microseconds, however many frames it has.
+A write costs a few microseconds, however many frames it contains.
 """
 
 import time
@@ -15,12 +15,12 @@ from coldnotify_gateway.device_connection import DeviceConnection
 from coldnotify_gateway.latency import Latency
 
 _GATHERED_BYTES_MAX = 16 * 1024
-"""What is gathered for one connection before it is written: little beside the high-water mark, so that it is soon known
-when a connection is full."""
+"""Most bytes that are gathered before they are written: few compared with the high-water mark, so that a full
+connection is detected soon."""
 
 
 class Writing:
-    """Writes what the core says. `look_after(connection)` is called after a write, where the connection is full."""
+    """Writes the core's frames. Calls `look_after(connection)` after a write if the connection is full."""
 
     def __init__(self, latency: Latency, tracer: Tracer | None, look_after: Callable[[DeviceConnection], None]) -> None:
         self._latency = latency
@@ -32,21 +32,21 @@ class Writing:
         self._gathered: dict[Peer, list[Frame]] = {}
         self._gathered_bytes = 0
         self._gathered_published: list[tuple[int, int]] = []
-        """(when it was published, to how many connections) of the fan-outs among what is gathered."""
+        """Pairs of (time of the publish, number of connections) of the gathered fan-outs."""
         self._gathered_spans: list[Span] = []
 
     def begin(self, *, gathering: bool) -> None:
-        """A slice begins. `gathering`: its frames are kept until `flush`, or until they are many."""
+        """Begins a slice. `gathering`: keeps its frames until `flush`, or until they are many."""
         self.writes = 0
         self._gathering = gathering
 
     def end(self) -> None:
-        """The slice is over, and no other one follows it at once."""
+        """Ends a slice that no other one follows at once."""
         self.flush()
         self._gathering = False
 
     def send(self, peer: Peer, frames: Sequence[Frame]) -> None:
-        """To one connection."""
+        """Writes or gathers frames for one connection."""
         if self._gathering:
             self._gathered.setdefault(peer, []).extend(frames)
             self._note_gathered(size_of(frames))
@@ -54,7 +54,7 @@ class Writing:
         self._write(peer, frames)
 
     def send_all(self, output: SendAll) -> None:
-        """A fan-out."""
+        """Writes or gathers the frame of a fan-out."""
         span = self._begin_span(output) if output.traceparent else None
         self._send_all(output.peers, output.frame)
         if span is not None:
@@ -90,14 +90,14 @@ class Writing:
                         peer.write(data)
                 return
             except (OSError, RuntimeError):
-                continue  # that connection is gone, its connection_lost is on its way; the others are not
+                continue  # that connection is gone, and its connection_lost follows; the others are not
 
     def send_urgent(self, output: SendUrgent) -> None:
-        """A fan-out of high priority."""
+        """Writes a fan-out of high priority."""
         span = self._begin_span(output) if output.traceparent else None
         self.writes += len(output.peers)
         for peer in output.peers:
-            # What was gathered for it was said before, and is overtaken where the connection is full.
+            # The frames gathered for it come first, and are overtaken if the connection is full.
             self.flush_of(peer)
             try:
                 peer.send_urgent(output.urgent)
@@ -110,9 +110,9 @@ class Writing:
             self._latency.observe(output.published_ms, time.time() * 1000, len(output.peers))
 
     def overtake(self, output: Overtake) -> None:
-        """Some channels go in front of what waits."""
+        """Moves the messages of some channels ahead of other waiting frames."""
         for peer in output.peers:
-            self.flush_of(peer)  # else what was gathered would be no part of what waits
+            self.flush_of(peer)  # otherwise the gathered frames would not be among the waiting ones
             try:
                 peer.overtake(output.channels, output.repeats)
             except (OSError, RuntimeError):
@@ -120,7 +120,7 @@ class Writing:
             self._look_at(peer)
 
     def flush(self) -> None:
-        """Writes what is gathered."""
+        """Writes the gathered frames."""
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
         self.writes += len(gathered)
         for peer, frames in gathered.items():
@@ -134,7 +134,7 @@ class Writing:
                 span.end()
 
     def flush_of(self, peer: Peer) -> None:
-        """Writes what is gathered for one connection."""
+        """Writes the frames gathered for one connection."""
         frames = self._gathered.pop(peer, None)
         if frames:
             self._write(peer, frames)

@@ -89,7 +89,8 @@ class FromMatcher:
             return NOTHING
         outputs: list[Output] = []
         if inbox.generation > view.generation:
-            # A matcher that takes over announces that first: so an existing matcher read this gateway's questions.
+            # A matcher announces its takeover before any other record. Without the announcement, it already owned the
+            # partition when this gateway asked.
             has_taken_over = view.generation > 0 or inbox.gateway == 0
             # The number comes first, because this record's own number belongs to the new matcher's numbering.
             view.begin_generation(inbox.generation, now_s)
