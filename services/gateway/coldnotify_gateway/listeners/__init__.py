@@ -1,1 +1,1 @@
-"""The ways in for devices, a folder each. `registry` names them, `listener` says what each of them is."""
+"""The listeners for devices, a folder each. `registry` lists them, `listener` defines their interface."""

@@ -1,4 +1,4 @@
-"""What a listener is: a port of the process, and in each run somebody who serves it."""
+"""The interface of a listener: a port of the process, with an object that serves it in each run."""
 
 from typing import Protocol
 
@@ -8,39 +8,40 @@ from coldnotify_gateway.shell import GatewayShell
 
 
 class Serving(Protocol):
-    """A listener's part in one run of the gateway: it accepts connections and hands them to the shell."""
+    """A listener's part in one run of the gateway: accepts connections and hands them to the shell."""
 
     @property
     def connections(self) -> int:
-        """Connections that are open and that the core need not know of."""
+        """Returns the number of open connections that the core may not know of."""
 
     def take_connection_peak(self) -> int:
-        """The most of them at one time since this was asked last."""
+        """Returns the highest number of these at one time since the last call."""
 
     def tick(self) -> None:
-        """Time has passed; called about every quarter of a second."""
+        """Does timed work. The run calls it about every quarter of a second."""
 
     def stop_listening(self) -> None:
-        """Takes no more connections; those that are there stay."""
+        """Stops accepting connections; open ones stay."""
 
     async def stop(self) -> None:
-        """Ends what is left. The sessions were sent away before."""
+        """Ends the remaining connections. The sessions were closed before."""
 
 
 class Listener(Protocol):
-    """One way in for devices, from the process's start to its end, through all runs of the gateway."""
+    """A listener for devices, from the process's start to its end, through all runs of the gateway."""
 
     port: int
-    """The actual one."""
+    """The actual port number."""
 
     def listen_early(self) -> None:
-        """Devices wait from now on for who serves them. Raises ListenError."""
+        """Starts listening, so that devices wait until a run serves them. Raises ListenError."""
 
     def end_early(self) -> None:
-        """Who still waits is sent away, and nobody else is let in: another gateway may have time for them."""
+        """Closes the connections that still wait, and accepts no others, because another gateway may serve them
+        sooner."""
 
     async def serve(self, shell: GatewayShell, tls: ServerTls) -> Serving:
-        """Accepts connections for a run. Raises ListenError. Cancelled, it leaves nothing behind."""
+        """Accepts connections for a run. Raises ListenError. A cancelled call releases everything."""
 
     def close(self) -> None:
-        """Lets go of the port."""
+        """Releases the port."""

@@ -1,4 +1,4 @@
-"""A port on which devices connect, as listeners hold it."""
+"""A port that devices connect to, as listeners hold it."""
 
 import socket
 from contextlib import ExitStack, closing
@@ -8,53 +8,56 @@ from coldnotify_common.http.listening import ListenError, listen_error
 from coldnotify_gateway.settings import GatewaySettings
 
 BACKLOG = 4096
-"""Connections that wait at one socket to be accepted when all devices come back at once. Linux' net.core.somaxconn is
-the same, and cuts what is above it. Whoever serves a listener says it again: event loops call listen() themselves, with
-100 by default. A SYN that finds no room is sent again only after one second, then after two, four, and so on."""
+"""Most connections that wait at one socket to be accepted, when all devices reconnect at once. Linux'
+net.core.somaxconn has the same value, and limits higher ones to it. A listener's server passes it again, because event
+loops call listen() themselves, with 100 by default. A SYN without room is sent again only after one second, then after
+two, four, and so on."""
 CROWD_SOCKETS = 5
-"""So many sockets listen on a port that a whole gateway's devices may come to at once: the kernel spreads connections
-over them, and 20,480 wait. With one socket 18,000 devices waited up to 16 s for their SYN to be sent again."""
+"""Number of sockets that listen on a port that all of a gateway's devices may connect to at once: the kernel spreads
+connections over them, so 20,480 can wait. With one socket 18,000 devices waited up to 16 s for their SYN to be sent
+again."""
 LINGER_S = 3.0
-"""After a Close, a client that does not read or close itself is cut off."""
+"""Time after a Close until a client that neither reads nor closes the connection is cut off."""
 
 _UNSENT_BYTES = 16 * 1024
-"""What the kernel takes of a connection beyond what is on its way: it is sent although newer may exist, and a Pong
-waits behind it. With less, a fast connection would be looked at too often. Accepted sockets inherit it."""
+"""Unsent bytes that the kernel accepts for a connection: it sends them even if newer versions exist, and a Pong waits
+for them. With fewer, a fast connection would be served too often. Accepted sockets inherit it."""
 _TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # not every OS has it
 
 
 class DevicePort:
-    """A port for devices, held from the process's start to its end, also while nobody is accepted.
+    """A port for devices, held from the process's start to its end, even while no connections are accepted.
 
     Several gateways may listen on one port (SO_REUSEPORT); the kernel spreads connections over them.
     """
 
     sockets = 1
-    """How many listen."""
+    """Number of listening sockets."""
 
     def __init__(self, settings: GatewaySettings, port: int, setting: str) -> None:
-        """`port` 0: any free one. `setting`: its name, for the words of errors. Raises ListenError."""
+        """Holds the port. `port` 0: any free one. `setting`: its name, for the text of errors. Raises ListenError."""
         self.settings = settings
         self._setting = setting
         self._address = _resolve(settings.gateway_host, port)
-        # A socket that is bound and does not listen gets no connections, but keeps the port ours between two runs.
+        # A bound socket that does not listen gets no connections, but reserves the port between two runs.
         self._held = self._bound(port)
         self.port: int = self._held.getsockname()[1]
-        """The actual one."""
+        """The actual port number."""
         self._early: list[socket.socket] = []
 
     def listen_early(self) -> None:
-        """Connections wait from now on for who serves them. Raises ListenError."""
+        """Starts listening, so that connections wait until a run serves them. Raises ListenError."""
         self._early = self._listening()
 
     def end_early(self) -> None:
-        """Who still waits is sent away, and nobody else is let in: another gateway may have time for them."""
+        """Closes the connections that still wait, and accepts no others, because another gateway may serve them
+        sooner."""
         early, self._early = self._early, []
         for listener in early:
             listener.close()
 
     def listeners(self) -> list[socket.socket]:
-        """The sockets that listen. Raises ListenError."""
+        """Returns the listening sockets. Raises ListenError."""
         early, self._early = self._early, []
         return early or self._listening()
 
@@ -74,7 +77,7 @@ class DevicePort:
         return listener
 
     def close(self) -> None:
-        """Lets go of the port."""
+        """Releases the port."""
         self.end_early()
         self._held.close()
 

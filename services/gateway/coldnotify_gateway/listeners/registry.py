@@ -1,7 +1,7 @@
 """The table of listeners: a line for each folder, whose `row.py` has its row (docs/extending.md).
 
-Whoever starts, stops, shows or documents listeners goes through this table. `coldnotify up` reads it, too, which needs
-nothing else of the gateway: so a listener is imported only when asked for.
+All code that starts, stops, shows or documents listeners reads this table. `coldnotify up` reads it, too, and needs
+nothing else of the gateway: so a listener is imported only at its use.
 """
 
 import importlib
@@ -23,7 +23,7 @@ _FOLDERS = (
     "web",
 )
 LISTENERS = tuple(_row(name) for name in _FOLDERS)
-"""The first one is served at once when a gateway starts; the others may take their time."""
+"""The listeners. A starting gateway serves the first one at once; the others may follow later."""
 TCP = LISTENERS[0]
 OWN_SETTINGS = settings_classes(row.settings for row in LISTENERS if row.settings)
 """The settings of those listeners whose settings are not in GatewaySettings."""

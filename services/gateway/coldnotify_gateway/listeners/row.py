@@ -1,4 +1,4 @@
-"""A row of the table of listeners: what the table's readers need of one listener without importing it."""
+"""A row of the table of listeners: the data that the table's readers need, without an import of the listener."""
 
 import importlib
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ class ListenerRow:
 
     name: str
     port_setting: str
-    """The setting that says its port, of `coldnotify gateway` and of `coldnotify up`."""
+    """The setting of its port, in `coldnotify gateway` and in `coldnotify up`."""
     port_key: str
-    """What its port is called in the gateway's log and in /v1/gateway."""
+    """Name of its port in the gateway's log and in /v1/gateway."""
     ready_key: str
-    """What its address is called in the ready file of `coldnotify up`."""
+    """Name of its address in the ready file of `coldnotify up`."""
     beside: int
-    """Where `coldnotify up` puts it if nobody says: so far behind the port of the first listener."""
+    """Default port of `coldnotify up`, as the distance from the first listener's port."""
     module: str
     class_name: str
     settings: str = ""
@@ -33,16 +33,16 @@ class ListenerRow:
 
     @property
     def flag(self) -> str:
-        """The command line's name of the setting."""
+        """Returns the setting's name on the command line."""
         return "--" + self.port_setting.replace("_", "-")
 
     @property
     def setting(self) -> str:
-        """The setting's names, for the words of errors."""
+        """Returns the setting's names, for the text of errors."""
         return f"COLDNOTIFY_{self.port_setting.upper()} / {self.flag}"
 
     def make(self, settings: "GatewaySettings", others: Sequence[Settings] = ()) -> "Listener":
-        """The listener, which holds its port from here on. Its own settings are in `others`, or are the defaults.
+        """Creates the listener, which then holds its port. Its own settings are in `others`, or are the defaults.
 
         Raises ListenError.
         """

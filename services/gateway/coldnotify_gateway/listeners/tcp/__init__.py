@@ -1,1 +1,1 @@
-"""Devices by TCP, plain or under TLS, directly or through a balancer: the frames are the byte stream."""
+"""The TCP listener: plain or under TLS, directly or through a balancer. The byte stream consists of frames."""

@@ -1,7 +1,7 @@
-"""A device's connection that comes from a balancer: it begins with a PROXY protocol header, which says whose it is.
+"""A device's connection from a balancer. It begins with a PROXY protocol header, which contains the client's address.
 
-The header comes before all else, TLS included. Until it is in, the connection is the balancer's, with the time that any
-connection has for its Hello.
+The header precedes all other bytes, TLS included. Until it has arrived, the connection counts as the balancer's, with
+the time that any connection has for its Hello.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _paced = Paced(structlog.get_logger())
 
 
 class Balanced(asyncio.Protocol):
-    """Stands before `connection` until its header is in; from others than `proxies` none is read."""
+    """Handles `connection` until its header has arrived. Reads a header only from `proxies`."""
 
     def __init__(self, connection: ClientConnection, events: ConnectionEvents, proxies: Container[str]) -> None:
         self._connection = connection
@@ -30,7 +30,7 @@ class Balanced(asyncio.Protocol):
         self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody connected, a balancer perhaps."""
+        """Handles a new connection, perhaps from a balancer."""
         self._transport = transport
         peername = transport.get_extra_info("peername")
         self._connection.nobodys = bool(peername) and str(peername[0]) in self._proxies
@@ -38,9 +38,9 @@ class Balanced(asyncio.Protocol):
         if not self._connection.nobodys:
             transport.set_protocol(self._connection)
             return
-        # It is there already, mostly. So a burst of connections is soon known to be somebody's.
+        # The header has mostly arrived already. Reading it at once soon assigns a burst of connections to clients.
         accepted = transport.get_extra_info("socket")
-        with suppress(OSError):  # nothing is there, or the connection is gone, which is said in the usual way
+        with suppress(OSError):  # no bytes have arrived, or the connection is gone, which is reported in the usual way
             while accepted is not None and (wanted_bytes := self._header.wanted_bytes):
                 data = os.read(accepted.fileno(), wanted_bytes)
                 if not data:
@@ -50,7 +50,7 @@ class Balanced(asyncio.Protocol):
                     return
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came, of the header and perhaps of what is behind it."""
+        """Handles bytes of the header, and perhaps later ones."""
         connection = self._connection
         try:
             rest = self._header.feed(data)
@@ -70,13 +70,13 @@ class Balanced(asyncio.Protocol):
             connection.data_received(rest)
 
     def pause_writing(self) -> None:
-        """A Close may be what it is full of."""
+        """Forwards that the connection is full, perhaps because of a Close."""
         self._connection.pause_writing()
 
     def resume_writing(self) -> None:
-        """It is drained."""
+        """Forwards that the connection is drained."""
         self._connection.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone, before its header was in."""
+        """Forwards the end of a connection whose header had not arrived."""
         self._connection.connection_lost(exc)

@@ -1,4 +1,4 @@
-"""A device's connection on TCP, as an asyncio protocol: thin, all that is said is the core's."""
+"""A device's TCP connection, as an asyncio protocol. It is thin, because the core handles all frames."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,8 +13,8 @@ from coldnotify_gateway.listeners.port import LINGER_S
 class ClientConnection(asyncio.Protocol):
     """One device's connection: the core's peer.
 
-    Its transport holds one part of what waits at most, and the rest waits here, where something urgent can come before
-    it. While nothing waits, a fan-out writes to the transport itself.
+    Its transport holds at most one part of the waiting bytes. The rest waits here, where urgent frames can overtake it.
+    While no frames wait, a fan-out writes directly to the transport.
     """
 
     __slots__ = (
@@ -37,13 +37,13 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self, events: ConnectionEvents) -> None:
         self._high_water_bytes = self._low_water_bytes = self._part_bytes = 0
         self._gone = False
-        """connection_lost() was called."""
+        """True after connection_lost()."""
         self.waits = False
-        """The transport has as much as it is to hold."""
+        """True while the transport is full."""
         self._waiting: WaitingFrames | None = None
-        """What it is still to be handed. Made at the first use: of most connections nothing ever waits."""
+        """Frames for the transport. Made at the first use, because on most connections no frames ever wait."""
         self.write: Callable[[bytes], None]
-        """Hands bytes to the transport."""
+        """Function that hands bytes to the transport."""
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -51,10 +51,10 @@ class ClientConnection(asyncio.Protocol):
         self.nobodys = False
         self.held = False
         self.blocked = False
-        """More than the high-water mark waits to be written."""
+        """True while more bytes than the high-water mark wait to be written."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A device connected."""
+        """Handles a device's new connection."""
         self._begin(transport)
         assert self._transport is not None
         self.write = self._transport.write
@@ -66,18 +66,18 @@ class ClientConnection(asyncio.Protocol):
         self.address = str(peername[0]) if peername else ""
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Handles received bytes."""
         self._events.on_bytes(self, data)
 
     def pause_writing(self) -> None:
-        """The transport has enough: what comes waits."""
+        """Makes further frames wait, because the transport is full."""
         self.waits = True
         self._look_whether_full()
 
     def resume_writing(self) -> None:
-        """It has written what it had."""
+        """Hands waiting frames over, because the transport has written all it had."""
         self.waits = False
-        with suppress(OSError, RuntimeError):  # it is gone, and connection_lost on its way
+        with suppress(OSError, RuntimeError):  # the connection is gone, and connection_lost follows
             self._hand_over()
         if self.blocked and self.buffered_bytes <= self._low_water_bytes:
             self.blocked = False
@@ -89,7 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self._look_whether_full()
 
     def send(self, frames: Sequence[Frame]) -> None:
-        """Writes frames, or keeps them until they can be; between them something urgent may come while they wait."""
+        """Writes frames, or keeps them until the transport takes them. Urgent frames may overtake those that wait."""
         if not self.waits:
             data = joined(frames)
             if len(data) <= self._part_bytes:
@@ -98,11 +98,12 @@ class ClientConnection(asyncio.Protocol):
         self._queue().add(*frames)
         if not self.waits:
             self._hand_over()
-        # Not before: what the transport takes at once makes nothing full, and nothing would say that it is drained.
+        # Only now: bytes that the transport takes at once must not make the connection full, because no event would
+        # report that it is drained.
         self._look_whether_full()
 
     def send_urgent(self, urgent: Urgent) -> None:
-        """Writes it in front of what waits, or in its turn where nothing does."""
+        """Writes it ahead of the waiting frames, or in its turn if no frames wait."""
         if self.waits:
             self._queue().add_urgent(urgent)
             self._look_whether_full()
@@ -110,7 +111,7 @@ class ClientConnection(asyncio.Protocol):
             self.write(urgent.alone.data)
 
     def overtake(self, channels: Collection[int], repeats: Sequence[Frame]) -> None:
-        """Writes what waits of these channels in front of what waits of others, and behind it these frames."""
+        """Moves the waiting frames of these channels ahead of all others, and `repeats` after them."""
         if self.waits:
             self._queue().overtake(channels, repeats)
             self._look_whether_full()
@@ -133,7 +134,7 @@ class ClientConnection(asyncio.Protocol):
             self._events.on_blocked(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """Handles the end of the connection."""
         self._gone = True
         if self._linger is not None:
             self._linger.cancel()
@@ -143,51 +144,51 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
-        """Without TLS there is none."""
+        """Returns None, because the connection has no TLS."""
         return None
 
     @property
     def token(self) -> str:
-        """On TCP it comes in the Hello."""
+        """Returns "", because the token is in the Hello on TCP."""
         return ""
 
     @property
     def passed_on(self) -> bool:
-        """On TCP nobody says so."""
+        """Returns false, because TCP carries no sign of a proxy."""
         return False
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written."""
+        """Returns the size of the waiting frames, in bytes."""
         if self._transport is None or self._gone:
-            return 0  # uvloop's transport goes on counting what nobody will take
+            return 0  # uvloop's transport still counts bytes that will never be written
         waiting = self._waiting
         return self._transport.get_write_buffer_size() + (0 if waiting is None else waiting.size_bytes)
 
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
-        """Blocked above the one, drained below the other, from here on."""
+        """Sets the marks above which the connection is blocked, and below which it is drained."""
         self._high_water_bytes, self._low_water_bytes = high_water_bytes, low_water_bytes
         self._part_bytes = part_bytes(high_water_bytes)
         if self._transport is not None and not self._transport.is_closing():
-            # While it is not paused it holds no more than the low-water mark: so a connection that is full hears of it
-            # when it is drained.
+            # While it is not paused it holds no more than the low-water mark. So it reports when a full connection is
+            # drained.
             self._transport.set_write_buffer_limits(min(self._part_bytes, low_water_bytes), 0)
 
     def pause_reading(self) -> None:
-        """Leaves what the client says with the kernel."""
+        """Stops reading, so that the client's bytes stay in the kernel."""
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Reads on."""
+        """Continues reading."""
         if self._transport is not None:
             self._transport.resume_reading()
 
     def finish(self) -> None:
-        """Closes the connection once what was sent is flushed; cuts it off if that takes too long.
+        """Closes the connection once all sent bytes are flushed, and cuts it off if that takes too long.
 
-        What the client still sends is read and thrown away meanwhile: closing a socket with unread bytes resets the
-        connection, and the Close that tells the client why may be lost with it.
+        The client's further bytes are read and discarded meanwhile, because closing a socket with unread bytes resets
+        the connection, and the Close with the reason may then be lost.
         """
         transport = self._transport
         if transport is None or self._linger is not None:

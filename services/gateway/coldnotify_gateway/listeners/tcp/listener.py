@@ -1,4 +1,4 @@
-"""The TCP listener: each connection is an asyncio protocol, with TLS or a balancer's header in front of it."""
+"""The TCP listener: each connection is an asyncio protocol, behind TLS or a balancer's header if configured."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ class TcpListener(DevicePort):
 
 
 class TcpServing:
-    """It has no connections of its own: each is one of the core's."""
+    """The TCP listener's part in one run. It counts no connections, because the core knows each of them."""
 
     connections = 0
 
@@ -40,16 +40,16 @@ class TcpServing:
         self._servers = servers
 
     def take_connection_peak(self) -> int:
-        """The core counts them."""
+        """Returns 0, because the core counts the connections."""
         return 0
 
     def tick(self) -> None:
-        """The core has the timers of its connections."""
+        """Does nothing, because the core has the timers of its connections."""
 
     def stop_listening(self) -> None:
-        """Takes no more connections; those that are there stay."""
+        """Stops accepting connections; open ones stay."""
         for server in self._servers:
             server.close()
 
     async def stop(self) -> None:
-        """The shell has closed all there were."""
+        """Does nothing, because the shell has closed all connections."""

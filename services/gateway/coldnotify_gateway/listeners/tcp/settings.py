@@ -8,7 +8,7 @@ from coldnotify_schemas.protocol import DEVICE_PORT
 
 @dataclass(frozen=True, kw_only=True)
 class TcpSettings(Settings):
-    """Where devices connect by TCP."""
+    """Settings of the port that devices connect to by TCP."""
 
     gateway_port: int = setting(
         DEVICE_PORT,

@@ -1,8 +1,8 @@
-"""GET /v1/events: server-sent events for a page that only looks. A session under a name drawn for it.
+"""GET /v1/events: server-sent events for a web page that only reads. Each stream is a session with a random name.
 
-It is registered like any other client, caught up, and told what is published; when the page goes, it is unregistered,
-and forgotten a few minutes later. Where the gateway dies first, the matcher forgets it as soon. The stream begins also
-where nothing can be said yet, and has heartbeats until there is something.
+It registers like any other client, is caught up, and receives publishes. When the page closes, it is unregistered, and
+forgotten a few minutes later. If the gateway dies first, the matcher forgets it after the same time. The stream begins
+even if the service cannot answer yet, and carries heartbeats until there are events.
 """
 
 import asyncio
@@ -24,20 +24,21 @@ from coldnotify_gateway.listeners.web.sync import identified, not_answered, sess
 from coldnotify_gateway.settings import GatewaySettings
 
 _JUDGED_S = 1.0
-"""What is refused for good is refused within this time, with a status. Then the stream begins, whoever is away."""
+"""Time within which a permanent refusal arrives, which gets a status. After it the stream begins, even if the matcher
+is absent."""
 
 _PARAMETERS = ("domain", "group", "object", "query", "descriptions", "channel", "since")
 
 
 class EventsEndpoint:
-    """The handler."""
+    """The handler of GET /v1/events."""
 
     def __init__(self, events: ConnectionEvents, settings: GatewaySettings) -> None:
         self._events = events
         self._settings = settings
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """GET /v1/events?domain=&group=&object=&object=...&query=...&descriptions=&channel=...&since="""
+        """Handles GET /v1/events?domain=&group=&object=&object=...&query=...&descriptions=&channel=...&since="""
         refused = identified(request, self._events)
         if refused is not None:
             return refused
@@ -61,7 +62,7 @@ class EventsEndpoint:
                         heard_s = loop.time()
                         if answer := agent.receive(data):
                             self._events.on_bytes(connection, answer)
-                    # Where nothing at all was heard since the Hello, another session may do better, elsewhere perhaps.
+                    # If no frame has arrived since the Hello, another session may succeed, perhaps at another gateway.
                     silent = agent.was_in_sync is None and loop.time() - heard_s >= self._settings.gateway_sync_s
                     over = data == b"" or agent.closed is not None or agent.stuck or silent
                     shown = b"".join(_event(one, agent) for one in agent.found)
@@ -78,11 +79,11 @@ class EventsEndpoint:
                         shown = retry() + shown
                     elif data is None and not over:
                         shown += HEARTBEAT
-                    if loop.time() >= ping_due_s:  # whoever is told much has nothing else to say
+                    if loop.time() >= ping_due_s:  # a client with many events sends nothing else
                         self._events.on_bytes(connection, agent.ping())
                         ping_due_s = loop.time() + HEARTBEAT_S
                     if over:
-                        # Is it to be refused for good, that is what it hears when it comes back.
+                        # If the refusal is permanent, the page gets its status when it reconnects.
                         shown += unavailable(not_answered(agent.closed, waits=agent.waits))
                     if shown:
                         await self._write(stream, shown)
@@ -101,7 +102,7 @@ class EventsEndpoint:
 
 
 def _device(request: web.Request) -> PlayedDevice:
-    """Who looks at what. Raises BadRequest and InvalidName."""
+    """Parses the query string into the session's client and registrations. Raises BadRequest and InvalidName."""
     query = request.query
     unknown = set(query) - set(_PARAMETERS)
     if unknown:
@@ -131,13 +132,13 @@ def _device(request: web.Request) -> PlayedDevice:
         queries=texts,
         descriptions=descriptions == "yes",
         channels=channels,
-        # What it does not hold for begins as the page asks; so does everything where it is none of ours.
+        # Channels without a mark begin as the page asks; so do all of them if the mark is not ours.
         mark=parse_mark(last) if channels else None,
     )
 
 
 def _event(found: Found, agent: Agent) -> bytes:
-    """An event; one of a channel says by its id where a page that comes back goes on."""
+    """Returns an event. The id of a channel's event tells a page that reconnects where to continue."""
     data = b"data: " + sync_body.show_line(found, agent) + b"\n\n"
     if not isinstance(found, Message | Missed):
         return data

@@ -1,4 +1,4 @@
-"""The web listener: what serves it is imported when the first rush of devices on other listeners is over."""
+"""The web listener. Its server is imported after the first rush of devices on other listeners."""
 
 import asyncio
 import sys
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _QUIET_S = 0.1
 _QUIET_AFTER_S = 0.7
-"""The web port is served when no device has said anything for a moment, or after so long: what serves it is imported
-first, which takes a fifth of a second, and the devices that all come back at once do not wait for it."""
+"""Latest time until the web port is served. It is served sooner if no device has sent anything for `_QUIET_S`. The
+import of its server takes a fifth of a second, and devices that all reconnect at once must not wait for that."""
 
 
 class WebListener(DevicePort):

@@ -1,4 +1,4 @@
-"""The core's peer for what is not written by a transport of its own: bytes wait until somebody takes them."""
+"""The core's peer without a transport of its own: bytes wait until a handler takes them."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,11 +12,11 @@ from coldnotify_gateway.core import Frame, Urgent, WaitingFrames
 from coldnotify_gateway.device_connection import ConnectionEvents, Proof
 
 _PART_BYTES = 16 * 1024
-"""What is taken at a time: something urgent does not overtake what was."""
+"""Most bytes that are taken at a time, because urgent frames cannot overtake taken ones."""
 
 
 def proof_of(request: web.Request, transport: asyncio.BaseTransport) -> Proof:
-    """What a request says of who asks: its certificate, the token in its header."""
+    """Returns a request's proof of identity: its certificate, and the token in its header."""
     return Proof(
         address_of(request),
         transport.get_extra_info("peercert") or None,
@@ -26,9 +26,10 @@ def proof_of(request: web.Request, transport: asyncio.BaseTransport) -> Proof:
 
 
 class QueuedConnection:
-    """Blocked above `high_water_bytes`, drained below `low_water_bytes`: what waits, and what was taken last.
+    """A connection that is blocked above `high_water_bytes` of waiting and taken bytes, and drained below
+    `low_water_bytes`.
 
-    What was taken counts until more is asked for: then it has been written.
+    Taken bytes count until the next ones are taken, because they have been written by then.
     """
 
     __slots__ = (
@@ -62,7 +63,8 @@ class QueuedConnection:
         cut_off: Callable[[], None],
         on_finish: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cut_off()` ends what carries this connection, at once; `on_finish()` hears that the core has closed it."""
+        """Creates a connection. `cut_off()` aborts its carrier at once; `on_finish()` is called when the core closes
+        it."""
         self._events = events
         self._high_water_bytes = high_water_bytes
         self._low_water_bytes = low_water_bytes
@@ -79,21 +81,21 @@ class QueuedConnection:
         self.held = True
         self.blocked = False
         self.certificate: Mapping[str, Any] | None = None
-        """The client's verified certificate, as ssl's getpeercert() says it."""
+        """The client's verified certificate in the form of ssl's getpeercert()."""
         self.token = ""
-        """That of the request's Authorization header."""
+        """Token of the request's Authorization header."""
         self.passed_on = False
-        """The request's Via header says so."""
+        """True if the request has a Via header, so that a proxy has forwarded it."""
         self.finished = False
-        """The core has said all it has to say."""
+        """True once the core has sent its last frame."""
         self.aborted = False
 
     def carried_by(self, request: web.Request, transport: asyncio.Transport) -> None:
-        """Takes from the request what says who this is."""
+        """Takes the address and the proof of identity from the request."""
         self.address, self.certificate, self.token, self.passed_on = proof_of(request, transport)
 
     def write(self, data: bytes) -> None:
-        """Never called: everything waits."""
+        """Raises NotImplementedError. It is never called, because all frames wait."""
         raise NotImplementedError
 
     def wait(self, frame: Frame) -> None:
@@ -108,14 +110,14 @@ class QueuedConnection:
         self._note_added()
 
     def send_urgent(self, urgent: Urgent) -> None:
-        """Keeps it in front of what waits, or in its turn where nothing does."""
+        """Keeps it ahead of the waiting frames, or in its turn if no frames wait."""
         if self.finished:
             return
         self._waiting.add_urgent(urgent)
         self._note_added()
 
     def overtake(self, channels: Collection[int], repeats: Sequence[Frame]) -> None:
-        """Keeps what waits of these channels in front of what waits of others, and behind it these frames."""
+        """Moves the waiting frames of these channels ahead of all others, and `repeats` after them."""
         if self.finished:
             return
         self._waiting.overtake(channels, repeats)
@@ -129,27 +131,27 @@ class QueuedConnection:
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written."""
+        """Returns the number of bytes that wait to be written."""
         return self._waiting.size_bytes + self._taken_bytes
 
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
-        """Blocked above the one, drained below the other, from here on."""
+        """Sets the marks above which the connection is blocked, and below which it is drained."""
         self._high_water_bytes, self._low_water_bytes = high_water_bytes, low_water_bytes
 
     def pause_reading(self) -> None:
-        """Who carries it waits in `wanted` before it reads on."""
+        """Makes `wanted` wait, so that the carrier stops reading."""
         self._wanted.clear()
 
     def resume_reading(self) -> None:
-        """It reads on."""
+        """Lets `wanted` return, so that the carrier continues reading."""
         self._wanted.set()
 
     async def wanted(self) -> None:
-        """Returns when more of what the client says is wanted."""
+        """Returns when the client may be read again."""
         await self._wanted.wait()
 
     def finish(self) -> None:
-        """Nothing more comes: `take` says so once all is taken."""
+        """Ends the output: `take` returns b"" once all frames are taken."""
         self.finished = True
         self._wake.set()
         self._on_finish()
@@ -162,7 +164,8 @@ class QueuedConnection:
         self._cut_off()
 
     async def take(self) -> bytes:
-        """What comes next, as soon as there is something; b"" at the end. What was taken before has been written."""
+        """Returns the next bytes as soon as there are any; b"" at the end. The previously taken bytes count as
+        written."""
         self._taken_bytes = 0
         while True:
             if self.blocked and self.buffered_bytes <= self._low_water_bytes:

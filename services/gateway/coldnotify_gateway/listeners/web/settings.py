@@ -8,7 +8,7 @@ from coldnotify_schemas.protocol import WEB_PORT
 
 @dataclass(frozen=True, kw_only=True)
 class WebSettings(Settings):
-    """Where devices connect by WebSocket and HTTP, and what they may send there."""
+    """Settings of the port that devices connect to by WebSocket and HTTP, and limits of their requests."""
 
     gateway_web_port: int = setting(
         WEB_PORT,

@@ -1,8 +1,8 @@
-"""POST /v1/sync: a whole wake in one request. The request is a session of the gateway's core, from Hello to its end.
+"""POST /v1/sync: a whole wake in one request. Each request is a session of the gateway's core, from Hello to its end.
 
-Two forms, by the body's type: JSON, of which the gateway plays the client's part; and frames, of which the client plays
-it itself, while the gateway acknowledges the pages in its place. The second form is deprecated: clients of release
-0.1.0 use it, and nothing else (docs/adr/0027).
+The body's type selects one of two forms: JSON, where the gateway acts as the client; and frames, where the client sends
+its own, while the gateway acknowledges the pages for it. The second form is deprecated: only clients of release 0.1.0
+use it (docs/adr/0027).
 """
 
 import asyncio
@@ -31,14 +31,16 @@ from coldnotify_gateway.settings import GatewaySettings
 
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
 _DEPRECATED = {"Deprecation": "@1795305600"}
-"""Since when, as RFC 9745 says it: 2026-11-22."""
+"""Date of the deprecation in the form of RFC 9745: 2026-11-22."""
 _DEPRECATION_SAID_EVERY_S = 600.0
 _paced = Paced(structlog.get_logger(), every_s=_DEPRECATION_SAID_EVERY_S)
 SYNC_ANSWER_BYTES_MAX = 4 * 1024 * 1024
-"""With so much of channels an answer ends, and says that there is more: a device holds it until it is whole."""
+"""Size at which an answer ends and announces more messages of channels, because a device holds it until it is
+complete."""
 _BYE = encode(ClientFrame(bye=Bye()))
 ABOVE_AGREEMENT_RETRY_S = 10
-"""Others are to leave, or more is to be agreed; as for who publishes one object too many."""
+"""Seconds before a retry above an agreement, which ends only when others leave or the agreement grows; the same as for
+a publisher of one object too many."""
 _STATUS = {
     CloseCode.DISPLACED: 409,
     CloseCode.ABOVE_AGREEMENT: 429,
@@ -53,7 +55,7 @@ _RETRY_AFTER_S = {CloseCode.DISPLACED: DISPLACED_MIN_S, CloseCode.ABOVE_AGREEMEN
 async def session_of(
     request: web.Request, events: ConnectionEvents, settings: GatewaySettings
 ) -> AsyncIterator[QueuedConnection]:
-    """A connection of the core's for this request, from here to the end of the block."""
+    """Opens a connection of the core for this request, until the end of the block."""
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
@@ -71,7 +73,7 @@ async def session_of(
 
 
 def identified(request: web.Request, events: ConnectionEvents) -> web.Response | None:
-    """Says in the request who asks; or the answer, where that is nobody who may."""
+    """Stores the identity in the request. Returns an error response if the request has no valid proof."""
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
@@ -83,12 +85,12 @@ def identified(request: web.Request, events: ConnectionEvents) -> web.Response |
 
 
 class Sync:
-    """The handler."""
+    """The handler of POST /v1/sync."""
 
     def __init__(
         self, events: ConnectionEvents, settings: GatewaySettings, on_deprecated: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_deprecated` is called for each request of the deprecated form."""
+        """Creates the handler, which calls `on_deprecated` for each request of the deprecated form."""
         self._events = events
         self._on_deprecated = on_deprecated
         self._settings = settings
@@ -98,13 +100,13 @@ class Sync:
         )
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """POST /v1/sync."""
-        # Before anything is read: by its header or certificate. Frames may have their token in the Hello.
+        """Handles a POST /v1/sync."""
+        # Checks the header or certificate before it reads the body. Frames may carry their token in the Hello.
         frames = request.content_type == FRAMES_TYPE
         refused = identified(request, self._events)
         if refused is not None and not frames:
             return refused
-        # What was read is let go of before the session begins: it may wait for long.
+        # Releases the body before the session begins, because that may wait for long.
         if frames:
             async with self._bodies.read(request) as body:
                 hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
@@ -125,7 +127,7 @@ class Sync:
         agent = Agent(device)
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, agent.begin())
-            # As long as it is one page, it is one answer, with a status of its own. More pages leave one by one.
+            # A single page is a single answer, with a status of its own. Further pages leave one by one.
             streamed: web.StreamResponse | None = None
             shown = shown_bytes = 0
             due_s = self._due_s()
@@ -145,7 +147,7 @@ class Sync:
                         shown_bytes += len(part)
                         agent.found.clear()
                     if agent.objects_caught_up and shown_bytes >= SYNC_ANSWER_BYTES_MAX:
-                        break  # the cursor says where the channels are; the rest is for the next request
+                        break  # the cursor contains the channels' positions; the next request gets the rest
                     self._events.on_bytes(connection, agent.acknowledge())
                     due_s = self._due_s()
             if wait_s and not shown and agent.caught_up:
@@ -159,18 +161,20 @@ class Sync:
         return streamed
 
     async def _wait(self, connection: QueuedConnection, agent: Agent, wait_s: float) -> None:
-        """Until something is published, the time is over, or the session."""
+        """Waits until a publish arrives, the time is over, or the session ends."""
         end_s = asyncio.get_running_loop().time() + wait_s
         while not agent.found:
             if not await self._step(connection, agent, end_s):
                 return
 
     def _due_s(self) -> float:
-        """Until when, by the loop's clock, a part of the answer must come. A Wait is none: it says that none comes."""
+        """Returns the time of the loop's clock by which a part of the answer must arrive. A Wait is not a part of
+        it."""
         return asyncio.get_running_loop().time() + self._settings.gateway_sync_s
 
     async def _step(self, connection: QueuedConnection, agent: Agent, due_s: float) -> bool:
-        """Takes what the gateway says next. False: nothing until `due_s`, the session is over, or makes no progress."""
+        """Takes the gateway's next frames. Returns false if none arrive until `due_s`, or the session is over or
+        stuck."""
         try:
             async with asyncio.timeout_at(due_s):
                 data = await connection.take()
@@ -184,7 +188,8 @@ class Sync:
     # --- frames (deprecated)
 
     async def _frames(self, request: web.Request, hello: bytes, rest: bytes, wait_s: float) -> web.StreamResponse:
-        """`rest`, the client's whole set, is said only if the service asks for it: then its Welcome is the second."""
+        """Answers by frames. Sends `rest`, the client's whole set, only if the service asks for it; the client then
+        gets the second Welcome only."""
         response = web.StreamResponse(headers={"Content-Type": FRAMES_TYPE, **_DEPRECATED})
         frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         loop = asyncio.get_running_loop()
@@ -236,20 +241,20 @@ class Sync:
         return response
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
-        """Writes, and waits until the client takes it: nothing is acknowledged before."""
+        """Writes, and waits until the client takes the bytes, because no page is acknowledged before that."""
         async with asyncio.timeout(self._settings.gateway_sync_s):
             await response.write(data)
 
 
 def _notifications(agent: Agent, shown: int) -> bytes:
-    """More of the answer, which goes on after it."""
+    """Returns the next part of the answer, which continues after it."""
     begin = b"" if shown else b'{"notifications":['
     separator = b"," if shown and agent.found else b""
     return begin + separator + b",".join(sync_body.show(one, agent) for one in agent.found)
 
 
 def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:
-    """The first frame, and the others. Raises BadRequest."""
+    """Splits the body into its first frame and the others. Raises BadRequest."""
     try:
         first = next(FrameBuffer(frame_bytes_max).feed(body), None)
     except FrameError as error:
@@ -261,9 +266,9 @@ def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:
 
 
 def not_answered(close: Close | None, *, waits: bool = False) -> web.Response:
-    """What a session that was closed before it could answer is as an HTTP answer; None: it took too long.
+    """Returns the HTTP response for a session that was closed before it could answer; None: it took too long.
 
-    `waits`: the service has said that it cannot tell yet.
+    `waits`: the service has reported that it cannot answer yet.
     """
     if close is None:
         words = "cannot tell yet, as it is loading or evaluates queries" if waits else "did not answer in time"
@@ -282,7 +287,7 @@ def not_answered(close: Close | None, *, waits: bool = False) -> web.Response:
 
 
 def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """What was begun cannot be ended: the client sees a body without its end, and asks again."""
+    """Aborts an answer that cannot be completed. The client sees a body without its end, and asks again."""
     response.force_close()
     if request.transport is not None:
         request.transport.abort()

@@ -1,8 +1,8 @@
-"""What a POST to /v1/sync asks, and what it is told: JSON. Pure.
+"""The JSON of requests to POST /v1/sync and of their answers. Pure.
 
-The cursor is one text: epoch, offset and digest of the registrations that it was told about; where there are channels,
-their mark, too. So a client needs to keep nothing else. A set that has changed since voids what it says of objects:
-everything that is asked for is told once more. Of channels that are still wanted nothing is.
+The cursor is one text: the epoch, the offset and the digest of the registrations that it covers, and the mark of
+channels if there are any. So a client keeps nothing else. A changed set voids its offset of objects: all requested
+objects are sent again. Messages of channels that the client still requests are not repeated.
 """
 
 import base64
@@ -44,18 +44,21 @@ from coldnotify_schemas.wire_pb2 import (
 _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1,40000}))?")
 CHANNELS_MAX = 1000
-"""Of one request: its cursor names them."""
+"""Most channels of one request, because its cursor names them."""
 _SHOWN_CHARS = 80
 _MOST = {"registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels": CHANNELS_MAX}
 _COMMAS_OF_CHANNEL_MAX = 2 + CHANNEL_ATTRIBUTES_MAX
 _COMMAS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * _COMMAS_OF_CHANNEL_MAX + 8
-"""With no more than so many, a body holds no more than may be asked for, and decoding it takes two milliseconds."""
+"""Most commas of a body that is decoded at once: it holds no more than a request may, and decoding it takes two
+milliseconds."""
 _BETWEEN_TEXTS = (b'","', b'", "')
-"""Each text in JSON ends with one of them at most, or holds one at its end, behind an escaped quote."""
+"""Separators of texts. Each text in JSON ends with at most one of them, or contains one at its end, after an escaped
+quote."""
 _TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * (4 + CHANNEL_ATTRIBUTES_MAX) + 16
-"""With more than twice so many of them there is too much for certain, and nothing need be stepped over."""
+"""Most texts of a request. A body with more than twice so many separators is certainly too large, so it need not be
+parsed."""
 _ITEM_BYTES_MAX = 64 * 1024
-"""Of a cursor, the longest there is."""
+"""Longest item, which is a cursor."""
 _SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
 _REASONS = {RETENTION: "retention", EXPIRED: "expired", LOST: "lost", UNREADABLE: "unreadable"}
 
@@ -66,7 +69,8 @@ class _Since(msgspec.Struct, forbid_unknown_fields=True):
 
 
 Since = str | int | _Since
-"""now, oldest, newest, a time in RFC 3339, or an offset. With attributes: {"since": ..., "attributes": [...]}."""
+"""Start of a channel: now, oldest, newest, a time in RFC 3339, or an offset. With attributes: {"since": ...,
+"attributes": [...]}."""
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,14 +85,14 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, float] | None]:
-    """Who asks for what, and for how many seconds it would wait: the last that comes, behind None for each step of the
-    work. Names are counted before one is looked at. Raises BadRequest and InvalidName.
+    """Parses a request. Yields None for each step of the work, then the device and the seconds that the request would
+    wait. Counts the names before it checks any of them. Raises BadRequest and InvalidName.
     """
     if sum(map(body.count, _BETWEEN_TEXTS)) > 2 * _TEXTS_MAX:
         taken = f"{REGISTRATIONS_MAX}, {QUERIES_MAX} and {CHANNELS_MAX}"
         raise BadRequest("registrations", f"with queries and channels they are more than the {taken} that are taken")
     if body.count(b",") > _COMMAS_MAX:
-        yield from _count(body)  # of what is so long, or has commas in its names
+        yield from _count(body)  # a longer body may still be valid, with commas in its names
     try:
         said = msgspec.json.decode(body, type=_Body)
     except msgspec.ValidationError as error:
@@ -105,7 +109,7 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, flo
     if not 0 <= said.wait_s <= wait_s_max:
         raise BadRequest("wait_s", f"{said.wait_s:g} is not from 0 to {wait_s_max:g}")
     for name in said.registrations:
-        object_digest(check_object(name))  # so it is known when all are added up
+        object_digest(check_object(name))  # caches the digest for the sum of all
         yield None
     registrations, queries = list(dict.fromkeys(said.registrations)), list(dict.fromkeys(said.queries))
     for text in queries:
@@ -120,7 +124,7 @@ def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[PlayedDevice, flo
 
 
 def _count(body: bytes) -> Iterator[None]:
-    """Raises BadRequest where there are more of something than there may be."""
+    """Counts the items of each field in steps. Raises BadRequest if a field has too many."""
     text = JsonItems(body, _ITEM_BYTES_MAX)
     field = "body"
     try:
@@ -152,7 +156,7 @@ def _channel(name: str, said: Since) -> tuple[int, Interest]:
 
 
 def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tuple[int, Interest]:
-    """The hash of a registration of a channel, and how it is asked for. Raises BadRequest and InvalidName."""
+    """Returns the hash of a channel's registration, and its Interest. Raises BadRequest and InvalidName."""
     text = channel_text(name, attributes)
     channel = Interest(kind=INTEREST_CHANNEL, text=name, attributes=channel_of(text)[1])
     if isinstance(since, int):
@@ -180,7 +184,7 @@ def _time_ms(text: str) -> int:
 
 
 def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None, ChannelsMark | None]:
-    """`wanted`: the digest of the set that is wanted now."""
+    """Returns the cursor's epoch, offset and mark. `wanted`: the digest of the currently requested set."""
     if not text:
         return None, None, None
     match = _CURSOR.fullmatch(text)
@@ -192,12 +196,12 @@ def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None
     if (of_channels is not None and mark is None) or (offset_text and offset is None):
         raise BadRequest("cursor", f"{text[:_SHOWN_CHARS]!r} is none of the cursors that were told")
     if int(of_set, 16) != wanted:
-        return int(epoch, 16), None, mark  # it says nothing about objects that have been added since
+        return int(epoch, 16), None, mark  # the offset does not cover objects that have been added since
     return int(epoch, 16), offset, mark
 
 
 def cursor_of(agent: Agent) -> str | None:
-    """The cursor to say next time; None: the service did not say its epoch."""
+    """Returns the cursor for the client's next request; None: the service has not sent its epoch."""
     if agent.epoch is None:
         return None
     offset = "" if agent.cursor is None else agent.cursor
@@ -206,9 +210,9 @@ def cursor_of(agent: Agent) -> str | None:
 
 
 def show(found: Found, agent: Agent) -> bytes:
-    """One object's newest version, as JSON; which queries' answers begin or end here; or a channel's message.
+    """Returns as JSON: an object's newest version, the queries whose answers begin or end here, or a channel's message.
 
-    "version" is null where nothing was ever published, and is not there where nothing is said of it.
+    "version" is null if the object was never published, and is absent if the notification does not mention it.
     """
     match found:
         case Registered():
@@ -275,13 +279,13 @@ def _newest(notification: Notification, agent: Agent) -> dict[str, Any]:
 
 
 def show_line(found: Found, agent: Agent) -> bytes:
-    """As `show`, on one line."""
-    # A payload is as it was published. JSON has line breaks between its words only: in its strings they are escaped.
+    """Returns the same as `show`, on one line."""
+    # A payload is as it was published. JSON has line breaks between tokens only: in its strings they are escaped.
     return show(found, agent).translate(_SPACE_FOR_BREAKS)
 
 
 def show_end(agent: Agent) -> bytes:
-    """What follows the notifications: the fields of the answer's object, without its braces."""
+    """Returns the fields of the answer's object that follow the notifications, without its braces."""
     fields: dict[str, Any] = {"cursor": cursor_of(agent), "in_sync": bool(agent.was_in_sync)}
     if agent.objects_caught_up and not agent.caught_up:
         fields["more"] = True

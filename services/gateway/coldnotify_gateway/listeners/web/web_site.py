@@ -1,4 +1,5 @@
-"""The web port of a run: who may come, how long and how many may say nothing; the endpoints are next door."""
+"""The web port of a run: admits web pages by origin, and limits silent connections. Sibling modules contain the
+endpoints."""
 
 import ssl
 from urllib.parse import urlsplit
@@ -26,11 +27,11 @@ _paced = Paced(structlog.get_logger())
 ANY_ORIGIN = "*"
 _SESSION = "/v1/connect"
 _FOR_PAGES = "/v1/events"
-"""A page asks for this of its own host without an Origin, as a device would."""
+"""Endpoint that a page requests from its own host without an Origin header, like a device."""
 
 
 class WebSite:
-    """The endpoints for devices, from `start` to `stop`. `tick` it now and then."""
+    """Serves the endpoints for devices, from `start` to `stop`. The run calls `tick` regularly."""
 
     def __init__(
         self, settings: GatewaySettings, shell: GatewayShell, port: DevicePort, tls: ssl.SSLContext | None = None
@@ -40,7 +41,8 @@ class WebSite:
         self._listener = port
         self._origins = frozenset(settings.gateway_web_origins.split())
         self._names: frozenset[str] | None = None
-        """Those that a page's own host may have; None: any, for it has to show what another page cannot."""
+        """Names that a page's own host may have; None: any, because a page must then show a proof that another page
+        lacks."""
         if settings.auth == "none" and tls is None:
             hosts = (urlsplit(origin).hostname or "" for origin in self._origins)
             self._names = names_of("", settings.gateway_host, *hosts)
@@ -53,7 +55,7 @@ class WebSite:
         routes.append(openapi.route(what, "devices", routes))
         app.add_routes([about(what, routes), *routes])
         app.on_response_prepare.append(_allow_origin)
-        # The same bounds as those of connections that have not said Hello: time and number, and all together.
+        # The same limits as for connections without a Hello: time, number, and total.
         self._port = WebPort(
             app,
             connections_max=shell.gateway.limits.connections_max,
@@ -72,15 +74,15 @@ class WebSite:
 
     @property
     def connections(self) -> int:
-        """Those that are open, in whatever state."""
+        """Returns the number of open connections in any state."""
         return self._port.connections
 
     def take_connection_peak(self) -> int:
-        """The most of them at one time since this was asked last."""
+        """Returns the highest number of simultaneous connections since the last call."""
         return self._port.take_connection_peak()
 
     def routes(self) -> list[web.AbstractRouteDef]:
-        """The endpoints' routes."""
+        """Returns the endpoints' routes."""
         shell, settings = self._shell, self._settings
         return [
             web.get(_SESSION, self._connect),
@@ -96,15 +98,15 @@ class WebSite:
         await self._port.start(listener)
 
     def stop_listening(self) -> None:
-        """Takes no more connections; those that are there stay."""
+        """Stops accepting connections; open ones stay."""
         self._port.stop_listening()
 
     async def stop(self) -> None:
-        """Ends what is left. The sessions are to be sent away before."""
+        """Ends the remaining connections. The run closes the sessions before."""
         await self._port.stop()
 
     def tick(self) -> None:
-        """Closes connections that have not asked anything for too long."""
+        """Closes connections that have sent no request for too long."""
         self._port.tick()
 
     @web.middleware
@@ -120,14 +122,14 @@ class WebSite:
         return refused or error_response(403, reason, field=name)
 
     def _foreign(self, request: web.Request) -> tuple[str, str] | None:
-        """The header, and what it says, of a page that is not welcome. Devices are no pages."""
+        """Returns the header and its value that exclude a web page, or None. Devices are never excluded."""
         origin = request.headers.get("Origin")
         if ANY_ORIGIN in self._origins or origin in self._origins:
             return None
         host = request.headers.get("Host")
         by_page = host is not None and (origin is not None or request.path == _FOR_PAGES)
         if self._names is not None and by_page and not is_known(host or "", self._names):
-            return "Host", host or ""  # to its browser, a page whose name leads here is one of our own
+            return "Host", host or ""  # a browser treats a page as our own if its host name resolves to this address
         return foreign(request)
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
@@ -135,7 +137,7 @@ class WebSite:
 
 
 async def _preflight(_request: web.Request) -> web.Response:
-    """A page asks whether it may send JSON and a token. Whether it may come at all was looked at before."""
+    """Answers a page's preflight for JSON and a token. `_admit` has checked the page's origin before."""
     headers = {
         "Access-Control-Allow-Methods": "GET, POST",
         "Access-Control-Allow-Headers": "Authorization, Content-Type",

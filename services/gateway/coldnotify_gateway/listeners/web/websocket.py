@@ -16,8 +16,8 @@ from coldnotify_gateway.settings import GatewaySettings
 
 
 async def serve(request: web.Request, events: ConnectionEvents, settings: GatewaySettings) -> web.WebSocketResponse:
-    """One session, to its end."""
-    # The writer's limit: each message waits until the transport has less than its own high-water mark.
+    """Serves one session until its end."""
+    # The writer's limit makes each message wait until the transport holds less than its own high-water mark.
     socket = web.WebSocketResponse(
         compress=False,
         timeout=LINGER_S,
@@ -26,7 +26,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
     )
     await socket.prepare(request)
     transport = request.transport
-    if transport is None:  # it is gone already
+    if transport is None:  # the client is gone already
         return socket
     linger = _Linger(transport)
     connection = QueuedConnection(
@@ -57,9 +57,10 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
 
 
 async def refuse(request: web.Request, reason: str) -> web.WebSocketResponse | None:
-    """Say in a Close frame why there is no session: of a handshake that fails, a browser tells its page nothing.
+    """Sends the reason of a refusal in a Close frame, because a browser hides a failed handshake's reason from its
+    page.
 
-    Nothing that comes is looked at. None: it is no WebSocket's handshake.
+    Ignores all input. Returns None if the request is not a WebSocket handshake.
     """
     socket = web.WebSocketResponse(compress=False, timeout=LINGER_S, writer_limit=1)
     if not socket.can_prepare(request).ok:
@@ -80,18 +81,18 @@ async def _write(socket: web.WebSocketResponse, connection: QueuedConnection) ->
 
 
 class _Linger:
-    """Cuts a connection off that the core has closed, if its client does not read or does not close its side."""
+    """Cuts off a connection that the core has closed, if its client does not read or does not close its side."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """From here on it has LINGER_S, also where a message that cannot be sent is under way."""
+        """Starts the timer of LINGER_S, which also ends a message that cannot be sent."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
 
     def end(self) -> None:
-        """It is gone."""
+        """Stops the timer, because the connection is gone."""
         if self._timer is not None:
             self._timer.cancel()
