@@ -1,4 +1,4 @@
-"""A row of the table of parts: what its readers need of one part, as data."""
+"""A row of the table of parts: the data that the table's readers need of one part."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ class PartPanel:
 
     title: str
     unit: str
-    """As Grafana names it: short, ops (per second), s, bytes, Bps, percentunit."""
+    """Grafana's name of the unit: short, ops (per second), s, bytes, Bps, percentunit."""
     queries: Mapping[str, str]
-    """By legend, in PromQL."""
+    """Queries in PromQL, by legend."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,78 +27,78 @@ class PartRow:
     summary: str
     """Its line in the list of commands."""
     help: str
-    """What `coldnotify NAME --help` says of it."""
+    """Its description in `coldnotify NAME --help`."""
     app: str
     """Module with `run(settings) -> int`, which serves until SIGTERM and returns the exit code."""
     settings: tuple[str, ...]
     """`module:Class` of its settings; a further name stands for a tuple of classes, which `run` gets as `others`."""
     port_setting: str
-    """The setting that says its HTTP port, at which /healthz, /readyz and /metrics are."""
+    """The setting of its HTTP port, which serves /healthz, /readyz and /metrics."""
     port: int
-    """The default of that setting."""
+    """Default of that setting."""
     metrics: tuple[str, ...]
     """`module` whose attributes are metrics, or `module:function` that returns a collector, or an object with them."""
     tenants: bool = False
-    """It exports the metrics of tenants, too."""
+    """True if it exports the metrics of tenants, too."""
 
     topics: str = ""
-    """Its own topics, as topics.yaml words them under `topics`; "": those that it uses stand there."""
+    """Its own topics, in the format of `topics` in topics.yaml; "": topics.yaml contains those that it uses."""
     rights: str = ""
-    """What its role may do in Kafka, as acls.yaml words a role; "": it stands there."""
+    """Rights of its role in Kafka, in the format of a role in acls.yaml; "": acls.yaml contains them."""
     alerts: str = ""
-    """Its rules for Prometheus, as alerts.yml words a group's `rules`; "": those of it stand there."""
+    """Its rules for Prometheus, in the format of a group's `rules` in alerts.yml; "": alerts.yml contains them."""
     panels: tuple[PartPanel, ...] = ()
-    """Beside those that ship (coldnotify_tools.dashboards)."""
+    """Its panels in addition to the shipped ones (coldnotify_tools.dashboards)."""
 
     doctor: str = ""
-    """The setting of `coldnotify doctor` that says where it is; "": `--parts` does."""
+    """The setting of `coldnotify doctor` with its address; "": `--parts` contains it."""
     containers: int = 1
-    """How many docker-compose.yml runs: NAME, or NAME-1, NAME-2 ..."""
+    """Number of its containers in docker-compose.yml: NAME, or NAME-1, NAME-2 ..."""
     deployed_by_hand: bool = False
-    """Its container, its values in Helm and its unit are written by hand; else `make docs` writes them."""
+    """True if its container, its values in Helm and its unit are written by hand; otherwise `make docs` writes them."""
 
     ready_key: str = ""
-    """Names its first address in the ready file of `coldnotify up`; "": the file does not have it."""
+    """Name of its first address in the ready file of `coldnotify up`; "": the file does not contain it."""
     ready_list: str = ""
-    """Names the list of its addresses there."""
+    """Name of the list of its addresses in that file."""
     several: str = ""
-    """The setting of `coldnotify up` that says how many it runs; "": one."""
+    """The setting of `coldnotify up` with the number of its processes; "": one."""
     flags: tuple[str, ...] = ()
-    """What `up` tells it beside Kafka and its port. It fills in {number}, {scheme}, {ca}, {data}, and the addresses of
-    parts and of listeners by their names; a flag for which it has nothing is left out."""
+    """Flags that `up` passes to it in addition to Kafka and its port. `up` replaces {number}, {scheme}, {ca}, {data},
+    and the names of parts and listeners by their addresses. It omits a flag without a value."""
     listeners: bool = False
-    """`up` tells it the listeners' ports."""
+    """True if `up` passes it the listeners' ports."""
     certificate: bool = False
-    """Its port is for others than us: with TLS, `up` gives it a certificate of its own."""
+    """True if clients outside ColdNotify use its port: with TLS, `up` gives it a certificate of its own."""
     stage: int = 2
-    """`up` starts stage by stage, and stops in the reverse order; Kafka is in front of 1."""
+    """Stage in which `up` starts it. `up` stops the stages in reverse order. Kafka starts before stage 1."""
     awaited: bool = True
-    """The next stage waits until it is ready."""
+    """True if the next stage waits until it is ready."""
     needed: bool = False
-    """If it keeps dying, `up` stops, and an alert wakes somebody; else all others serve without it."""
+    """True if `up` stops when it keeps dying, and an alert wakes an operator; otherwise all others serve without it."""
     needs: str = ""
-    """The module that it cannot run without; "": the distribution has all."""
+    """The module that it cannot run without; "": the distribution contains all its modules."""
     extra: str = ""
-    """The extra that installs this."""
+    """The extra that installs this module."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether what it needs is there; it is not imported."""
+        """Returns true if the module that it needs is installed. Does not import it."""
         return not self.needs or importlib.util.find_spec(self.needs) is not None
 
     @property
     def flag(self) -> str:
-        """The command line's name of its port."""
+        """Returns the name of its port's setting on the command line."""
         return "--" + self.port_setting.replace("_", "-")
 
     @property
     def host_variable(self) -> str:
-        """The environment's name of the address at which that port listens."""
+        """Returns the environment variable of the address at which that port listens."""
         return f"COLDNOTIFY_{self.port_setting.removesuffix('_port').upper()}_HOST"
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names of its containers in docker-compose.yml."""
+        """Returns the names of its containers in docker-compose.yml."""
         if self.containers == 1:
             return (self.name,)
         return tuple(f"{self.name}-{number}" for number in range(1, self.containers + 1))

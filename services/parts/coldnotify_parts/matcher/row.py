@@ -23,7 +23,8 @@ ROW = PartRow(
     several="matchers",
     flags=("--matcher-id=matcher-{number}",),
     stage=1,
-    # Gateways and HTTP wait for one by themselves, as when it dies. The stage is for the stop: they go first.
+    # Gateways and HTTP wait for a matcher by themselves, as when it dies. The stage matters for the stop: they stop
+    # first.
     awaited=False,
     needed=True,
 )
