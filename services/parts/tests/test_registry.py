@@ -1,4 +1,4 @@
-"""The table of parts: what each row names is there.
+"""The table of parts: each row names existing things.
 
 Stands for: row
 """

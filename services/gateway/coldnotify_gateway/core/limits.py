@@ -55,33 +55,33 @@ class Limits:
     keepalive_max_s: int = KEEPALIVE_S_MAX
     """Longest keepalive; a higher value in a Hello is reduced to this one."""
     ask_again_s: float = 10.0
-    """An unanswered Open, CatchUp or CheckDigest is sent again after this."""
+    """Time after which an unanswered Open, CatchUp or CheckDigest is sent again."""
     wait_after_s: float = 3.0
-    """A client that has waited so long for an Opened gets a Wait; and a new matcher is asked at once."""
+    """Time without an Opened after which a client gets a Wait, and a new matcher is asked at once."""
     wait_s: int = 30
     """The seconds that a Wait carries."""
     is_there_s: float = 5.0
     """A publish of an object that may exceed the agreed number is admitted if no matcher has answered within this time
     whether the object exists. In a working service the answer takes a few hundredths of it."""
     acks_s: float = 1.0
-    """Acks are collected for so long, then sent as one request."""
+    """Time for which Acks are collected into one request."""
     beat_s: float = BEAT_S
     beat_answer_s: float = GATEWAY_SILENCE_S
-    """A matcher without a BeatAnswer for so long counts as absent."""
+    """Time without a BeatAnswer after which the partition's matcher counts as absent."""
     unheard_s: float = UNHEARD_S
-    """After so long without a BeatAnswer, or after standing still for so long itself, the gateway assumes that the
-    matcher may have declared it dead."""
+    """Time without a BeatAnswer, or of standing still itself, after which the gateway assumes that the matcher may have
+    declared it dead."""
     requests_unanswered_max: int = 64
     """Most unanswered Register and Unregister requests of one session; further ones are dropped (its client sends them
     again)."""
     requests_forgotten_s: float = ANSWER_S
-    """Unanswered requests no longer count once the session has sent none for so long, because the client then sends
-    them again."""
+    """Time since a session's last request after which its unanswered ones no longer count, because the client then
+    sends them again."""
     sync_chunks_max: int = SYNC_CHUNKS_MAX
     """Most SyncChunks of one session that are forwarded within `sync_chunks_s`. Further ones are dropped, and a set
     that needs more is refused."""
     sync_chunks_s: float = ANSWER_S
-    """A client without an answer restarts its reg-sync after so long."""
+    """Time after which a client without an answer restarts its reg-sync."""
 
     @property
     def worked_on_s(self) -> float:

@@ -81,7 +81,7 @@ class HighWater(NamedTuple):
 
 
 class PauseReading(NamedTuple):
-    """Stops reading this connection for so long, because its client keeps sending requests that are refused."""
+    """Stops reading this connection for some seconds, because its client keeps sending requests that are refused."""
 
     peer: Peer
     seconds: float

@@ -1,9 +1,8 @@
 """The phases of an identified session, the table of their transitions, and the states that operators see.
 
-A session is OPENING from its Hello until the matcher's Opened. If that says in sync, the pages of its streams follow
-(`stream.py`). If it says not in sync, the session is UNSYNCED until its client has sent its whole set. After a gap in
-the inbox, or when an answer is overdue, a session asks again. If the matcher may have forgotten it, it returns to
-OPENING.
+A session is OPENING from its Hello until the matcher's Opened. If that is in sync, the pages of its streams follow
+(`stream.py`). If it is not in sync, the session is UNSYNCED until its client has sent its whole set. After a gap in the
+inbox, or when an answer is overdue, a session asks again. If the matcher may have forgotten it, it returns to OPENING.
 """
 
 from enum import IntEnum, auto

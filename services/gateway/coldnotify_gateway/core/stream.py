@@ -1,6 +1,6 @@
 """A stream: a log that a session follows, its client's position in it, and the row of pages that catches it up.
 
-A session follows the objects' log of its partition and, where its client has channels, the log of its domain's channels
+A session follows the objects' log of its partition and, if its client has channels, the log of its domain's channels
 (`channels_stream.py`). One state machine moves both. A stream that is DUE waits for a page from the matcher. Once the
 page is SENT, the client has to acknowledge it before the next one is requested. After the last page the stream is LIVE,
 and new records of the log are forwarded as they arrive. In any other stage they are dropped, which loses nothing,

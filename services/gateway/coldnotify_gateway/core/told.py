@@ -37,7 +37,7 @@ class Told(NamedTuple):
 
     fence: Fence = Fence.NONE
     entering: str = ""
-    """Name of the object that this frame adds to a query's set; "": none."""
+    """Name of the object that becomes a member by this frame; "": none."""
     channel: int | None = None
     """Hash of the channel whose message, or Missed, the frame carries."""
     offset: int = -1

@@ -1,4 +1,4 @@
-"""A connection that has not said Hello yet."""
+"""A connection that has not sent a Hello yet."""
 
 from sys import intern
 

@@ -79,7 +79,7 @@ class EventsEndpoint:
                         shown = retry() + shown
                     elif data is None and not over:
                         shown += HEARTBEAT
-                    if loop.time() >= ping_due_s:  # a client with many events sends nothing else
+                    if loop.time() >= ping_due_s:  # a client that receives many events sends nothing else
                         self._events.on_bytes(connection, agent.ping())
                         ping_due_s = loop.time() + HEARTBEAT_S
                     if over:
