@@ -1,7 +1,8 @@
-"""Arrivals: records at the matcher's door, be they of objects, of their descriptions, or messages of channels.
+"""Arrivals: records as the matcher reads them, of objects, of descriptions, or messages of channels.
 
-The key is parsed once, here. What cannot be handled is rejected, and what belongs elsewhere is a stray, which its owner
-moves; both are written unless a predecessor has. A publish is counted for its domain, where it is at home.
+The key is parsed once, here. A record that cannot be handled is rejected. A record that belongs to another partition is
+a stray, which its owner moves. Both are written unless a predecessor has done so. A publish is counted for its domain,
+in the partition that it belongs to.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PREFIX_BYTES = len(_PREFIX)
 
 
 class ArrivalKind(Enum):
-    """A kind of record."""
+    """Kind of a record."""
 
     OBJECT = auto()
     DESCRIPTION = auto()
@@ -40,7 +41,7 @@ class ArrivalKind(Enum):
 
 
 def is_description_key(key: bytes | None) -> bool:
-    """A record of the objects topic is one of a description, or would be one if its key were right."""
+    """Returns true if a key of the objects topic is meant for a description, whether it is valid or not."""
     return key is not None and key.startswith(_PREFIX)
 
 
@@ -56,11 +57,11 @@ class Arrival:
     domain: str
     group: str
     name: str
-    """Of the object. It is unchecked until `why_invalid` has said nothing."""
+    """The object's name. It is unchecked until `why_invalid` has returned ""."""
     readable: bool
-    """Its key is text."""
+    """True if its key is text."""
     home: int | None
-    """The partition that it belongs to; None: its key says none."""
+    """The partition that it belongs to; None: its key does not say."""
 
     def __init__(self, door: Door, record: ObjectRecord) -> None:
         self._door = door
@@ -78,7 +79,7 @@ class Arrival:
         try:
             self.domain, self.group, self.name = text.split("/", 2)
             self.home = home_of(self.domain, self.group, door.partitions)
-        except ValueError:  # InvalidName, too
+        except ValueError:  # InvalidName is a ValueError
             self.domain, _, rest = text.partition("/")
             self.group, _, self.name = rest.partition("/")
             self.home = None
@@ -90,11 +91,11 @@ class Arrival:
 
     @property
     def at_home(self) -> bool:
-        """It belongs to this partition."""
+        """True if it belongs to this partition."""
         return self.home == self._door.partition
 
     def why_invalid(self) -> str:
-        """Why its key names no object; "": it names one."""
+        """Returns the reason why its key names no object; "": it names one."""
         try:
             if self.readable and self.home is not None:
                 check_object(self.name)
@@ -106,18 +107,20 @@ class Arrival:
         return ""
 
     def count(self) -> None:
-        """Count a publish for its domain, where it is at home; not what an owner has written down again."""
+        """Count a publish for its domain, in its own partition; records that an owner has written again do not
+        count."""
         record = self.record
         key, value, door = record.key, record.value, self._door
         if self.home == door.partition and key is not None and value is not None and not record.since:
             door.use_of(self.domain).publish(len(key) + len(value), high=record.urgent)
 
     def reject(self, reason: str) -> None:
-        """It cannot be handled."""
+        """Reject it: it cannot be handled."""
         self._door.reject_object(self.record, reason)
 
     def stray(self, check: Callable[[bytes], object]) -> None:
-        """It belongs to another partition. `check`: raises InvalidRecord over a value that nobody understands."""
+        """Move it to the partition it belongs to. `check` raises InvalidRecord for a value that cannot be
+        understood."""
         record, strays = self.record, self._door.strays
         assert record.key is not None
         assert self.home is not None
@@ -140,7 +143,7 @@ class MessageArrival:
     __slots__ = ("_door", "_replay_from", "domain", "kind", "record", "text")
 
     def __init__(self, door: Door, record: MessageRecord, replay_from: int) -> None:
-        """`replay_from`: the offset from which on a predecessor has rejected and moved nothing."""
+        """`replay_from`: the first offset at which no predecessor has rejected or moved records."""
         self._door = door
         self._replay_from = replay_from
         self.record = record
@@ -149,22 +152,22 @@ class MessageArrival:
         self.domain = self.text.partition("/")[0]
 
     def count(self, *, high: bool) -> None:
-        """Count it for its domain: it is at home, and new."""
+        """Count it for its domain: it belongs here, and is new."""
         self._door.use_of(self.domain).publish(len(self.text) + len(self.record.value or b""), high=high)
 
     def reject(self, reason: str) -> None:
-        """It cannot be handled."""
+        """Reject it: it cannot be handled."""
         if self.record.offset >= self._replay_from:
             self._door.reject_message(self.record, reason)
 
     def stray(self, right: int) -> None:
-        """It can be understood, and belongs to the partition `right`."""
+        """Move it, which can be understood, to the partition `right`."""
         if self.record.offset >= self._replay_from:
             self._door.move_message(self.record, right)
 
 
 class Door:
-    """Lets one partition's records in, and writes what comes of those that stay outside."""
+    """Admits one partition's records, and writes the rejections and moves of the others."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox, history: History, strays: Strays) -> None:
         self._state = state
@@ -176,7 +179,7 @@ class Door:
         self.use_of = state.use_of
 
     def message(self, record: MessageRecord, replay_from: int) -> MessageArrival:
-        """A record of a log of channels."""
+        """Returns the arrival of a record of a log of channels."""
         return MessageArrival(self, record, replay_from)
 
     def reject_object(self, record: ObjectRecord, reason: str) -> None:

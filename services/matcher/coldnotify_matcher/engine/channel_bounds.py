@@ -1,19 +1,22 @@
-"""How much of a log of channels is kept in memory."""
+"""Bounds of the memory for a log of channels."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelBounds:
-    """Upper bounds of what is kept in memory of one log in one partition."""
+    """Upper bounds of the memory for one log in one partition."""
 
     tail_bytes_max: int = 8 * 1024 * 1024
-    """Messages of a minute at 500 a second, of 250 bytes: who wakes within that time needs no block."""
+    """Holds the messages of a minute at 500 a second, of 250 bytes: a session that wakes within that time needs no
+    block."""
     tail_messages_max: int = 20_000
-    """Each costs half a microsecond to put in and take out; above this the memory goes for places, not for payloads."""
+    """Each costs half a microsecond to put in and take out; above this, places take the memory, and not payloads."""
     blocks_bytes_max: int = 16 * 1024 * 1024
-    """Some dozens of blocks: sessions that are about as far share what is read, also if they do not wait at once."""
+    """Some dozens of blocks: sessions at about the same place share what is read, even if they do not wait at once."""
     summaries_bytes_max: int = 16 * 1024 * 1024
-    """A summary has 4 bytes for each channel of a block: those of 10 million records of 1,000 channels fit twice."""
+    """A summary has 4 bytes for each channel of a block: the summaries of 10 million records of 1,000 channels fit
+    twice."""
     pages_bytes_max: int = 16 * 1024 * 1024
-    """Of pages that are being put together from several blocks. Above it each leaves as soon as it has anything."""
+    """Total of pages that are being assembled from several blocks. Above it each page leaves as soon as it has an
+    entry."""

@@ -1,4 +1,4 @@
-"""The records that hold what is known of clients: registrations in buckets, and a session record for each client."""
+"""The records about clients: registrations in buckets, and a session record for each client."""
 
 from collections.abc import Iterable
 
@@ -27,19 +27,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 def null_of(state: PartitionState, topic: str, key: str) -> ProducedRecord:
-    """Nothing is kept under this key any more, whatever an earlier generation still writes."""
+    """Returns a tombstone for this key, which outdoes records that an earlier generation still writes."""
     return ProducedRecord(topic, state.partition, key.encode(), None, (ended_by_header(state.generation),))
 
 
 class ClientRecords:
-    """Writes them."""
+    """Writes these records."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
 
     def write_changed(self, now_ms: int) -> None:
-        """Those of the clients that have changed in this step."""
+        """Write the records of the clients that have changed in this step."""
         for client in self._state.changed:
             self._state.at = client.key
             self._write(client, now_ms)
@@ -47,7 +47,7 @@ class ClientRecords:
         self._state.changed = {}
 
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
-        """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
+        """Write our record of this key again: a null or a record with a lower generation was seen in a state topic."""
         state = self._state
         client_key, bucket = (key, None) if topic == state.rules.topics.sessions else key.rpartition("/")[::2]
         client = state.clients.get(client_key)
@@ -64,10 +64,10 @@ class ClientRecords:
         state.count("state_repaired")
 
     def _write(self, client: RegisteredClient, now_ms: int) -> None:
-        """The buckets that have changed, and then the session's.
+        """Write the buckets that have changed, and then the session's record.
 
-        A crash loses only the last records of a step. The last bucket alone says the offset that the step comes to,
-        those before it still say the former one: a step that was done in part is done again as a whole.
+        A crash loses only the last records of a step. Only the last bucket carries the step's offset, those before it
+        still carry the former one: a step that was done in part is done again as a whole.
         """
         state = self._state
         changed = sorted(client.changed)

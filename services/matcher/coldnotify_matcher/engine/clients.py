@@ -1,4 +1,4 @@
-"""Clients: what they are interested in, in buckets as the registrations topic keeps it, and what they lack of it."""
+"""Clients: their interests, in buckets as the registrations topic keeps them, and the versions that they lack."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.unsettled import NOTHING, UnsettledRegistration
 
 Registration = Obj | RegisteredQuery | ClientChannel
-"""What a client is registered for."""
+"""One thing that a client is registered for."""
 
 if TYPE_CHECKING:
     from coldnotify_schemas.interests import Interest
 
 NEVER_APPLIED = -1
 NO_QUERIES = ByQuery()
-"""Of all clients that have none, which are most; nothing is ever put into it."""
+"""Shared by all clients without queries, which are most; nothing is ever put into it."""
 NO_CHANNELS = ByChannel()
 """The same for channels."""
 
 
 class RegisteredClient:
-    """One client: its registrations, how far it is, where it is connected."""
+    """One client: its registrations, its cursor, its session."""
 
     __slots__ = (
         "_by_name", "buckets", "changed", "channels", "cursor", "digest", "key", "last_seen_ms", "looks", "queries",
@@ -43,11 +43,11 @@ class RegisteredClient:
     )  # fmt: skip
 
     def __init__(self, key: str, tally: DomainTally | None = None) -> None:
-        """`tally`: its domain's, which counts what it has."""
+        """`tally`: its domain's, which counts its session and registrations."""
         self.key = key
         self.tally = DomainTally() if tally is None else tally
         self.looks = is_looking_name(key.rpartition("/")[2])
-        """A page that only looks: it never comes back, and nobody asks whether it has applied anything."""
+        """True for a page that only looks: it never comes back, and its applied versions do not count."""
         self._by_name = ByName()
         self.queries = NO_QUERIES
         """By their hashes; to be changed by `register_query` and `unregister_query` only."""
@@ -55,12 +55,12 @@ class RegisteredClient:
         """By their hashes; to be changed by `register_channel` and `unregister_channel` only."""
         self.buckets: list[set[Registration]] = []
         self.changed: set[int] = set()
-        """Buckets whose record is to be written in this step."""
+        """Buckets whose records are to be written in this step."""
         self.digest = 0
         self.tells_unsettled = False
-        """Its library says what the application has not taken."""
+        """True if its library reports which registrations the application has not taken."""
         self.unsettled = NOTHING
-        """What that is; to be changed by `unsettle`, `settle` and `put_unsettled` only."""
+        """The unsettled registrations; to be changed by `unsettle`, `settle` and `put_unsettled` only."""
         self.registrations_applied = NEVER_APPLIED
         """The offset of the newest request that changed its registrations."""
         self.registrations_stored = NEVER_APPLIED
@@ -69,13 +69,13 @@ class RegisteredClient:
         self.session: EngineSession | None = None
         """To be changed by `connect` and `disconnect` only."""
         self.cursor = NO_CURSOR
-        """Acknowledged."""
+        """The acknowledged offset."""
         self.last_seen_ms = 0
         self.session_stored = False
         self.stored_ms = 0
-        """When its session record was last written."""
+        """Time at which its session record was last written."""
         self.stored_offline_at: int | None = None
-        """The cursor in its session record, if that says that it is offline; None: it does not, or there is none."""
+        """The cursor in its session record, if that says that it is offline; None: it does not, or is absent."""
 
     @property
     def group_key(self) -> str:
@@ -89,62 +89,62 @@ class RegisteredClient:
 
     @property
     def worth_keeping(self) -> bool:
-        """Nothing is kept of a client before its first registration."""
+        """True if records of it are kept: nothing is kept of a client before its first registration."""
         return bool(self._by_name or self.queries or self.channels or self.buckets or self.session_stored)
 
     @property
     def registered(self) -> int:
-        """How many interests it has."""
+        """Number of its interests."""
         return len(self._by_name) + len(self.queries) + len(self.channels)
 
     def connect(self, session: EngineSession) -> None:
-        """This is its session from here on."""
+        """Make this its session."""
         if self.session is None:
             self.tally.add_clients(1)
         self.session = session
 
     def disconnect(self) -> None:
-        """It has no session any more."""
+        """Remove its session."""
         if self.session is not None:
             self.tally.add_clients(-1)
         self.session = None
 
     def interests(self) -> Iterator[Interest]:
-        """What it is registered for, as it was registered."""
+        """Yields its interests, as they were registered."""
         yield from self._by_name.interests()
         yield from self.queries.interests()
         yield from self.channels.interests()
 
     def registrations(self) -> Iterator[Registration]:
-        """What it is registered for, as the engine keeps it."""
+        """Yields its registrations, as the engine keeps them."""
         yield from self._by_name
         yield from self.queries.values()
         yield from self.channels.values()
 
     def registered_by(self, hash_: int) -> RegisteredQuery | ClientChannel | None:
-        """Its registration of this hash, which a name has not."""
+        """Returns its registration of this hash; names have no hash."""
         return self.queries.get(hash_) or self.channels.get(hash_)
 
     @property
     def by_name_alone(self) -> bool:
-        """All that it is registered for are names: the fan-out index tells it all."""
+        """True if it is registered for names only: the fan-out index covers them all."""
         return not (self.queries or self.channels)
 
     def objects(self) -> Collection[Obj]:
-        """The objects that it is registered for by name."""
+        """Returns the objects that it is registered for by name."""
         return self._by_name.keys()
 
     def interested(self, obj: Obj) -> bool:
-        """Whether it is registered for the object by name."""
+        """Returns true if it is registered for the object by name."""
         return obj in self._by_name
 
     def unsettle(self, registration: Registration, unsettled: UnsettledRegistration) -> None:
-        """Its application has not taken this, for this reason. To be stored in this step."""
+        """Note why its application has not taken this. To be stored in this step."""
         self.put_unsettled(registration, unsettled)
         self.changed.add(self._bucket_of(registration))
 
     def put_unsettled(self, registration: Registration, unsettled: UnsettledRegistration) -> None:
-        """The same, of a registration whose record says so."""
+        """Note the same for a registration whose record says so."""
         if not self.unsettled:
             self.unsettled = {}
         self._gone(registration)
@@ -152,7 +152,7 @@ class RegisteredClient:
         self.tally.parked += unsettled.parked
 
     def settle(self, registration: Registration) -> None:
-        """Its application has taken this. To be stored in this step."""
+        """Note that its application has taken this. To be stored in this step."""
         self._gone(registration)
         self.changed.add(self._bucket_of(registration))
 
@@ -164,38 +164,39 @@ class RegisteredClient:
             self.tally.parked -= self.unsettled.pop(registration).parked
 
     def settle_all(self) -> None:
-        """Nothing is said to be unsettled. Its records are for others to change."""
+        """Settle all registrations. The caller has their records changed."""
         for registration in list(self.unsettled):
             self._gone(registration)
         self.unsettled = NOTHING
 
     def published(self, obj: Obj) -> bool:
-        """Whether it published the object's newest version itself (`source`)."""
+        """Returns true if it published the object's newest version itself (`source`)."""
         return obj.source is not None and obj.source == self.name
 
     def lacks(self, obj: Obj, *, offset: int | None = None) -> bool:
-        """Whether it has not applied the newest version of an object that it is interested in, as far as is known.
+        """Returns true if it has not applied the newest version of an object that it is interested in, as far as is
+        known.
 
-        It has what lies at or below its cursor and is not unsettled, and what it published itself. `offset`: of an
-        older version, if it is asked for that one. Which versions of what is unsettled it has applied is not known.
+        It has versions at or below its cursor that are not unsettled, and those that it published itself. `offset`:
+        check an older version instead. For unsettled objects it is not known which versions it has applied.
         """
         if obj in self.unsettled:
             return True
         return (obj.offset if offset is None else offset) > self.cursor and not self.published(obj)
 
     def unapplied(self) -> list[Obj]:
-        """What it lacks, in that sense, of the objects that it is registered for by name."""
+        """Returns the objects registered by name that it lacks, in the sense of `lacks`."""
         found = self.lacking(self.cursor)
         if self.unsettled:
             found += [one for one in self.unsettled if isinstance(one, Obj) and one.offset <= self.cursor]
         return found
 
     def lacking(self, cursor: int) -> list[Obj]:
-        """What a page that begins at this cursor has of the objects that it is registered for by name."""
+        """Returns the objects registered by name that a page from this cursor on contains."""
         return [obj for obj in self._by_name if obj.offset > cursor and not self.published(obj)]
 
     def register(self, obj: Obj, bucket_objects_max: int = BUCKET_OBJECTS_MAX) -> bool:
-        """Add one registration, in the first bucket with room. False: it was there."""
+        """Add one registration, in the first bucket with room. Returns false if it was there."""
         if obj in self._by_name:
             return False
         index = self._bucket_with_room(bucket_objects_max)
@@ -204,7 +205,7 @@ class RegisteredClient:
         return True
 
     def register_query(self, text: str, bucket_objects_max: int = BUCKET_OBJECTS_MAX) -> RegisteredQuery | None:
-        """Add one registration by query, in the first bucket with room. None: it was there."""
+        """Add one registration by query, in the first bucket with room. Returns None if it was there."""
         if query_hash(text) in self.queries:
             return None
         index = self._bucket_with_room(bucket_objects_max)
@@ -212,7 +213,7 @@ class RegisteredClient:
         return self._put_query(text, index)
 
     def unregister_query(self, query: RegisteredQuery) -> None:
-        """Remove one registration by query, of which its session knows nothing any more."""
+        """Remove one registration by query, which its session does not know any more."""
         self._gone(query)
         del self.queries[query.hash]
         self.tally.add_registrations(-1)
@@ -224,13 +225,13 @@ class RegisteredClient:
     def register_channel(
         self, text: str, position: int, epoch: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
     ) -> ClientChannel:
-        """Add one registration of a channel that is not there, in the first bucket with room."""
+        """Add one registration of a new channel, in the first bucket with room."""
         index = self._bucket_with_room(bucket_objects_max)
         self.changed.add(index)
         return self._put_channel(text, position, epoch, index)
 
     def unregister_channel(self, channel: ClientChannel) -> None:
-        """Remove one registration of a channel, of which its session knows nothing any more."""
+        """Remove one registration of a channel, which its session does not know any more."""
         self._gone(channel)
         self.channels.remove(channel)
         self.tally.add_registrations(-1)
@@ -239,7 +240,7 @@ class RegisteredClient:
         self.changed.add(channel.bucket)
 
     def unregister(self, obj: Obj) -> bool:
-        """Remove one registration. False: it was not there."""
+        """Remove one registration. Returns false if it was not there."""
         index = self._by_name.get(obj)
         if index is None:
             return False
@@ -251,7 +252,8 @@ class RegisteredClient:
         return True
 
     def forget(self) -> Collection[Obj]:
-        """It is registered for nothing any more, and no record says so. Returns what it was to be told of."""
+        """Remove all registrations, but mark no bucket as changed. Returns the objects that it was registered for by
+        name."""
         self.tally.add_registrations(-self.registered)
         objects = list(self._by_name)
         for obj in objects:
@@ -270,7 +272,7 @@ class RegisteredClient:
         queries: Iterable[str] = (),
         channels: Iterable[RegisteredChannelRecord] = (),
     ) -> None:
-        """A bucket as the registrations topic has it; to be written again if another one has a part of it."""
+        """Load a bucket as the registrations topic has it; it is written again if another one has a part of it."""
         if index < len(self.buckets):
             for interest in list(self.buckets[index]):
                 if isinstance(interest, Obj):
@@ -291,7 +293,7 @@ class RegisteredClient:
                 elsewhere = True
             else:
                 self._put_channel(record.text, record.position, record.epoch, index)
-        # A predecessor that died between two records of a step leaves an object in two buckets, where it had moved from
+        # A predecessor that died between two records of a step leaves an object in two buckets, if it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)
 

@@ -16,7 +16,7 @@ _NO_TIME = -1
 
 
 class DescriptionIntake:
-    """Takes such records in. What it sees twice has the same outcome."""
+    """Takes such records in. A record that is seen twice has the same outcome."""
 
     def __init__(
         self, state: PartitionState, conflation: Conflation, repairs: Repairs, removals: RemovalIntake
@@ -27,7 +27,7 @@ class DescriptionIntake:
         self._removals = removals
 
     def on_arrival(self, arrival: Arrival, now_ms: int, *, merged: bool) -> None:
-        """`merged`: it was seen before, and is only to be rejected or moved, if it is to be."""
+        """Take a record in. `merged`: it was seen before, and can only be rejected or moved now."""
         record, invalid = arrival.record, arrival.why_invalid()
         if invalid:
             arrival.reject(invalid)
@@ -40,7 +40,7 @@ class DescriptionIntake:
                 arrival.reject(str(error))
 
     def skip(self, key: bytes, offset: int) -> None:
-        """The record at this offset is set aside: the description in force is to stand behind it again."""
+        """Skip the record at this offset, which is set aside: the description in force is to be written after it."""
         try:
             parsed = parse_description_key(key)
         except InvalidName:

@@ -1,7 +1,7 @@
-"""The descriptions of a partition's objects, and how their records merge: by the highest timestamp, then by the last.
+"""The descriptions of a partition's objects. Records merge by the highest timestamp, then by the last offset.
 
-Descriptions have few keys, and values that many of them share. Each key and each value that is the same is one string
-or one number in memory.
+Descriptions have few keys, and values that many of them share. Equal keys and equal values are one string or one number
+in memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,42 +16,42 @@ from coldnotify_schemas.descriptions import (
 from coldnotify_schemas.records import InvalidRecord
 
 NEVER = -1
-"""The version and offset of a description of which there was no record that counts."""
+"""The version and offset of a description without a valid record."""
 SHARED_MAX = 65_536
-"""Keys and values that are looked up to be shared. With more the table begins anew, for it is to save memory. What was
-shared stays so."""
+"""Number of keys and values that are looked up to be shared. Above it the table begins empty again, because it has to
+save memory. Values that were shared stay shared."""
 KEPT_MAX = 4
-"""Records of one object that wait to be parsed. One of them counts; those below it are needed where it turns out to be
-no description."""
+"""Number of records of one object that wait to be parsed. One of them counts; those below it are needed if it is not a
+valid description."""
 
 
 class StoredDescription:
-    """The description of one object, if it has one, and what stands in the log of it."""
+    """The description of one object, if it has one, and the offsets of its records in the log."""
 
     __slots__ = ("description", "kept_offset", "last_offset", "offset", "version")
 
     def __init__(self) -> None:
         self.description: Description | None = None
         self.version = NEVER
-        """The timestamp of the record in force, in ms. That there is none any more has one, too."""
+        """The timestamp of the record in force, in ms. The removal of a description has one, too."""
         self.offset = NEVER
-        """Of the record that made the description what it is."""
+        """Offset of the record that made the description what it is."""
         self.kept_offset = NEVER
-        """Of the last record that says so: what compaction is to keep."""
+        """Offset of the last record with this description: compaction must keep that one."""
         self.last_offset = NEVER
-        """Of the last record of this key, whatever it says. Compaction keeps that one."""
+        """Offset of the last record of this key, whatever its value. Compaction keeps that one."""
 
     @property
     def needs_repair(self) -> bool:
-        """Compaction would keep a record that is not in force."""
+        """True if compaction would keep a record that is not in force."""
         return self.version != NEVER and self.last_offset > self.kept_offset
 
     def repair_record(self) -> bytes:
-        """The value that says it, to be written with `version` as its timestamp."""
+        """Returns the record's value, to be written with `version` as its timestamp."""
         return encode_description_record(self.description)
 
     def merge(self, description: Description | None, timestamp_ms: int, offset: int) -> bool:
-        """Take in one record. True: the object is described in another way than before."""
+        """Merge one record. Returns true if the description changes."""
         self.last_offset = max(self.last_offset, offset)
         if timestamp_ms < self.version:
             return False
@@ -60,7 +60,7 @@ class StoredDescription:
         self.kept_offset = offset
         if same(self.description, description):
             if first:
-                self.offset = offset  # it may have been described before what compaction has left
+                self.offset = offset  # it may have been described before by a record that compaction has removed
             return False
         self.description = description
         self.offset = offset
@@ -68,7 +68,7 @@ class StoredDescription:
 
 
 class DescriptionChange(NamedTuple):
-    """What a record has made of an object's description; None: it has none."""
+    """A change of an object's description by a record; None: it has none."""
 
     before: Description | None
     after: Description | None
@@ -81,29 +81,29 @@ class _Kept(NamedTuple):
 
 
 class DescriptionStore:
-    """Those of one partition, by group (domain/group) and the object's name."""
+    """The descriptions of one partition, by group (domain/group) and the object's name."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, StoredDescription]] = {}
         self._kept: dict[tuple[str, str], list[_Kept]] = {}
-        """What waits to be parsed, the one that counts, if it is a description, last."""
+        """Records that wait to be parsed; the last one counts, if it is a description."""
         self._shared: dict[tuple[type, Value], Value] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
 
     def of(self, group: str, name: str) -> StoredDescription | None:
-        """What is known of an object's description; None: it never had one."""
+        """Returns the stored description of an object; None: it never had one."""
         return self._groups.get(group, _NOBODY).get(name)
 
     def of_group(self, group: str) -> Mapping[str, StoredDescription]:
-        """What is known of the descriptions of a group's objects, by their names."""
+        """Returns the stored descriptions of a group's objects, by their names."""
         return self._groups.get(group, _NOBODY)
 
     def take(
         self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int
     ) -> DescriptionChange | None:
-        """Take in one record; None: it changes nothing. Raises InvalidRecord: then the one in force stays."""
+        """Merge one record; None: it changes nothing. Raises InvalidRecord: then the one in force stays."""
         described = self._groups.get(group, _NOBODY).get(name)
         try:
             description = understood(value, timestamp_ms)
@@ -121,10 +121,10 @@ class DescriptionStore:
         return DescriptionChange(before, description)
 
     def keep(self, group: str, name: str, value: bytes | None, timestamp_ms: int, offset: int) -> None:
-        """Take in one record of a log that is being loaded. It is parsed in `finish_load`, if it counts by then."""
+        """Keep one record of a log that is being loaded. It is parsed in `finish_load`, if it counts by then."""
         kept = self._kept.setdefault((group, name), [])
         record = _Kept(timestamp_ms, offset, value)
-        # In the order in which they count, as `merge` has it: mostly that of the log.
+        # In the order in which they count, as in `merge`: mostly that of the log.
         place = len(kept)
         while place and kept[place - 1].timestamp_ms > timestamp_ms:
             place -= 1
@@ -133,26 +133,27 @@ class DescriptionStore:
             self._parse(group, name, kept)
 
     def groups(self) -> list[str]:
-        """Those of which an object is described, or was."""
+        """Returns the groups with an object that is described, or was."""
         return list(self._groups)
 
     def settle(self, group: str, name: str) -> None:
-        """Parse what waits of one object, as far as it counts. It is looked at once more in `finish_load`."""
+        """Parse an object's waiting records, as far as they count. `finish_load` checks it again."""
         kept = self._kept.get((group, name))
         if kept:
             self._parse(group, name, kept)
 
     def forget(self, group: str, name: str) -> None:
-        """It never had a description, as far as is known from here on."""
+        """Forget it, as if it never had a description."""
         described = self.of(group, name)
         if described is not None:
-            described.version = NEVER  # whoever has it still is not to write it again
+            described.version = NEVER  # others that still refer to it must not write it again
             del self._groups[group][name]
             if not self._groups[group]:
                 del self._groups[group]
 
     def finish_load(self) -> Iterator[tuple[str, str, StoredDescription]]:
-        """Parse what counts. Yields what is to be written again: group, name and what is known."""
+        """Parse the records that count. Yields descriptions that must be written again: group, name and the
+        description."""
         kept_of, self._kept = self._kept, {}
         for (group, name), kept in kept_of.items():
             self._parse(group, name, kept)
@@ -161,7 +162,7 @@ class DescriptionStore:
                 yield group, name, described
 
     def _parse(self, group: str, name: str, kept: list[_Kept]) -> None:
-        """Take the one of these that counts; the others are outdone, or are no descriptions."""
+        """Take the one of these that counts; the others are outdone, or are not descriptions."""
         last_offset = max((record.offset for record in kept), default=NEVER)
         while kept:
             timestamp_ms, offset, value = kept.pop()
@@ -171,7 +172,7 @@ class DescriptionStore:
                 continue
             counts = self.of(group, name)
             if kept and counts is not None and counts.kept_offset == offset:
-                counts.offset = offset  # it may have been described in another way before, by one that is not parsed
+                counts.offset = offset  # an unparsed record may have described it in another way before
             kept.clear()
         described = self.of(group, name)
         if described is not None:
@@ -189,14 +190,14 @@ _NOBODY: Mapping[str, StoredDescription] = {}
 
 
 def understood(value: bytes | None, timestamp_ms: int) -> Description | None:
-    """What a record says, which has a timestamp for a version. Raises InvalidRecord."""
+    """Returns the description in a record, whose timestamp is its version. Raises InvalidRecord."""
     if timestamp_ms < 0:
         raise InvalidRecord(f"timestamp: is {timestamp_ms}, and it is the description's version")
     return parse_description_record(value)
 
 
 def same(one: Description | None, other: Description | None) -> bool:
-    """Whether both say the same, of values of the same kinds; None: there is none."""
+    """Returns true if both are equal, with values of the same types; None: there is none."""
     if one is None or other is None:
         return one is other
     # For Python true is 1.

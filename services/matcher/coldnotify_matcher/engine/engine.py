@@ -2,24 +2,25 @@
 
 Theory of operation
 -------------------
-Everything that concerns a domain/group is in one partition, and `state.State` holds what is known of one: objects
-(newest version and its offset), clients (interests, cursor, current session) and gateways. Records of the objects topic
-come in through `on_object` (`intake`), in offset order; requests through `on_requests` (`requests`), in offset order;
-time through `on_tick` (`upkeep`, `forgetting`, `retention`, `conflation`). Each may add outputs to the one `outbox`,
-and `take_step` hands out what has come together. The shell makes them durable in the order that Step names, and only
-then commits the offsets of both inputs. Whatever it had not committed it reads again after a failure: every handler
-gives the same result when it sees an input twice.
+Everything about a domain/group is in one partition, and `partition_state.PartitionState` holds the state of one:
+objects (newest version and its offset), clients (interests, cursor, current session) and gateways. Records of the
+objects topic come in through `on_object` (`intake`), in offset order; requests through `on_requests` (`requests`), in
+offset order; time through `on_tick` (`upkeep`, `forgetting`, `retention`, `conflation`). Each may add outputs to the
+one `outbox`, and `take_step` returns those since the last step. The shell makes them durable in the order that Step
+names, and only then commits the offsets of both inputs. Inputs that it had not committed it reads again after a
+failure: every handler gives the same result when it sees an input twice.
 
-A client lacks what it is interested in and has a newest offset above its cursor, unless it published that version
-itself (`clients.Client.lacks`). A session is sent that in pages; at the instant its last page is computed it joins the
-fan-out index (`index.Index`), and from then on a publish reaches it as one number in a packed array. It stays in the
-index while a gateway has it caught up once more: the gateway drops what is live for a session that waits for a page,
-and the page, which comes later in the same inbox, contains it.
+A client lacks an object that it is interested in if the newest offset is above its cursor, unless it published that
+version itself (`clients.RegisteredClient.lacks`). A session receives missing versions in pages; at the instant its last
+page is computed it joins the fan-out index (`index.Index`), and from then on a publish reaches it as one number in a
+packed array. It stays in the index while a gateway has it caught up again: the gateway drops live frames for a session
+that waits for a page, and the page, which comes later in the same inbox, contains them.
 
 Replay: `registrations_applied` of a client is the offset of a request whose writes, and those of all before it, are
-durable. A client's buckets are in one partition, written in order by an idempotent producer, so a crash loses only
-the last of a step's records: the last one alone says the step's offset, those before it still say the former one. So a
-request below it changes nothing when it comes again, and what was done in part is done again as a whole, in order.
+durable. A client's buckets are in one partition, written in order by an idempotent producer, so a crash loses only the
+last of a step's records: only the last one carries the step's offset, those before it still carry the former one. So a
+request below it changes nothing when it comes again, and a step that was done in part is done again as a whole, in
+order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ from coldnotify_matcher.engine.upkeep import Upkeep
 
 
 class Engine:
-    """Puts the parts together, and hands each input to the one that handles it."""
+    """Connects the parts, and hands each input to the one that handles it."""
 
     def __init__(
         self, partition: int, partitions: int, epoch: int, *, registrations_max: int = REGISTRATIONS_MAX
@@ -100,7 +101,8 @@ class Engine:
     # ---- loading -------------------------------------------------------------------------------------------------
 
     def start_load(self, objects_committed: int | None) -> None:
-        """`objects_committed`: the offset up to which a predecessor handled the objects topic; None: nobody did.
+        """Begin to load. `objects_committed`: the offset up to which a predecessor handled the objects topic; None:
+        there was none.
 
         Feed the compacted topics then: `load_registrations`, `load_session`, and `on_object` for the objects. Objects
         may have been fed before, while another owned the partition: feed those from `objects_committed` on again.
@@ -108,11 +110,12 @@ class Engine:
         self._loading.start(objects_committed)
 
     def load_registrations(self, key: str, record: RegistrationsRecord, *, applied_counts: bool) -> None:
-        """One bucket, the winner among its key's records. `applied_counts`: it is of today's requests topic."""
+        """Load one bucket, the winner among its key's records. `applied_counts`: its offset refers to today's requests
+        topic."""
         self._loading.load_registrations(key, record, applied_counts=applied_counts)
 
     def load_session(self, key: str, record: SessionRecord, now_ms: int, *, applied_counts: bool) -> None:
-        """A client's session record, the winner among its key's records. Its registrations are loaded before."""
+        """Load a client's session record, the winner among its key's records. Its registrations are loaded before."""
         self._loading.load_session(key, record, now_ms, applied_counts=applied_counts)
 
     def finish_load(
@@ -124,7 +127,7 @@ class Engine:
         objects_committed: int | None,
         requests_start: int | None = None,
     ) -> None:
-        """Take the partition over: tell all gateways, and fan out what the predecessor may not have.
+        """Take the partition over: tell all gateways, and fan out versions that the predecessor may not have sent.
 
         `requests_start`: the offset from which requests are handled; None: from the end on.
         """
@@ -136,36 +139,36 @@ class Engine:
     # ---- inputs --------------------------------------------------------------------------------------------------
 
     def prepare_object(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:
-        """Whether `on_object` may be called with the record of this key, value and timestamp, the next one.
+        """Returns true if `on_object` may be called with the next record, of this key, value and timestamp.
 
-        False: the turn is `spent`, and queries are still to be held against what it says of its object. Nothing is told
-        of it, and nothing else knows it, until all are.
+        False: the turn is `spent`, and queries remain to be evaluated for its object. The record has no effect until
+        all are.
         """
         return self._ahead.prepare(key, value, timestamp_ms, spent)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
-        """One record of the objects topic's partition."""
+        """Handle one record of the objects topic's partition."""
         self._intake.on_object(record, now_ms)
 
     def skip_object(self, key: bytes | None, offset: int) -> None:
-        """The record at this offset is set aside: its object's newest version is to stand behind it again."""
+        """Skip the record at this offset, which is set aside: its object's newest version is to be written after it."""
         self._intake.skip_object(key, offset)
 
     def reject_object(self, record: ObjectRecord, reason: str) -> None:
-        """The record cannot be understood: it is rejected, and its object's newest version is to stand behind it."""
+        """Reject a record that cannot be understood: its object's newest version is to be written after it."""
         self._intake.reject_object(record, reason)
 
     def on_objects_end(self, offset: int) -> None:
-        """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
+        """Note that the objects topic was read up to `offset`, even if its last offsets hold no records."""
         self._intake.on_end(offset)
 
     def on_requests(
         self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int, spent: Spent = never
     ) -> int:
-        """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
+        """Handle a batch of (offset, request), in order. The objects topic has been read up to its end as of now.
 
-        Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
-        Returns how many are handled: at least one, and all but where the turn is `spent`. The others come again.
+        Of several Opens of one client in a row only the last is answered: it contains all that the earlier ones do.
+        Returns the number of handled requests: at least one, and all unless the turn is `spent`. The others come again.
         """
         self.state.spent = spent
         handled = self._requests.on_requests(requests, now_ms, spent)
@@ -173,14 +176,14 @@ class Engine:
         return handled
 
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
-        """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
+        """Write our record of this key again: a null or a record with a lower generation was seen in a state topic."""
         if topic == self.state.rules.topics.channels_state:
             self.channels.rewrite(key)
             return
         self._records.rewrite(topic, key, was_null=was_null)
 
     def on_tick(self, now_ms: int) -> None:
-        """Time passes: gateways that fell silent, cursors to be stored, clients and objects to be forgotten."""
+        """Handle silent gateways, cursors to be stored, clients and objects to be forgotten, as time passes."""
         self.state.at = None
         self._upkeep.on_tick(now_ms)
         self.state.members.on_tick(now_ms)
@@ -190,9 +193,8 @@ class Engine:
         self.channels.on_tick(now_ms)
 
     def flush(self, now_ms: int, spent: Spent = never) -> None:
-        """Fan out what was held back until now; go on with pages of channels and with sets that sessions wait for.
-
-        These go on until the turn is `spent`, and `unfinished` says whether there are more."""
+        """Fan out publishes that were held until now; go on with pages of channels and with sets that sessions wait
+        for. These go on until the turn is `spent`; then `unfinished` is true if there are more."""
         self.state.spent = spent
         self.conflation.flush(now_ms)
         self.channels.flush(now_ms)
@@ -201,7 +203,7 @@ class Engine:
     # ---- outputs -------------------------------------------------------------------------------------------------
 
     def take_step(self, now_ms: int) -> Step:
-        """All outputs since the last step."""
+        """Returns all outputs since the last step."""
         self._repairs.write()
         self._records.write_changed(now_ms)
         self._forgetting.write_sessions()
@@ -211,26 +213,27 @@ class Engine:
 
     @property
     def objects_done(self) -> int:
-        """Up to which offset of the objects topic nothing is left to be done: what may be committed."""
+        """The offset up to which the objects topic may be committed: everything below is done."""
         return self.conflation.floor
 
     @property
     def unfinished(self) -> bool:
-        """Whether `flush` has something to do at once: sets of queries are to be computed, or pages to be made."""
+        """True if `flush` has something to do at once: sets of queries are to be computed, or pages to be made."""
         return self.state.members.unsettled or self.channels.unfinished
 
     @property
     def removals_held(self) -> tuple[int, int]:
-        """How many clients and objects wait to be removed until it is sure that the clock is right."""
+        """Numbers of clients and objects whose removal waits until the clock is known to be right."""
         return self._forgetting.brake.held, self.retention.brake.held
 
     def confirm_removals(self, now_ms: int) -> None:
-        """An operator says that it is: for an hour any number may go, unless clocks are apart."""
+        """Confirm, for an operator, that the clock is right: for an hour any number may be removed, unless clocks are
+        apart."""
         self._forgetting.brake.confirm(now_ms)
         self.retention.brake.confirm(now_ms)
 
     def next_due_ms(self) -> int | None:
-        """When `flush` has something to do (Unix time); None: never, as things are."""
+        """Returns the time at which `flush` has something to do (Unix time); None: never, at present."""
         if self.unfinished:
             return 0
         due = (self.conflation.next_due_ms(), self.channels.next_due_ms())
@@ -239,16 +242,16 @@ class Engine:
     # ---- for the shell, and for those who look in ------------------------------------------------------------------
 
     def may_lack_members(self, client: RegisteredClient) -> bool:
-        """Whether the client may not have applied all that there is of its queries."""
+        """Returns true if the client may not have applied all versions and changes of its queries."""
         return self.state.members.missed(client, client.cursor)
 
     def operated(self, offset: int) -> Operated | None:
-        """What the operator's request at this offset has done; None: it was not handled, or is long past."""
+        """Returns the outcome of the operator's request at this offset; None: it was not handled, or is long past."""
         return next((one for one in reversed(self._operating.done) if one.offset == offset), None)
 
     @property
     def parked(self) -> int:
-        """Of how many registrations clients say that their callbacks raised too often."""
+        """Number of registrations that clients report as parked because their callbacks raised too often."""
         return sum(tally.parked for tally in self.state.tallies.values())
 
     @property
@@ -258,27 +261,27 @@ class Engine:
 
     @property
     def generation(self) -> int:
-        """The one that this partition was taken over with."""
+        """The generation that this partition was taken over with."""
         return self.state.generation
 
     @property
     def objects(self) -> ObjectMap:
-        """By key."""
+        """The objects by key."""
         return self.state.objects
 
     @property
     def clients(self) -> Mapping[str, RegisteredClient]:
-        """By key."""
+        """The clients by key."""
         return self.state.clients
 
     @property
     def gateways(self) -> Mapping[int, GatewayView]:
-        """By id."""
+        """The gateways by id."""
         return self.state.gateways
 
     @property
     def rules(self) -> Rules:
-        """What the operator says. The shell sets them before the partition is taken over."""
+        """The operator's rules. The shell sets them before the partition is taken over."""
         return self.state.rules
 
     @rules.setter
@@ -295,10 +298,12 @@ class Engine:
         self.state.counts = counts
 
     def refused(self, client_key: str) -> tuple[int, str] | None:
-        """(when, why) this client was sent away last; None: it was not, or has been let in since."""
+        """Returns (time, reason) of this client's last refusal; None: it was not refused, or has been admitted
+        since."""
         return self.state.refused_clients.of(client_key)
 
     def take_refusals(self) -> dict[tuple[str, str], int]:
-        """By domain and limit of its tenant's agreement, sessions and registrations refused since the last step."""
+        """Returns sessions and registrations refused since the last step, by domain and limit of its tenant's
+        agreement."""
         taken, self.state.refusals = self.state.refusals, {}
         return taken

@@ -1,7 +1,7 @@
-"""What a record of the objects topic would say of its object, before it is taken in: for the queries of its group.
+"""Evaluates the queries of a group for a record of the objects topic before the record is taken in.
 
-How long it takes to hold queries against an object is up to who wrote them. So it is done ahead, in as many turns as it
-takes, while the object is still what it was to everybody. Then the record is taken in at once.
+The time that queries take depends on their authors. So they are evaluated ahead, in as many turns as needed, while the
+object has not changed for anyone. Then the record is taken in at once.
 """
 
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description
@@ -15,13 +15,13 @@ _NOTHING: Description = {}
 
 
 class EvaluatedAhead:
-    """Of one partition."""
+    """Evaluates the queries of one partition ahead."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
 
     def prepare(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:
-        """Whether the queries that the record concerns, if it is the next one, have been held against its object."""
+        """Returns true if the queries that the next record concerns have been evaluated for its object."""
         state = self._state
         if key is None or value is None or not state.live:
             return True
@@ -39,12 +39,13 @@ class EvaluatedAhead:
         except InvalidRecord:
             return True  # it changes nothing
         if after is None:
-            return True  # no query is held against what is not there
+            return True  # queries are not evaluated for an absent object
         before = state.members.groups.description(group, name)
         return state.members.sets.evaluate_ahead(group, name, before, after, spent)
 
     def _described(self, group: str, name: str, value: bytes, timestamp_ms: int) -> Description | None:
-        """The object's description then; None: there is no such object, or it is described as it was."""
+        """Returns the object's description after the record; None: there is no such object, or its description
+        stays."""
         known = self._state.descriptions.of(group, name)
         description = understood(value, timestamp_ms)
         if known is not None and (timestamp_ms < known.version or same(known.description, description)):
@@ -55,7 +56,7 @@ class EvaluatedAhead:
         return (_NOTHING if description is None else description) if published else None
 
     def _published(self, group: str, name: str, value: bytes) -> Description | None:
-        """The same; None, too, where the object is there already."""
+        """Returns the same; None, too, if the object exists already."""
         if self._state.members.groups.description(group, name) is not None and self._state.objects.is_published(
             f"{group}/{name}"
         ):
@@ -68,7 +69,7 @@ class EvaluatedAhead:
 
 
 def _split(key: str) -> tuple[str, str]:
-    """domain/group, and the object's name, which may have slashes, too."""
+    """Returns domain/group, and the object's name, which may contain slashes."""
     domain, _, rest = key.partition("/")
     group, _, name = rest.partition("/")
     return f"{domain}/{group}", name

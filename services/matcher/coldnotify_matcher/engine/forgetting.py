@@ -1,14 +1,15 @@
-"""Forgetting clients: whom an operator names, and, as garbage collection, who is offline and was not seen for long.
+"""Forgetting clients: those that an operator names, and, as garbage collection, those that are offline and not seen for
+long.
 
-One that has nothing to lose goes within minutes: it has no registrations, or it is a page that only looked.
+A client that has nothing to lose goes within minutes: it has no registrations, or it is a page that only looked.
 
-All clients are looked at in turn, so many a tick, so that a tick's cost has a bound whatever their number; and so many
-records are written a tick at most. Should a client come back its digest is not that of nothing, and a reg-sync makes it
-whole. By a clock that others contradict nobody is forgotten, and of those who have something to lose few at once unless
-it is sure that the clock is right (`removal_brake`).
+All clients are checked in turn, a bounded number a tick, so that a tick's cost has a bound whatever their number; and
+the number of records a tick is bounded, too. If a client comes back its digest is not that of an empty set, and a
+reg-sync makes it whole. No client is forgotten by a clock that others contradict, and of those that have something to
+lose only few at once, unless the clock is known to be right (`removal_brake`).
 
-A crash may come between any two of the tombstones. The one of the session record, which says when the client was last
-seen, is written only when those of the registrations are durable: whatever is left is collected by the next owner.
+A crash may come between any two of the tombstones. That of the session record, which says when the client was last
+seen, is written only when those of the registrations are durable: the next owner collects the rest.
 """
 
 from coldnotify_common.clocks import APART_MS_MAX
@@ -20,16 +21,16 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_brake import RemovalBrake
 
 LOOKED_AT_A_TICK_MAX = 1_000
-"""A millisecond or two; a million clients of one partition are through in 17 minutes."""
+"""Takes a millisecond or two; a million clients of one partition are checked within 17 minutes."""
 FLEETING_FORGOTTEN_AFTER_MS = 300_000
-"""A client without registrations, or a page that only looked. Longer than a request of it can wait to be handled again
-after a crash, or a gateway can stand still and be taken for dead."""
+"""For a client without registrations, or a page that only looked. Longer than a request of it can wait to be handled
+again after a crash, or a gateway can stand still and be taken for dead."""
 RECORDS_A_TICK_MAX = 200
 """A hundred clients of few registrations a second. The last client of a tick may exceed it, by its 158 records."""
 
 
 class Forgetting:
-    """Looks at clients in turn, and takes out those whose time has come."""
+    """Checks clients in turn, and removes those whose time has come."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
@@ -37,7 +38,7 @@ class Forgetting:
         self.brake = RemovalBrake()
         self._to_look_at: list[RegisteredClient] = []
         self._sessions: list[RegisteredClient] = []
-        """Forgotten in this step: the tombstones of their session records are to be written."""
+        """Clients forgotten in this step: the tombstones of their session records are to be written."""
 
     def on_tick(self, now_ms: int) -> None:
         """Forget those whose time has come. The tombstones of their registrations are written."""
@@ -56,7 +57,7 @@ class Forgetting:
                 records += self._look(client, now_ms, may_go=may_go)
 
     def _look(self, client: RegisteredClient, now_ms: int, *, may_go: bool) -> int:
-        """How many records that writes."""
+        """Check one client. Returns the number of records that this writes."""
         state = self._state
         state.at = client.key
         after_ms = self._after_ms(client)
@@ -66,7 +67,7 @@ class Forgetting:
         if not clocks.allows(after_ms):
             return 0
         if not client.last_seen_ms or client.last_seen_ms > now_ms + APART_MS_MAX:
-            # Its session record is lost, or a clock that was ahead has said when: nobody knows, so its time begins now.
+            # Its session record is lost, or comes from a clock that was ahead: the time is unknown, so it begins now.
             client.last_seen_ms = now_ms
             state.changed[client] = None
             return 1
@@ -81,7 +82,7 @@ class Forgetting:
         return self.forget(client)
 
     def _after_ms(self, client: RegisteredClient) -> int:
-        """0: never."""
+        """Returns the time after which it is forgotten; 0: never."""
         after_ms = self._state.rules.forgotten_after_ms
         if client.registered and not client.looks:
             return after_ms
@@ -97,14 +98,14 @@ class Forgetting:
                 self._outbox.write_last(null_of(state, state.rules.topics.sessions, client.key))
 
     def forget(self, client: RegisteredClient) -> int:
-        """The client, which has no session, is unregistered, and nothing is kept of it. Returns how many tombstones.
+        """Unregister the client, which has no session, and keep nothing of it. Returns the number of tombstones.
 
-        `write_sessions` follows in the same step, once the records of those who came back within it are written.
+        `write_sessions` follows in the same step, once the records of clients that came back within it are written.
         """
         state = self._state
         for obj in client.forget():
             state.forget_if_idle(obj)
-        state.drop_client(client)  # who has no registration is gone with its session
+        state.drop_client(client)  # a client without registrations disappears with its session
         state.changed.pop(client, None)
         state.dirty_cursors.pop(client, None)
         self._sessions.append(client)

@@ -1,7 +1,7 @@
-"""The objects of the groups in which somebody has registered a query, by their newest versions and descriptions.
+"""The objects of the groups in which a client has registered a query, by their newest versions and descriptions.
 
-A group's objects are those that are published or described, and not deleted. Most groups have no query: nothing is
-kept of them, and the first query of one costs a look at all objects of the partition.
+A group's objects are those that are published or described, and not deleted. Most groups have no query: nothing is kept
+of them, and the first query of one costs a pass over all objects of the partition.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _NOTHING: Description = {}
 
 
 class FollowedGroups:
-    """Those of one partition that are followed."""
+    """The followed groups of one partition."""
 
     def __init__(self, objects: ObjectMap, descriptions: DescriptionStore) -> None:
         self._objects = objects
@@ -24,16 +24,17 @@ class FollowedGroups:
         self._followed: dict[str, dict[str, int]] = {}
         """By domain/group: its objects' names and offsets, the newest last; UNKNOWN: it was never published."""
         self._redescribed: dict[str, dict[str, int]] = {}
-        """The same by the offset since which they are there and described as they are: a client may remember another
-        description of one that was deleted meanwhile. Never published and never described, they are not there."""
+        """The same by the offset since which they exist with their present description: a client may remember
+        another description of one that was deleted meanwhile. It omits objects that were never published and never
+        described."""
         self.any = False
-        """Whether any group is followed. Each publish asks."""
+        """True if any group is followed. Each publish asks."""
 
     def __contains__(self, group: object) -> bool:
         return group in self._followed
 
     def follow(self, group: str) -> None:
-        """Somebody wants to know: from here on `changed` is to be told of its objects."""
+        """Begin to follow a group: from here on `changed` must be called for its objects."""
         if group in self._followed:
             return
         prefix = f"{group}/"
@@ -50,23 +51,23 @@ class FollowedGroups:
         self.any = True
 
     def forget(self, group: str) -> None:
-        """Nobody wants to know any more."""
+        """Stop following a group."""
         self._followed.pop(group, None)
         self._redescribed.pop(group, None)
         self.any = bool(self._followed)
 
     def clear(self) -> None:
-        """Nobody wants to know of any."""
+        """Stop following all groups."""
         self._followed.clear()
         self._redescribed.clear()
         self.any = False
 
     def followed(self) -> list[str]:
-        """The groups that somebody wants to know of."""
+        """Returns the followed groups."""
         return list(self._followed)
 
     def changed(self, group: str, name: str, offset: int) -> None:
-        """The object has a newer version, or another description; `offset`: of its newest version."""
+        """Note that the object has a newer version, or another description; `offset`: of its newest version."""
         order = self._followed.get(group)
         if order is None:
             return
@@ -79,7 +80,7 @@ class FollowedGroups:
             order[name] = offset
 
     def redescribed(self, group: str, name: str, offset: int) -> None:
-        """The object has another description since `offset`, or none any more."""
+        """Note that the object has another description since `offset`, or none any more."""
         order = self._redescribed.get(group)
         if order is not None:
             order.pop(name, None)
@@ -87,11 +88,11 @@ class FollowedGroups:
                 order[name] = offset
 
     def names(self, group: str) -> list[str]:
-        """All there are at present."""
+        """Returns the names of the group's objects at present."""
         return list(self._followed.get(group, ()))
 
     def description(self, group: str, name: str) -> Description | None:
-        """Of one object, empty if it has none; None: there is no such object."""
+        """Returns the description of one object, empty if it has none; None: there is no such object."""
         described = self._descriptions.of(group, name)
         description = None if described is None else described.description
         published = self._objects.is_published(f"{group}/{name}")
@@ -100,27 +101,28 @@ class FollowedGroups:
         return (_NOTHING if description is None else description) if published else None
 
     def newest_first(self, group: str) -> Iterator[tuple[str, int]]:
-        """Names and offsets of what was published, the newest first."""
+        """Yields names and offsets of published objects, the newest first."""
         for name, offset in reversed(self._followed.get(group, {}).items()):
             if offset == UNKNOWN:
-                # A description of what was never published may come late; all others in front of it are older.
+                # A description of an object that was never published may come late; all others in front of it are
+                # older.
                 continue
             yield name, offset
 
     def offset(self, group: str, name: str) -> int:
-        """Of the newest version of one of its objects; UNKNOWN: it was never published."""
+        """Returns the offset of the newest version of one of its objects; UNKNOWN: it was never published."""
         return self._followed[group].get(name, UNKNOWN)
 
     def redescribed_first(self, group: str) -> Iterator[tuple[str, int]]:
-        """Names, and since which offset their descriptions are what they are; the latest first."""
+        """Yields names, and the offsets since which their descriptions are in force; the latest first."""
         return reversed(self._redescribed.get(group, {}).items())
 
     def redescribed_at(self, group: str, name: str) -> int:
-        """Since which offset the object is described as it is; UNKNOWN: it never was."""
+        """Returns the offset since which the object's description is in force; UNKNOWN: it never had one."""
         return self._redescribed[group].get(name, UNKNOWN)
 
     def description_said(self, group: str, name: str) -> bytes:
-        """As sessions are told it: JSON; empty, if the object has none."""
+        """Returns the description for sessions: JSON; empty, if the object has none."""
         described = self._descriptions.of(group, name)
         description = None if described is None else described.description
         return b"" if description is None else encode_description(description)

@@ -1,9 +1,8 @@
-"""What is in of reg-syncs whose last chunk is not: of all clients together it has a bound.
+"""Registration sets still being received. Their total size is bounded.
 
-Where it would be exceeded, a set is dropped, as if a chunk of it were missing: its client is told so at its last chunk
-and says its set anew. First goes what had no chunk for STALLED_MS: who begins sets and never ends them keeps nobody
-from saying one. Else, among the largest (by powers of two), the one that had no chunk for longest: who says a usual set
-need not mind, and of many that say large ones at once those that are dropped make room for the others, which get
+If it would be exceeded, a set is dropped, as if a chunk of it were missing: its client hears so at its last chunk and
+sends its set again. Sets that had no chunk for STALLED_MS are dropped first: clients that begin sets and never end them
+harm no other. If many clients send large sets at once, those that are dropped make room for the others, which get
 through. Nothing is searched for.
 """
 
@@ -16,7 +15,7 @@ from coldnotify_matcher.engine.sessions import EngineSession
 STALLED_MS = 30_000
 """A client that was not answered for so long begins its reg-sync again: the protocol's number."""
 _SLOT_BYTES = 8
-"""Of a list, for each of its items."""
+"""Bytes of a list for each of its items."""
 
 
 class _HalfSet:
@@ -28,29 +27,30 @@ class _HalfSet:
         self.chunks = 0
         self.said: list[Packed] = []
         self.size_bytes = 0
-        """What it takes in memory."""
+        """Size in memory."""
 
     def add(self, said: Sequence[Packed]) -> None:
-        """One more chunk."""
+        """Add one more chunk."""
         self.chunks += 1
         self.said += said
         self.size_bytes += sum(map(_size_of, said)) + _SLOT_BYTES * len(said)
 
 
 class HalfSets:
-    """Those of one partition."""
+    """The half sets of one partition."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
-        """What all of them take in memory."""
+        """Size of all of them in memory."""
         self._by_size: dict[int, dict[EngineSession, None]] = {}
-        """By the number of bits of its size; in the order in which they were added to."""
+        """By the number of bits of its size; ordered by the last addition."""
         self._sets: dict[EngineSession, _HalfSet] = {}
         self._added_to_ms: dict[EngineSession, int] = {}
-        """In the same order."""
+        """Times of the last addition, in the same order."""
 
     def add(self, session: EngineSession, names: Sequence[Packed], bytes_max: int, now_ms: int) -> int:
-        """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
+        """Add one more chunk. Returns the number of sets dropped to keep within `bytes_max`; this one may be among
+        them."""
         half = self._remove(session) or _HalfSet()
         half.add(names)
         self._sets[session] = half
@@ -64,17 +64,17 @@ class HalfSets:
         return dropped
 
     def forget(self, session: EngineSession) -> list[Packed]:
-        """The set is whole, or is begun anew, or its session is over. Returns what was in."""
+        """Forget a set that is whole, or begins again, or whose session is over. Returns its contents."""
         half = self._remove(session)
         return [] if half is None else half.said
 
     def chunks(self, session: EngineSession) -> int:
-        """How many chunks are in."""
+        """Returns the number of its chunks."""
         half = self._sets.get(session)
         return 0 if half is None else half.chunks
 
     def said(self, session: EngineSession) -> Sequence[Packed]:
-        """All that they say."""
+        """Returns all that its chunks contain."""
         half = self._sets.get(session)
         return () if half is None else half.said
 

@@ -1,7 +1,7 @@
-"""How much of a tenant's publishes may be of high priority: `HighShare`, a credit that its publishes earn.
+"""Limits the part of a tenant's publishes that is of high priority: `HighShare`, a credit that its publishes earn.
 
 All partitions of a matcher share a tenant's credit. It counts publishes and no time: of each hundred that this matcher
-reads, `high_priority_share` times a hundred may be of high priority, wherever among them these are.
+reads, `high_priority_share` times a hundred may be of high priority, in any order.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from coldnotify_matcher.engine.of_tenants import OfTenants
 
 CREDIT_MAX = 10.0
-"""So many may come in a row: an alarm seldom comes alone, and the share of few publishes would be less than one. A
+"""Number that may come in a row: an alarm seldom comes alone, and the share of few publishes would be less than one. A
 tenant begins with it."""
 
 
 class HighAgreement(NamedTuple):
-    """What a tenant has agreed: the part of its publishes that may be of high priority, 0 to 1."""
+    """A tenant's agreement: the part of its publishes that may be of high priority, 0 to 1."""
 
     tenant: str
     share: float
@@ -32,15 +32,15 @@ class HighShare:
         self._credit = CREDIT_MAX
 
     def change(self, share: float) -> None:
-        """It has agreed to this from now on."""
+        """Apply this share from now on."""
         self._share = share
 
     def earn(self) -> None:
-        """It has published once more."""
+        """Earn credit for one publish."""
         self._credit = min(CREDIT_MAX, self._credit + self._share)
 
     def take(self) -> bool:
-        """Whether one that says high may be: it is taken from the credit then."""
+        """Returns true if one publish may be of high priority, and takes it from the credit."""
         if self._credit < 1 or not self._share:
             return False
         self._credit -= 1
@@ -48,21 +48,22 @@ class HighShare:
 
 
 class HighShares:
-    """Those of all tenants with an agreement. One object for all partitions of a matcher, changed in place."""
+    """Holds the shares of all tenants with an agreement. A matcher's partitions share one object, which is changed in
+    place."""
 
     def __init__(self, tenant_of: Callable[[str], str] | None = None) -> None:
         """`tenant_of`: the name of the tenant that a domain belongs to; None: domains are tenants."""
         self._tenants: OfTenants[HighShare] = OfTenants(tenant_of)
 
     def agree(self, agreements: Iterable[HighAgreement]) -> None:
-        """These are all that there are now."""
+        """Replace all agreements with these."""
         wanted = {one.tenant: one.share for one in agreements}
         self._tenants.keep_only(wanted)
         for tenant, share in wanted.items():
             self._tenants.get(tenant, partial(HighShare, share)).change(share)
 
     def may_be_high(self, domain: str, *, high: bool) -> bool:
-        """One more publish of this domain; `high`: it says that it is of high priority. Whether it counts as that."""
+        """Count one publish of this domain; `high`: it asks for high priority. Returns true if it gets it."""
         share = self._tenants.of(domain)
         if share is None:
             return high

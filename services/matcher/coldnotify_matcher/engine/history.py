@@ -1,6 +1,6 @@
-"""What was published and rejected lately, as far as it is remembered: for those who look in, nothing else needs it.
+"""The latest publishes and rejections, as far as they are remembered: only those who look in need them.
 
-Of each record of the objects topic it is known what became of it, its outcome, and which version was the newest then.
+For each record of the objects topic its outcome is known, and the version that was the newest then.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 PUBLISHED = "published"
 """The outcome of a record that brought a newer version."""
 REPEATED = "repeated"
-"""Of one that says again what the newest version says."""
+"""The outcome of a record that repeats the newest version."""
 ALTERED = "altered"
-"""Of one with the newest version's number that says something else: clients that have the version are not told."""
+"""The outcome of a record with the newest version's number and another content: clients that have the version do not
+get it."""
 STALE = "stale"
-"""Of one with a version below the newest: no client is ever told."""
+"""The outcome of a record with a version below the newest: no client ever receives it."""
 REJECTED = "rejected"
-"""Of one that could not be understood."""
+"""The outcome of a record that could not be understood."""
 
 OUTCOMES_MAX = 10_000
-"""Offsets of one partition of which the outcome is remembered: whoever publishes asks within seconds."""
+"""Offsets of one partition whose outcome is remembered: publishers ask within seconds."""
 PUBLISHES_MAX = 10_000
-"""Of one partition: some MiB at most. What is older is known by its newest version only."""
+"""For one partition: some MiB at most. For older ones, only the newest version is known."""
 REJECTED_MAX = 256
-"""Of one partition; the topic coldnotify.rejected has them all for a week."""
+"""For one partition; the topic coldnotify.rejected has them all for a week."""
 _REASON_CHARS_MAX = 200
 
 
@@ -55,18 +56,18 @@ class RejectedObject(NamedTuple):
 
 
 class TakenRecord(NamedTuple):
-    """One record and its outcome. The first five are those of a publish, with its object's key before them."""
+    """One record and its outcome. The first five are those of a publish, after its object's key."""
 
     key: str
     incarnation: int
-    """With `version`: the newest that the object had once the record was taken in; -1 where it is not known."""
+    """With `version`: the newest of the object once the record was taken in; -1: it is not known."""
     version: int
     offset: int
     published_ms: int
-    """When that version was published."""
+    """Time at which that version was published."""
     outcome: str
     reason: str = ""
-    """Why it was rejected."""
+    """The reason why it was rejected."""
 
 
 class History:
@@ -74,15 +75,16 @@ class History:
 
     def __init__(self, publishes_max: int = PUBLISHES_MAX, outcomes_max: int = OUTCOMES_MAX) -> None:
         self._latest: deque[tuple[str, int, int, int, int]] = deque(maxlen=publishes_max)
-        """Each publish, with its object's key before it. Plain tuples: one is made at each publish."""
+        """Each publish, after its object's key. Plain tuples: one is made at each publish."""
         self._by_key: dict[str, list[NewerRecord]] | None = None
-        """The same by object. None: to be made anew when somebody looks, which costs less than keeping it."""
+        """The same by object. None: it is built at the next look, which costs less than keeping it."""
         self._rejected: deque[RejectedObject] = deque(maxlen=REJECTED_MAX)
         self._outcomes: list[TakenRecord | tuple[str, int, int, int, int] | None] = [None] * outcomes_max
-        """At the offset's place, modulo its length; a publish is there as in `_latest`. Another thread may look."""
+        """At the offset modulo its length; a publish has the form of `_latest`. Another thread may read it."""
 
     def taken(self, obj: Obj, record: PublicRecord, version: int, offset: int) -> str:
-        """The outcome of a record that the object is about to merge. One that is no publish is remembered."""
+        """Returns the outcome of a record that the object is about to merge. It is remembered unless it is a
+        publish."""
         incarnation = obj.incarnation if record.incarnation is None else record.incarnation
         rank, newest = (incarnation, version), (obj.incarnation, obj.version)
         if rank > newest:
@@ -92,20 +94,20 @@ class History:
         return outcome
 
     def published(self, key: str, incarnation: int, version: int, offset: int, timestamp_ms: int) -> None:
-        """The object with this key has become newer, by a record with this timestamp."""
+        """Note that the object with this key has become newer, by a record with this timestamp."""
         publish = (key, incarnation, version, offset, timestamp_ms)
         self._latest.append(publish)
         self._outcomes[offset % len(self._outcomes)] = publish
         self._by_key = None
 
     def rejected(self, key: bytes | None, offset: int, timestamp_ms: int, reason: str) -> None:
-        """A record was rejected."""
+        """Note that a record was rejected."""
         text = "" if key is None else key[:1000].decode(errors="replace")
         self._rejected.append(RejectedObject(text, offset, timestamp_ms, reason[:_REASON_CHARS_MAX]))
         self._remember(TakenRecord(text, 0, -1, offset, timestamp_ms, REJECTED, reason[:_REASON_CHARS_MAX]))
 
     def outcome(self, offset: int) -> TakenRecord | None:
-        """What became of the record at this offset; None: not read, no record, or not remembered.
+        """Returns the outcome of the record at this offset; None: not read, no record, or not remembered.
 
         May be called from any thread, at any time.
         """
@@ -117,16 +119,17 @@ class History:
     def _remember(self, taken: TakenRecord) -> None:
         place = taken.offset % len(self._outcomes)
         there = self._outcomes[place]
-        # What a load reads once more is older than what is remembered.
+        # Records that a load reads again are older than those that are remembered.
         if there is None or there[3] <= taken.offset:
             self._outcomes[place] = taken
 
     def since(self, unix_ms: int) -> Iterator[str]:
-        """The object's key of each remembered publish from that time on; one that became newer twice comes twice."""
+        """Yields the object's key of each remembered publish from that time on; one that became newer twice comes
+        twice."""
         return (key for key, _, _, _, timestamp_ms in self._latest if timestamp_ms >= unix_ms)
 
     def publishes(self, key: str) -> Sequence[NewerRecord]:
-        """What is remembered of the object's publishes, the oldest first; each is newer than the one before."""
+        """Returns the remembered publishes of the object, the oldest first; each is newer than the one before."""
         if self._by_key is None:
             self._by_key = {}
             for one, *publish in self._latest:
@@ -134,12 +137,12 @@ class History:
         return self._by_key.get(key, ())
 
     def rejections(self, key: str) -> list[RejectedObject]:
-        """What is remembered of rejected records with this key, the oldest first."""
+        """Returns the remembered rejected records with this key, the oldest first."""
         return [one for one in self._rejected if one.key == key]
 
 
 def _says_the_same(obj: Obj, record: PublicRecord) -> bool:
-    """Whether the record says what the object's newest version says, however its payload is written as JSON."""
+    """Returns true if the record equals the object's newest version, however its payload is written as JSON."""
     said = (obj.source, obj.expires_at_ms, obj.deleted)
     return said == (record.source, record.expires_at, record.deleted) and (
         obj.payload == record.payload_bytes or _canonical(obj.payload) == _canonical(record.payload_bytes)
@@ -149,5 +152,5 @@ def _says_the_same(obj: Obj, record: PublicRecord) -> bool:
 def _canonical(payload: bytes) -> bytes:
     try:
         return msgspec.json.encode(msgspec.json.decode(payload), order="deterministic") if payload else b""
-    except RecursionError:  # nested as deep as what was read into may be, which was another place of the stack
+    except RecursionError:  # as deeply nested as a readable payload may be, but read at another depth of the stack
         return payload

@@ -1,4 +1,4 @@
-"""The fan-out index: object -> gateway -> the sessions that are live, and how a publish goes out to them."""
+"""The fan-out index: object -> gateway -> live sessions, and the sending of publishes to them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.sessions import EngineSession
 
 _FIXED_BYTES_MAX = 160
-"""Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""
+"""Bytes of an Item with a FanOut beside name, payload, traceparent and sessions: tags, lengths and numbers."""
 _MEMBER_BYTES_MAX = 20
-"""Of a session in it that has the object by queries alone, beside its number."""
+"""Bytes of a session in it that has the object by queries alone, beside its number."""
 
 NOBODY: Mapping[GatewayView, Collection[int]] = {}
 
 
 class _Members:
-    """Sessions that have an object by queries alone, and what they know of it, as a FanOut says it."""
+    """Sessions that have an object by queries alone, and their knowledge of it, in the form of a FanOut."""
 
     def __init__(self) -> None:
         self.numbers = array("I")
@@ -31,29 +31,29 @@ class _Members:
         self.known_since: list[int] = []
 
     def add(self, session: EngineSession, since: int) -> None:
-        """One more."""
+        """Add one session."""
         self.numbers.append(session.number)
         self.pagings.append(session.objects.paging)
         self.known_since.append(max(since, 0))
 
 
 class Index:
-    """The objects' `subscribers`, kept in step with clients and sessions."""
+    """Keeps the objects' `subscribers` in step with clients and sessions."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._groups = state.members.groups
 
     def heard(self, obj: Obj) -> bool:
-        """Whether a live session is to be told of the object's publishes."""
+        """Returns true if a live session receives the object's publishes."""
         return bool(obj.subscribers) or (self._groups.any and self._state.members.heard(obj))
 
     def gateways(self, obj: Obj) -> set[GatewayView]:
-        """The gateways of those sessions."""
+        """Returns the gateways of the live sessions that receive the object's publishes."""
         return {*obj.subscribers, *(gateway for gateway, _ in self._state.members.hearers(obj))}
 
     def hearing(self, obj: Obj) -> int:
-        """About how many sessions would be told of a publish: some may be gone, or come twice."""
+        """Returns the approximate number of sessions that receive a publish: some may be gone, or count twice."""
         by_name = sum(len(subscribers.numbers) for subscribers in obj.subscribers.values())
         if not self._groups.any:
             return by_name
@@ -62,11 +62,11 @@ class Index:
     def fan_out(
         self, obj: Obj, now_ms: int, *, complete: int, changes: Changes | None = None, urgent: bool = False
     ) -> None:
-        """Tell an object's newest version to the sessions that are in the index for it.
+        """Send an object's newest version to the sessions that are in the index for it.
 
         `complete`: the offset at or below which nothing is held back from them any more, at most the object's own.
-        `changes`: of sets, which the version leads to. `urgent`: it is of high priority, so that sessions that are
-        being sent pages are told, too; what the version changes in their sets comes in the pages.
+        `changes`: changes of sets that the version leads to. `urgent`: it is of high priority, so that sessions that
+        are receiving pages get it, too; the changes of their sets come in the pages.
         """
         spared = None
         if obj.source is not None:
@@ -103,8 +103,8 @@ class Index:
             self._tell(obj.key[: -len(obj.name) - 1], obj.name, told, now_ms, obj.offset, complete, publish=True)
 
     def tell(self, group: str, name: str, now_ms: int, changes: Changes, *, offset: int, complete: int) -> None:
-        """An object has another description, at `offset`: tell the changes of sets that it leads to, and the
-        description to whoever has the object still and wants to know."""
+        """Send the changes of sets that an object's new description, at `offset`, leads to, and the description to
+        sessions that keep the object and want descriptions."""
         members = self._state.members
         told = members.differences(changes)
         staying = members.staying(group, name, told)
@@ -119,7 +119,7 @@ class Index:
             self._state.count("redescribed", len(numbers))
 
     def _tell_catching(self, obj: Obj, spared: EngineSession | None, now_ms: int, complete: int) -> None:
-        """Tell the sessions that are not in the index yet: their pages may take long, and contain it later."""
+        """Send it to the sessions that are not in the index yet: their pages may take long, and contain it later."""
         clients = self._state.clients
         group = obj.key[: -len(obj.name)]
         for gateway in self._state.gateways.values():
@@ -136,15 +136,15 @@ class Index:
                     numbers.append(number)
                 elif client.queries and (since := self._state.members.known_since(client, obj.name)) is not None:
                     members.add(session, since)
-            # Its gateway may hold a session for live, by what a predecessor had answered: told this as an answer, it
-            # does not pass over what the pages have.
+            # Its gateway may hold a session for live, because of a predecessor's answer: as an answer, this does not
+            # make it pass over what the pages have.
             if numbers:
                 self._send(gateway, obj, numbers, now_ms, complete, urgent=True, answer=True)
             if members.numbers:
                 self._send(gateway, obj, members.numbers, now_ms, complete, urgent=True, answer=True, members=members)
 
     def _send_urgent(self, gateway: GatewayView, obj: Obj, numbers: array[int], now_ms: int, complete: int) -> None:
-        """Tell live sessions. In front goes what they are registered for by name, and what they know as a member."""
+        """Send to live sessions: ahead of others if they are registered for it by name, or know it as a member."""
         by_name = obj.subscribers.get(gateway)
         named = set(by_name.numbers) if by_name is not None else set()
         members, in_turn = _Members(), array("I")
@@ -166,7 +166,7 @@ class Index:
             self._send(gateway, obj, in_turn, now_ms, complete)
 
     def _sessions(self, obj: Obj) -> Iterator[tuple[GatewayView, set[int]]]:
-        """The live sessions that are registered for the object, by name or by a query, each once."""
+        """Yields the live sessions that are registered for the object, by name or by a query, each once."""
         by_gateway: dict[GatewayView, set[int]] = {}
         for gateway, subscribers in list(obj.subscribers.items()):
             subscribers.remove_gone(gateway)
@@ -190,7 +190,7 @@ class Index:
         answer: bool = False,
         members: _Members | None = None,
     ) -> None:
-        """`members`: the same sessions, which have the object by queries alone."""
+        """Send to these sessions. `members`: the same sessions, if they have the object by queries alone."""
         sessions = numbers.tobytes()
         more_bytes = 0 if members is None else len(numbers) * _MEMBER_BYTES_MAX
         fan_out = gateway.new_item(_bytes_max(obj) + len(sessions) + more_bytes).fan_out
@@ -227,9 +227,9 @@ class Index:
         publish: bool,
         staying: Mapping[GatewayView, Collection[int]] = NOBODY,
     ) -> None:
-        """One frame for each session, so that it says `complete` once all that the change leads to is told.
+        """Send one frame to each session, which carries `complete` once it contains all that the change leads to.
 
-        `staying`: sessions that are told the object's description behind it.
+        `staying`: sessions that receive the object's description after it.
         """
         members, now_ms = self._state.members, self._state.expires_ms(now_ms)
         for gateway, by_number in told.items():
@@ -258,7 +258,7 @@ class Index:
         self._state.deliver(group.partition("/")[0], len(numbers), told_bytes)
 
     def join(self, client: RegisteredClient) -> None:
-        """The client's session is live: it is in the index for all that the client is registered for."""
+        """Add the client's session, which is live, to the index for all that the client is registered for."""
         session = client.session
         if session is None:
             return
@@ -272,19 +272,19 @@ class Index:
             self.subscribe(obj, session)
 
     def subscribe(self, obj: Obj, session: EngineSession) -> None:
-        """This session is told of the object's publishes from here on."""
+        """Send this session the object's publishes from here on."""
         gateway = session.gateway
         subscribers = obj.subscribers.get(gateway)
         if subscribers is None:
             obj.forget_gone_gateways()
             subscribers = obj.subscribers[gateway] = LiveSubscribers(gateway.retirements)
         elif len(subscribers.numbers) > 2 * obj.registered + GONE_KEPT_MAX:
-            # Of an object that is hardly ever published nobody else would take out those that are gone.
+            # If an object is hardly ever published, nothing else removes sessions that are gone.
             subscribers.remove_gone(gateway)
         subscribers.numbers.append(session.number)
 
     def unsubscribe(self, obj: Obj, session: EngineSession) -> None:
-        """It is told of them no more."""
+        """Stop sending it the object's publishes."""
         subscribers = obj.subscribers.get(session.gateway)
         if subscribers is not None and session.number in subscribers.numbers:
             subscribers.numbers.remove(session.number)
@@ -293,7 +293,7 @@ class Index:
 
 
 def newest_of(obj: Obj | None, name: str, now_ms: int, *, say: bool, answer: bool = False) -> internal_pb2.Newest:
-    """The newest version of an object, which may have none: then its name alone. `say`: else its name alone, too."""
+    """Returns the newest version of an object; only its name, if it has none or `say` is false."""
     newest = internal_pb2.Newest(answer=answer)
     if say and obj is not None and obj.version != UNKNOWN:
         obj.fill_in(newest, now_ms)
@@ -303,5 +303,5 @@ def newest_of(obj: Obj | None, name: str, now_ms: int, *, say: bool, answer: boo
 
 
 def _bytes_max(obj: Obj) -> int:
-    """Of a FanOut of this object, but for the sessions."""
+    """Returns the maximum size of a FanOut of this object, without the sessions."""
     return _FIXED_BYTES_MAX + 4 * len(obj.name) + len(obj.payload) + len(obj.traceparent)

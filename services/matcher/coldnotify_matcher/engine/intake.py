@@ -1,4 +1,4 @@
-"""Records of the objects topic, in offset order: checked, merged, and handed on where they bring a newer version."""
+"""Records of the objects topic, in offset order: checked, merged, and handed on if they bring a newer version."""
 
 from coldnotify_schemas.names import OBJECT_BYTES_MAX
 from coldnotify_schemas.records import (
@@ -21,11 +21,12 @@ from coldnotify_matcher.engine.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.repairs import Repairs
 
 UNMADE_BYTES_MAX = 8192
-"""Of a record that is kept for an object: a payload keeps all of it alive, and of a longer one most is white space."""
+"""Maximum size of a record that is kept for an object: a payload keeps the whole record alive, and a longer one is
+mostly white space."""
 
 
 class Intake:
-    """Takes records in. What it sees twice has the same outcome."""
+    """Takes records in. A record that is seen twice has the same outcome."""
 
     def __init__(
         self,
@@ -45,15 +46,15 @@ class Intake:
         self._descriptions = DescriptionIntake(state, conflation, repairs, removals)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
-        """One record of the objects topic's partition."""
+        """Handle one record of the objects topic's partition."""
         state = self._state
-        # Merging it twice would not be the same: without an incarnation it means the one that is in force by now.
+        # Merging it twice could have another result: without an incarnation it refers to the one in force at that time.
         merged = record.offset < state.position
         if not merged:
             state.position = record.offset + 1
         arrival = Arrival(self._door, record)
-        # While a partition is loaded, what came behind the predecessor's last commit: it has not counted that, or
-        # within its last second.
+        # While a partition is loaded, count the records after the predecessor's last commit: it has not counted them,
+        # or only within its last second.
         if not merged if state.live else 0 < state.replay_from <= record.offset:
             arrival.count()
         if arrival.kind is ArrivalKind.DESCRIPTION:
@@ -61,7 +62,7 @@ class Intake:
             return
         if not merged and not state.live and self._keep_unmade(arrival):
             return
-        # Of an object that has a version the key was checked then.
+        # If an object has a version its key was checked then.
         obj = state.objects.get(arrival.text) if arrival.readable else None
         if obj is None or obj.version == UNKNOWN:
             obj = self._object_at(arrival)
@@ -88,7 +89,7 @@ class Intake:
             self._merge(obj, record, said, version, now_ms)
 
     def skip_object(self, key: bytes | None, offset: int) -> None:
-        """The record at this offset is set aside: its object's newest version is to stand behind it again."""
+        """Skip the record at this offset, which is set aside: its object's newest version is to be written after it."""
         self.on_end(offset + 1)
         if key is not None and is_description_key(key):
             self._descriptions.skip(key, offset)
@@ -101,16 +102,17 @@ class Intake:
             self._repairs.look_at(obj)
 
     def reject_object(self, record: ObjectRecord, reason: str) -> None:
-        """The shell does not understand the record: as if nothing but its key and its place were known."""
+        """Reject a record that the shell does not understand, as if only its key and its place were known."""
         self.skip_object(record.key, record.offset)
         self._door.reject_object(record, reason)
 
     def on_end(self, offset: int) -> None:
-        """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
+        """Note that the objects topic was read up to `offset`, even if its last offsets hold no records."""
         self._state.position = max(self._state.position, offset)
 
     def _keep_unmade(self, arrival: Arrival) -> bool:
-        """Keep just the record, if it is its object's first and in order. False: it is for the rest of `on_object`."""
+        """Keep just the record, if it is its object's first and in order. Returns false if `on_object` has to go on
+        with it."""
         state, record, name = self._state, arrival.record, arrival.text
         key, value, offset = record.key, record.value, record.offset
         if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
@@ -134,7 +136,7 @@ class Intake:
     def _merge(self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int) -> None:
         state, offset = self._state, record.offset
         outcome = self._history.taken(obj, said, version, offset)
-        # What is newer than all before it here came first with this record, whatever it says of another place.
+        # A version that is newer than all before it came first with this record, whatever place its header names.
         first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
         group, before = "", None
         if state.members.groups.any and (group := state.members.group_of(obj)):
@@ -143,7 +145,7 @@ class Intake:
         newer = obj.merge(said, version, offset, first_offset)
         state.objects.note(obj.key, before=was_there, now=obj.there)
         if obj.kept_offset == offset:
-            # By a clock that is wrong it would be removed as soon as it comes.
+            # With the time of a wrong clock it would be removed as soon as it comes.
             obj.active_ms = now_ms if state.live else record.timestamp_ms
         if newer:
             obj.published_ms = record.timestamp_ms
@@ -158,21 +160,21 @@ class Intake:
             if newer:
                 self._conflation.publish(obj, offset, now_ms, changes, urgent=urgent)
             else:
-                # It may say of the same version that the object is deleted, or that it is not.
+                # It may say that the same version is deleted, or that it is not.
                 self._conflation.described(group, obj.name, offset, now_ms, changes)
         elif newer:
             self._conflation.publish(obj, offset, now_ms, urgent=urgent)
         self._repairs.look_at(obj)
 
     def _is_urgent(self, obj: Obj, record: ObjectRecord, *, newer: bool) -> bool:
-        """Whether the version that this record brought is told as one of high priority."""
+        """Returns true if the version in this record is sent with high priority."""
         urgent = self._state.rules.high_shares.may_be_high(obj.domain, high=record.urgent and newer)
         if record.urgent and newer:
             self._state.count("urgent" if urgent else "urgent_above_share")
         return urgent
 
     def _object_at(self, arrival: Arrival) -> Obj | None:
-        """The object whose key this is, known or new; None: it is no key, or one that belongs elsewhere."""
+        """Returns the object with this key, known or new; None: the key is invalid, or belongs to another partition."""
         invalid = arrival.why_invalid()
         if invalid:
             arrival.reject(invalid)
@@ -184,7 +186,7 @@ class Intake:
 
 
 def _understood(record: ObjectRecord) -> tuple[PublicRecord, int]:
-    """(what it says, its version). Raises InvalidRecord."""
+    """Returns (record, version). Raises InvalidRecord."""
     if record.value is None:
         raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
     said = parse_public_record(record.value)

@@ -1,4 +1,4 @@
-"""How much each domain has in a partition: objects, live clients, registrations. For what tenants agreed to."""
+"""Holdings of each domain in a partition: objects, live clients, registrations. Agreements of tenants need them."""
 
 from typing import NamedTuple
 
@@ -6,24 +6,25 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class DomainHolding(NamedTuple):
-    """Of one domain."""
+    """Holdings of one domain."""
 
     objects: int = 0
-    """Published, and not deleted."""
+    """Objects that are published, and not deleted."""
     clients: int = 0
-    """With a session now."""
+    """Clients with a session now."""
     registrations: int = 0
-    """Of all clients, online or not."""
+    """Registrations of all clients, online or not."""
 
 
 class Inventory:
-    """Takes stock. All of it is counted as it comes and goes, so a look costs as many steps as there are domains."""
+    """Reports the holdings. They are counted as they come and go, so a report takes as many steps as there are
+    domains."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
 
     def look(self) -> dict[str, DomainHolding]:
-        """By domain, as of now; domains that have nothing are left out."""
+        """Returns the present holdings by domain, without empty ones."""
         objects, tallies = self._state.objects.there, self._state.tallies
         found = {}
         for domain in objects.keys() | tallies.keys():

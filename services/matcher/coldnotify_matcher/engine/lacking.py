@@ -1,8 +1,8 @@
-"""What a session of a client with queries lacks: newest versions, and what has entered and left its sets, by offset.
+"""Missing entries of a session whose client has queries: newest versions, and changes of its sets, by offset.
 
-An object comes with each change of its sets, and with its newest version, where the client is to be told that whatever
-became of these sets. The newest version goes along with what `entered`; who is told that something
-`left` is not told its versions, but that it was deleted.
+An object comes with each change of its sets, and with its newest version if the client has to receive it whatever
+became of these sets. The newest version accompanies an entry in `entered`; an entry in `left` comes without its
+versions, but says if it was deleted.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,7 +19,7 @@ from coldnotify_matcher.engine.sessions import EngineSession
 
 @dataclass(slots=True)
 class Lacked:
-    """One thing to be told."""
+    """One missing entry."""
 
     offset: int
     obj: Obj | None
@@ -28,10 +28,10 @@ class Lacked:
     entered: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     description: bytes | None = None
-    """As it is said along with it; None: it is not."""
+    """The description in the entry; None: it has none."""
 
     def newest(self, now_ms: int) -> internal_pb2.Newest:
-        """As gateways are told it."""
+        """Returns the entry for gateways."""
         deleted = self.obj is not None and self.obj.deleted
         say = not self.left or bool(self.entered) or deleted
         newest = newest_of(self.obj, self.name, now_ms, say=say)
@@ -46,9 +46,9 @@ class Lacked:
 def lacking_of_queries(
     state: PartitionState, client: RegisteredClient, session: EngineSession, by_name: Iterable[Obj]
 ) -> tuple[list[Lacked], list[int]]:
-    """Returns all of it, in the order of offsets, and the hashes of queries of which it is not known what has changed.
+    """Returns all missing entries, in the order of offsets, and the hashes of queries whose changes are not known.
 
-    `by_name`: what the session lacks of what is registered by name.
+    `by_name`: the missing objects among those registered by name.
     """
     group = client.group_key
     cursor, answered_at = session.objects.cursor, session.answers.answered_at
@@ -56,7 +56,7 @@ def lacking_of_queries(
     """By name and offset: the cursor may come to lie between two changes of an object."""
     unknown: list[int] = []
     unsettled: dict[int, set[str]] = {}
-    """By hash: the names of what has come or gone."""
+    """By hash: the names that entered or left."""
     for hash_, set_ in client.queries.sets():
         difference = set_.difference(answered_at.get(hash_, cursor))
         if difference is None:
@@ -73,7 +73,7 @@ def lacking_of_queries(
     found = {obj.name: Lacked(obj.offset, obj, obj.name) for obj in by_name}
     for name, offset in state.members.newer(client, cursor):
         having = client.queries.have(name)
-        # By these it is a member, and its client knows that already, or is told with the version.
+        # It is a member by these, and its client knows that already, or hears of it with the version.
         stable = [hash_ for hash_ in having if name not in unsettled.get(hash_, ())]
         if not stable or all(answered_at.get(hash_, -1) >= offset for hash_ in stable):
             continue
@@ -102,10 +102,10 @@ def _described(
     unsettled: Mapping[int, Collection[str]],
     unknown: Collection[int],
 ) -> list[Lacked]:
-    """Puts descriptions to what is told of members; returns the members of which a new description is all there is.
+    """Adds descriptions to entries for members; returns entries for members that miss only a new description.
 
-    What is told says the description in force now. Its own offset may lie above: then it comes once more behind a page
-    that ends between the two.
+    An entry contains the description in force now. That one's own offset may lie above: then it comes again after a
+    page that ends between the two.
     """
     group, groups = client.group_key, state.members.groups
     said: dict[str, int] = {}

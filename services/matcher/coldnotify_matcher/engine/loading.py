@@ -1,4 +1,4 @@
-"""A partition's way to its owner: its state as the compacted topics have it, then the takeover."""
+"""The loading of a partition by its owner: its state from the compacted topics, then the takeover."""
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
@@ -36,14 +36,16 @@ class Loading:
         self._strays = strays
 
     def start(self, objects_committed: int | None) -> None:
-        """`objects_committed`: the offset up to which a predecessor handled the objects topic; None: nobody did."""
+        """Begin to load. `objects_committed`: the offset up to which a predecessor handled the objects topic; None:
+        there was none."""
         self._state.live = False
         self._state.members.clear()
         self._state.replay_from = 0 if objects_committed is None else objects_committed
         self._strays.start_load()
 
     def load_registrations(self, key: str, record: RegistrationsRecord, *, applied_counts: bool) -> None:
-        """One bucket, the winner among its key's records. `applied_counts`: it is of today's requests topic."""
+        """Load one bucket, the winner among its key's records. `applied_counts`: its offset refers to today's requests
+        topic."""
         state = self._state
         client_key, _, bucket = key.rpartition("/")
         client = state.client_of(client_key)
@@ -60,7 +62,7 @@ class Loading:
             client.registrations_stored = client.registrations_applied
 
     def load_session(self, key: str, record: SessionRecord, now_ms: int, *, applied_counts: bool) -> None:
-        """A client's session record, the winner among its key's records."""
+        """Load a client's session record, the winner among its key's records."""
         state = self._state
         client = state.client_of(key)
         client.session_stored = True
@@ -74,7 +76,7 @@ class Loading:
             client.channels.epoch, client.channels.cursor = record.channels_epoch, record.channels_cursor
             client.channels.stored_cursor = record.channels_cursor
         if not record.online:
-            # What was stored in another epoch is true of no cursor of this one.
+            # A cursor that was stored in another epoch says nothing about this one.
             client.stored_offline_at = record.cursor if same_epoch and applied_counts else None
             return
         gateway = state.gateway_of(int(record.gateway, 16), record.inbox, now_ms)
@@ -84,15 +86,15 @@ class Loading:
             if record.digest not in (None, client.digest):
                 self._doubt(client, session)
         else:
-            # Its cursors mean nothing any more: let it come and say Hello.
+            # Its cursors mean nothing any more: make it send a Hello.
             state.tell_closed(gateway, record.session, CloseCode.UNKNOWN_SESSION, "the objects topic is another one")
             state.changed[client] = None
 
     def _doubt(self, client: RegisteredClient, session: EngineSession) -> None:
-        """Its registrations are not those that its session was last written down with: it is to be announced anew.
+        """Have a session announced again, because its client's registrations differ from those in its session record.
 
-        A matcher that was thought dead has written a bucket, and nobody lived who writes over it; or a step was cut.
-        Told what is published, the session would pass over what is missing here.
+        A matcher that was taken for dead has written a bucket, and no owner was left to overwrite it; or a step was
+        cut. If it received publishes, the session would pass over those that are missing here.
         """
         self._state.announce_anew(client, session)
         self._state.count("doubted")
@@ -106,7 +108,7 @@ class Loading:
         objects_committed: int | None,
         requests_start: int | None,
     ) -> None:
-        """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
+        """Take the partition over: tell all gateways, and fan out versions that the predecessor may not have sent."""
         state = self._state
         state.at = None
         state.generation = generation
@@ -118,12 +120,12 @@ class Loading:
             if session is None or not session.in_sync:
                 continue
             if requests_start is not None and client.session_applied >= requests_start:
-                # Its Open is handled once more, and its page may never have come. Told what is published before that,
-                # a session that its gateway holds for live would pass over what the page has.
+                # Its Open is handled again, and its page may never have come. If it received publishes before that, a
+                # session that its gateway holds for live would pass over the contents of the page.
                 continue
             if not client.by_name_alone:
-                # What its sets were when the predecessor last told it is not known: it is caught up, once they are. Nor
-                # is it known which messages it was told.
+                # The sets at the predecessor's last frame are not known: it is caught up, once its sets are. Nor are
+                # the messages known that it received.
                 self._state.announce_anew(client, session)
                 state.count("announced_anew")
             else:

@@ -1,7 +1,7 @@
-"""Who is told what of queries: the sets that clients with a session want, and the live sessions that hear of changes.
+"""Memberships: the sets that clients with a session want, and the live sessions that receive changes of sets.
 
-A session wants its client's sets from the moment it is caught up; it hears of changes from its last page on, as it
-hears of publishes. Both end with the session.
+A session wants its client's sets from the moment it is caught up; it receives changes from its last page on, as it
+receives publishes. Both end with the session.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -23,40 +23,40 @@ from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 
 Changes = list[tuple[QuerySet, SetChange]]
-"""What one change of an object changes in sets."""
+"""The changes of sets by one change of an object."""
 Hearers = dict[int, tuple[int, ...]]
-"""Sessions of one gateway that hear of a set, by their number: the hashes of the queries by which their client has it;
-several if it has the same query in other words."""
+"""Sessions of one gateway that receive changes of a set, by their number: the hashes of the queries by which their
+client has it; several if it has the same query in other words."""
 _NOBODY: dict[GatewayView, Hearers] = {}
 
 
 class Count(Protocol):
-    """Notes that something happened that has a metric."""
+    """Counts an event that has a metric."""
 
     def __call__(self, name: str, by: int = 1) -> None:
-        """So often."""
+        """Count `by` events."""
 
 
 class ToldMember(NamedTuple):
-    """What a session is to be told of one object: the hashes of its client's queries."""
+    """A frame's entry about one object: the hashes of its client's queries."""
 
     entered: tuple[int, ...]
     left: tuple[int, ...]
 
 
 class LookedMember(NamedTuple):
-    """An object and the queries of one client, for who looks in."""
+    """An object and the queries of one client, for the HTTP views."""
 
     description: Description | None
-    """The object's, empty if it has none; None: there is no such object."""
+    """The object's description, empty if it has none; None: there is no such object."""
     members: dict[str, bool | None]
-    """By the text of a query: whether it has the object; None: that is not known, as the client is away."""
+    """By the text of a query: true if it has the object; None: unknown, because the client has no session."""
     refused: dict[str, str]
-    """By text: why it is no query."""
+    """By text: the reason why it is not a valid query."""
 
 
 class Memberships:
-    """Those of one partition."""
+    """The memberships of one partition."""
 
     def __init__(self, objects: ObjectMap, descriptions: DescriptionStore, places: QueryPlaces, count: Count) -> None:
         self._count = count
@@ -66,14 +66,14 @@ class Memberships:
         self.sets = QuerySets(self.groups)
         self._hearers: dict[QuerySet, dict[GatewayView, Hearers]] = {}
         self._describing: dict[GatewayView, set[int]] = {}
-        """The live sessions that are told how members are described, by their numbers."""
+        """By gateway: the numbers of live sessions that receive descriptions of members."""
         self._waiting: dict[RegisteredClient, None] = {}
         """Clients whose pages wait for their sets."""
         self._settled: dict[RegisteredClient, None] = {}
-        """Those that wait for them no more, and whose turn has not come yet."""
+        """Clients whose sets are known, and whose turn has not come yet."""
 
     def clear(self) -> None:
-        """The partition is another's: nobody is told anything by this matcher any more."""
+        """Forget everything, because the partition belongs to another: this matcher sends nothing for it any more."""
         self.groups.clear()
         self.sets = QuerySets(self.groups)
         self._hearers.clear()
@@ -84,7 +84,8 @@ class Memberships:
     # --- sessions
 
     def want(self, client: RegisteredClient) -> bool:
-        """The client's session wants its sets. False: they are not known yet; it is among the next `settled`."""
+        """Subscribe the client's session to its sets. Returns false if they are not known yet; then `settle` yields it
+        later."""
         for query in client.queries.values():
             if query.set is None and not query.refused:
                 self._subscribe(client.group_key, query)
@@ -96,12 +97,12 @@ class Memberships:
         return False
 
     def changed(self, client: RegisteredClient) -> None:
-        """The client has other queries: if its pages wait, they wait for the sets of these."""
+        """Note that the client has other queries: if its pages wait, they wait for the sets of these."""
         if (client in self._waiting or client in self._settled) and self.want(client):
             self._settled[client] = None
 
     def hear(self, client: RegisteredClient) -> None:
-        """The client's session is live: it hears of changes from here on."""
+        """Send the client's session, which is live, changes from here on."""
         session = client.session
         if session is not None:
             if session.descriptions:
@@ -113,7 +114,7 @@ class Memberships:
                     hearers[session.number] = (*hashes, hash_)
 
     def end_session(self, client: RegisteredClient) -> None:
-        """The client's session, which it still has, is over."""
+        """End the client's session, which it still has."""
         self._waiting.pop(client, None)
         self._settled.pop(client, None)
         session = client.session
@@ -125,7 +126,7 @@ class Memberships:
             self.forget(client, query)
 
     def forget(self, client: RegisteredClient, query: RegisteredQuery) -> None:
-        """The client's session wants the set of this query no more."""
+        """Unsubscribe the client's session from the set of this query."""
         set_, query.set, query.refused, query.is_new = query.set, None, "", False
         if set_ is None:
             return
@@ -144,17 +145,17 @@ class Memberships:
     # --- changes and time
 
     def group_of(self, obj: Obj) -> str:
-        """The object's domain/group, if it is followed; else ""."""
+        """Returns the object's domain/group, if it is followed; else ""."""
         group = obj.key[: -len(obj.name) - 1]
         return group if group in self.groups else ""
 
     def published(self, group: str, obj: Obj, before: Description | None, offset: int) -> Changes:
-        """A record of an object of a group that is followed counts. `before`: as `Sets.on_change` has it."""
+        """Apply a valid record of an object in a followed group. `before`: as in `QuerySets.on_change`."""
         self.groups.changed(group, obj.name, obj.offset)
         return self._on_change(group, obj.name, before, offset)
 
     def described(self, group: str, name: str, before: Description | None, offset: int) -> Changes:
-        """An object of a group that is followed has another description, or none any more."""
+        """Apply another description of an object in a followed group, or its removal."""
         self.groups.changed(group, name, self._objects.offset_of(f"{group}/{name}", UNKNOWN))
         self.groups.redescribed(group, name, offset)
         return self._on_change(group, name, before, offset)
@@ -170,12 +171,12 @@ class Memberships:
         return changes
 
     def why_no_members(self, group: str, query: CanonicalQuery) -> str:
-        """Why a query that nobody is registered for gets no set; "": it does, or has one."""
+        """Returns the reason why a query without registrations gets no set; "": it gets one, or has one."""
         return "" if self.sets.has_set(group, query) else self.sets.why_no_members(group)
 
     @property
     def unsettled(self) -> bool:
-        """Whether `settle` has something to do."""
+        """True if `settle` has something to do."""
         return self.sets.computing or bool(self._settled)
 
     def settle(self, position: int, spent: Spent) -> Iterator[RegisteredClient]:
@@ -199,7 +200,7 @@ class Memberships:
                 return
 
     def on_tick(self, now_ms: int) -> None:
-        """Forget what nobody has wanted for long."""
+        """Forget sets and groups that no client has wanted for long."""
         self.sets.forget_idle(now_ms)
         for group in self.groups.followed():
             if not self.sets.has(group):
@@ -208,7 +209,7 @@ class Memberships:
     # --- looking in
 
     def look(self, client: RegisteredClient, name: str) -> "LookedMember":
-        """What is known of an object and a client's queries without holding one against the other."""
+        """Returns an object's description and its known memberships in a client's queries, without evaluating any."""
         known = {
             one.text: name in one.set.members if one.set is not None and one.set.ready else None
             for one in client.queries.values()
@@ -220,16 +221,16 @@ class Memberships:
     # --- who hears what
 
     def heard(self, obj: Obj) -> bool:
-        """Whether a live session hears of the object's publishes by a query."""
+        """Returns true if a live session receives the object's publishes by a query."""
         return any(set_ in self._hearers for set_ in self._sets_of(obj))
 
     def hearers(self, obj: Obj) -> Iterator[tuple[GatewayView, Iterable[int]]]:
-        """The live sessions that have the object by a query; some come twice."""
+        """Yields the live sessions that have the object by a query; some come twice."""
         for set_ in self._sets_of(obj):
             yield from self._hearers.get(set_, _NOBODY).items()
 
     def differences(self, changes: Changes) -> dict[GatewayView, dict[int, ToldMember]]:
-        """What each live session is to be told of one change of one object, by its number."""
+        """Returns the entry for each live session, by its number, about one change of one object."""
         told: dict[GatewayView, dict[int, ToldMember]] = {}
         for set_, change in changes:
             for gateway, hearers in self._hearers.get(set_, _NOBODY).items():
@@ -243,18 +244,18 @@ class Memberships:
 
     @property
     def describes(self) -> bool:
-        """Whether any live session is told how members are described."""
+        """True if any live session receives descriptions of members."""
         return bool(self._describing)
 
     def describing(self, gateway: GatewayView) -> Collection[int]:
-        """The gateway's live sessions that are."""
+        """Returns the gateway's live sessions that receive descriptions."""
         return self._describing.get(gateway, ())
 
     def staying(
         self, group: str, name: str, told: Mapping[GatewayView, Mapping[int, ToldMember]]
     ) -> dict[GatewayView, set[int]]:
-        """The live sessions that are told how members are described, have the object, and do not hear in `told` that it
-        has entered: they are to be told its new description."""
+        """Returns the live sessions that receive descriptions, have the object, and have no `entered` for it in `told`:
+        they have to receive its new description."""
         found: dict[GatewayView, set[int]] = {}
         if not self._describing:
             return found
@@ -270,10 +271,10 @@ class Memberships:
         return found
 
     def known_since(self, client: RegisteredClient, name: str) -> int | None:
-        """Since which offset the client knows this object as a member of one of its queries, by all that its session
-        was sent. None: it may not have been told of it.
+        """Returns the offset since which the client knows this object as a member of one of its queries, by all that
+        its session was sent. None: it may not have received it.
 
-        The log says who is a member; a session that is sent pages is told that by page and page.
+        The log decides memberships; a session that receives pages learns of them page by page.
         """
         session = client.session
         if session is None or not session.in_sync:
@@ -297,7 +298,7 @@ class Memberships:
         return min(known, default=None)
 
     def missed(self, client: RegisteredClient, cursor: int) -> bool:
-        """Whether the client, which has a session, may not have been told something of its sets that lies above."""
+        """Returns true if the client may lack changes of its sets above this cursor."""
         if not client.queries:
             return False
         if not client.queries.settled or (client.session is None or not client.session.objects.live):
@@ -311,12 +312,12 @@ class Memberships:
         return bool(self.newer(client, cursor))
 
     def newer(self, client: RegisteredClient, cursor: int) -> list[tuple[str, int]]:
-        """The members of its sets with a newest version above the cursor: names and offsets."""
+        """Returns the members of its sets with a newest version above the cursor: names and offsets."""
         latest_first = self.groups.newest_first(client.group_key)
         return self._above(client, cursor, latest_first, self.groups.offset)
 
     def redescribed(self, client: RegisteredClient, cursor: int) -> list[tuple[str, int]]:
-        """The members of its sets that are described in another way since an offset above the cursor."""
+        """Returns the members of its sets whose description is in force since an offset above the cursor."""
         latest_first = self.groups.redescribed_first(client.group_key)
         return self._above(client, cursor, latest_first, self.groups.redescribed_at)
 
@@ -341,7 +342,7 @@ class Memberships:
                 found.append((name, offset))
         else:
             return found
-        # More has changed in the group than its members: to look at them takes less.
+        # More objects have changed in the group than its sets have members: a pass over these takes less.
         members = {name for _, set_ in queries.sets() for name in set_.members}
         offsets = ((name, offset_of(group, name)) for name in members)
         return [(name, offset) for name, offset in offsets if offset > cursor]

@@ -1,7 +1,7 @@
-"""The objects of a partition by key. One that was loaded is made only when somebody asks for it.
+"""The objects of a partition by key. A loaded object is made only on request.
 
-Behind a long log most objects are ones that nobody is registered for. Of such a one just its record is kept: that takes
-a third of the time, and clients wait for a matcher that is starting.
+After a long log most objects have no registration. For such an object only its record is kept: that takes a third of
+the time, and clients wait for a matcher that is starting.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -13,32 +13,32 @@ from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 
 T = TypeVar("T")
 _Unmade = tuple[PublicRecord, int, int, str, int | None]
-"""The only record of an object: what it says, offset, timestamp in ms, trace, and since which offset its version is
-there, if it says so. Plain, for there are so many."""
+"""The only record of an object: content, offset, timestamp in ms, trace, and the offset since which its version exists,
+if it has that header. Plain, because there are so many."""
 
 
 class ObjectMap(MutableMapping[str, Obj]):
-    """Like a dict of objects. Whoever asks for one finds it as its records have made it."""
+    """Acts like a dict of objects. A request for one returns it as its records have made it."""
 
     def __init__(self) -> None:
         self._entries: dict[str, Obj | _Unmade] = {}
         self.there: dict[str, int] = {}
-        """How many each domain has that are published and not deleted."""
+        """By domain: number of objects that are published and not deleted."""
 
     def keep(
         self, key: str, record: PublicRecord, offset: int, timestamp_ms: int, traceparent: str, since: int | None
     ) -> None:
-        """The first record of an object that is not known so far; nothing is wrong with it."""
+        """Keep the first record of a new object; it is valid."""
         if not record.deleted:
             self.note(key, before=False, now=True)
         self._entries[key] = (record, offset, timestamp_ms, traceparent, since)
 
     def made(self) -> Iterator[Obj]:
-        """Those that were asked for. Of the others none has a registered client, and none needs to be repaired."""
+        """Yields objects that were requested. No other has a registered client, or needs repair."""
         return (entry for entry in self._entries.values() if isinstance(entry, Obj))
 
     def offset_of(self, key: str, default: int | None = None) -> int:
-        """Its `Obj.offset`, without asking for it. Raises KeyError where there is no default."""
+        """Returns its `Obj.offset`, without making it. Raises KeyError if there is no default."""
         entry = self._entries[key] if default is None else self._entries.get(key)
         if entry is None:
             assert default is not None
@@ -49,7 +49,7 @@ class ObjectMap(MutableMapping[str, Obj]):
         return offset if since is None else since
 
     def version_of(self, key: str) -> int:
-        """Its newest version, without asking for it; UNKNOWN: it was never published."""
+        """Returns its newest version, without making it; UNKNOWN: it was never published."""
         entry = self._entries.get(key)
         if isinstance(entry, Obj):
             return entry.version
@@ -59,14 +59,15 @@ class ObjectMap(MutableMapping[str, Obj]):
         return record.version_at(timestamp_ms)
 
     def is_published(self, key: str) -> bool | None:
-        """Whether it has a version and is not deleted, without asking for it; None: it was never published."""
+        """Returns true if it has a version and is not deleted, without making it; None: it was never published."""
         entry = self._entries.get(key)
         if isinstance(entry, Obj):
             return None if entry.version == UNKNOWN else not entry.deleted
         return None if entry is None else not entry[0].deleted
 
     def age_of(self, key: str) -> tuple[int | None, bool]:
-        """(when it was last published, whether it is deleted), without asking for it; None: it was never published."""
+        """Returns (time of its last publish, true if it is deleted), without making it; None: it was never
+        published."""
         entry = self._entries.get(key)
         if isinstance(entry, Obj):
             return None if entry.version == UNKNOWN else entry.active_ms, entry.deleted
@@ -77,7 +78,7 @@ class ObjectMap(MutableMapping[str, Obj]):
     @overload
     def get(self, key: str, default: T, /) -> Obj | T: ...
     def get(self, key: str, default: T | None = None, /) -> Obj | T | None:
-        """As a dict's: the one of MutableMapping takes ten times as long, and each publish needs it."""
+        """Does the same as a dict's: that of MutableMapping takes ten times as long, and each publish needs it."""
         entry = self._entries.get(key)
         if isinstance(entry, Obj):
             return entry
@@ -103,7 +104,7 @@ class ObjectMap(MutableMapping[str, Obj]):
         return len(self._entries)
 
     def note(self, key: str, *, before: bool, now: bool) -> None:
-        """A record was merged into the object of this key: whether it was there before, and is now (`Obj.there`)."""
+        """Count the object of this key after a merge: `before` and `now` are its `Obj.there` before and after."""
         if before == now:
             return
         domain = key.partition("/")[0]

@@ -4,11 +4,11 @@ from typing import Protocol
 
 
 class ObjectRecord(Protocol):
-    """What the engine needs of a record. The shell's own value has it, so none is copied."""
+    """The fields of a record that the engine needs. The shell's own value has them, so none is copied."""
 
     @property
     def key(self) -> bytes | None:
-        """domain/group/object, if it is one of ours."""
+        """domain/group/object, if it is valid."""
 
     @property
     def value(self) -> bytes | None:
@@ -24,20 +24,21 @@ class ObjectRecord(Protocol):
 
     @property
     def moved(self) -> bool:
-        """A matcher of ours moved it here from a wrong partition, its headers say."""
+        """True if its headers say that a matcher of ours moved it here from a wrong partition."""
 
     @property
     def traceparent(self) -> str:
-        """The trace that it belongs to, its headers say; "": none."""
+        """The trace in its headers; "": none."""
 
     @property
     def since(self) -> bytes:
-        """Where its version was first, as a matcher of ours wrote it down again, its headers say; b"": nowhere."""
+        """The first offset of its version, in the headers of a record that a matcher of ours wrote again; b"": it has
+        none."""
 
     @property
     def removes(self) -> bytes:
-        """Which version it removes, as a matcher of ours wrote the null, its headers say; b"": none."""
+        """The version that it removes, in the headers of a null that a matcher of ours wrote; b"": none."""
 
     @property
     def urgent(self) -> bool:
-        """It is of high priority, its headers say."""
+        """True if its headers say that it is of high priority."""

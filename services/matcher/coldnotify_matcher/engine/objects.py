@@ -1,4 +1,4 @@
-"""Objects and how their records merge: by the highest (incarnation, version), whatever their order in the log."""
+"""Objects. Their records merge by the highest (incarnation, version), whatever their order in the log."""
 
 from array import array
 
@@ -9,9 +9,9 @@ from coldnotify_schemas.records import PublicRecord, encode_public_record
 from coldnotify_matcher.engine.gateways import GatewayView
 
 UNKNOWN = -1
-"""The version and offset of an object of which nothing was ever published."""
+"""The version and offset of an object that was never published."""
 GONE_KEPT_MAX = 64
-"""Numbers of gone sessions that are not worth a pass over the array."""
+"""Number of gone sessions that are not worth a pass over the array."""
 
 
 class LiveSubscribers:
@@ -22,10 +22,10 @@ class LiveSubscribers:
     def __init__(self, retirements_seen: int) -> None:
         self.numbers = array("I")
         self.retirements_seen = retirements_seen
-        """GatewayView.retirements up to which gone sessions are out of `numbers`."""
+        """The value of GatewayView.retirements up to which gone sessions are removed from `numbers`."""
 
     def remove_gone(self, gateway: GatewayView) -> None:
-        """Take out the sessions that are over."""
+        """Remove the sessions that are over."""
         if self.retirements_seen != gateway.retirements:
             alive = gateway.sessions
             self.numbers = array("I", [number for number in self.numbers if number in alive])
@@ -33,7 +33,7 @@ class LiveSubscribers:
 
 
 class Obj:
-    """One object: its newest version, and who is to be told of the next."""
+    """One object: its newest version, and the sessions that receive the next."""
 
     __slots__ = (
         "active_ms", "deleted", "expires_at_ms", "incarnation", "kept_offset", "key", "last_offset", "name", "offset",
@@ -49,19 +49,20 @@ class Obj:
         self.remove()
 
     def remove(self) -> None:
-        """Nothing was ever published of it, as far as is known from here on."""
+        """Forget all its versions, as if it was never published."""
         self.incarnation = 0
         self.version = UNKNOWN
         self.offset = UNKNOWN
-        """Of the first record that carries the newest version: who has applied the log so far does not lack it."""
+        """Offset of the first record with the newest version: a client that has applied the log so far does not lack
+        it."""
         self.kept_offset = UNKNOWN
-        """Of the last record that carries it in so many words: what compaction is to keep."""
+        """Offset of the last record that states it explicitly: compaction must keep that one."""
         self.last_offset = UNKNOWN
-        """Of the last record of this key, whatever it says. Compaction keeps that one."""
+        """Offset of the last record of this key, whatever its value. Compaction keeps that one."""
         self.published_ms = -1
         """The timestamp of the record that brought the newest version; -1: unknown."""
         self.active_ms = -1
-        """When the newest version was last published, be it once more: retention counts from then."""
+        """Time at which the newest version was last published, also repeatedly: retention counts from then."""
         self.traceparent = ""
         """The trace that the newest version came with; "": none."""
         self.payload = b""
@@ -76,13 +77,13 @@ class Obj:
 
     @property
     def there(self) -> bool:
-        """Whether it has a version, and is not deleted."""
+        """True if it has a version, and is not deleted."""
         return self.version != UNKNOWN and not self.deleted
 
     def merge(self, record: PublicRecord, version: int, offset: int, since: int | None = None) -> bool:
-        """Take in one record of this key. True: it brings a newer version than all before it.
+        """Merge one record of this key. Returns true if it brings a newer version than all before it.
 
-        `since`: the offset at which this version came first, where the record is one that a matcher wrote again.
+        `since`: the offset at which this version came first, if the record is one that a matcher wrote again.
         """
         self.last_offset = offset
         incarnation = self.incarnation if record.incarnation is None else record.incarnation
@@ -91,8 +92,8 @@ class Obj:
             return False
         newer = rank > rank_before
         explicit = incarnation == 0 or record.incarnation is not None
-        # Without its incarnation the record would mean another version once compaction has taken the ones before it:
-        # it counts as not being the last word, so that it is written again with it.
+        # Without its incarnation the record would mean another version once compaction has removed the ones before it:
+        # it does not count as the last record, so that it is written again with its incarnation.
         self.kept_offset = offset
         if not explicit:
             self.last_offset = offset + 1
@@ -112,13 +113,14 @@ class Obj:
 
     @property
     def needs_repair(self) -> bool:
-        """Compaction would keep a record that does not say the newest version."""
+        """True if compaction would keep a record without the newest version."""
         return self.version != UNKNOWN and self.last_offset > self.kept_offset
 
     def repair_record(self) -> bytes:
-        """The value that says the newest version, whatever stands before it in the log.
+        """Returns the value with the newest version, whatever precedes it in the log.
 
-        Also incarnation 0 is said: meanwhile somebody may have begun the versions over, and they are not of that one.
+        Incarnation 0 is written, too: meanwhile a publisher may have begun the versions over, and this one is not part
+        of that.
         """
         return encode_public_record(
             PublicRecord(
@@ -132,7 +134,7 @@ class Obj:
         )
 
     def newest(self, now_ms: int, *, answer: bool = False) -> internal_pb2.Newest:
-        """The newest version as gateways are told it; past `expires_at` without the payload."""
+        """Returns the newest version for gateways; past `expires_at` without the payload."""
         if self.version == UNKNOWN:
             return internal_pb2.Newest(name=self.name, answer=True)
         newest = internal_pb2.Newest(answer=answer)
@@ -140,7 +142,7 @@ class Obj:
         return newest
 
     def fill_in(self, newest: internal_pb2.Newest, now_ms: int) -> None:
-        """What `newest` says, into a message that is still empty. There must have been a publish."""
+        """Fill the newest version into an empty message. There must have been a publish."""
         newest.name = self.name
         newest.version = self.version
         newest.offset = self.offset

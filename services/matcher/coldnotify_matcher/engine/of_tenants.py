@@ -1,4 +1,5 @@
-"""What one matcher keeps of each tenant, `OfTenants`: one object of a kind, for all partitions, found by a domain."""
+"""The values that one matcher keeps for each tenant, `OfTenants`: one object of a kind, for all partitions, found by a
+domain."""
 
 from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
@@ -6,11 +7,11 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 
 DOMAINS_KNOWN_MAX = 100_000
-"""Domains whose tenant is looked up once. With more of them it is looked up again."""
+"""Domains whose tenant is looked up once. Above this number it is looked up again."""
 
 
 class OfTenants(Generic[K]):
-    """Of tenants that something is kept of; most have nothing."""
+    """Holds a value for some tenants; most have none."""
 
     def __init__(self, tenant_of: Callable[[str], str] | None = None) -> None:
         """`tenant_of`: the name of the tenant that a domain belongs to; None: domains are tenants."""
@@ -22,18 +23,19 @@ class OfTenants(Generic[K]):
         return len(self._by_tenant)
 
     def keep_only(self, tenants: Collection[str]) -> list[K]:
-        """These are all that there may be. Returns what was kept of others. Domains are looked up anew."""
+        """Keep only the values of these tenants. Returns those of others. Domains are looked up again."""
         self._by_domain.clear()
         return [self._by_tenant.pop(tenant) for tenant in self._by_tenant.keys() - tenants]
 
     def get(self, tenant: str, make: Callable[[], K]) -> K:
-        """What is kept of a tenant, made where nothing is; after `keep_only`, before a domain is asked for."""
+        """Returns the value of a tenant, made if it has none; to be called after `keep_only`, before a domain is asked
+        for."""
         if tenant not in self._by_tenant:
             self._by_tenant[tenant] = make()
         return self._by_tenant[tenant]
 
     def of(self, domain: str) -> K | None:
-        """What is kept of the domain's tenant; None: nothing."""
+        """Returns the value of the domain's tenant; None: it has none."""
         if not self._by_tenant:
             return None
         if domain not in self._by_domain:

@@ -1,4 +1,4 @@
-"""Opened: what a gateway is told of a session that it has announced, checked, or sent a whole set of."""
+"""Opened: the answer to a gateway that has announced a session, checked it, or sent a whole set of it."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from coldnotify_matcher.engine.sessions import EngineSession
 
 
 class OpenedAnswers:
-    """Tells gateways so."""
+    """Sends these answers."""
 
     def __init__(self, state: PartitionState, channels: ChannelRequests) -> None:
         self._state = state
@@ -28,7 +28,8 @@ class OpenedAnswers:
         refused: Sequence[wire_pb2.Refusal] = (),
         positions: Sequence[internal_pb2.ChannelPosition] = (),
     ) -> None:
-        """The digests are the same, or differ. `client_epoch`: the objects' epoch that the client knows."""
+        """Send an Opened; `in_sync`: the digests are the same. `client_epoch`: the objects' epoch that the client
+        knows."""
         opened = internal_pb2.Opened(
             session=session.number,
             ask=session.objects.ask,

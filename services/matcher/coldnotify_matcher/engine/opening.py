@@ -37,7 +37,7 @@ class Opening:
         self._streams = streams
 
     def displaced(self, gateway: GatewayView, number: int) -> None:
-        """The client has opened another session since."""
+        """Close a session whose client has opened another one since."""
         self._state.tell_closed(gateway, number, CloseCode.DISPLACED, _DISPLACED)
 
     def on_open(
@@ -51,7 +51,8 @@ class Opening:
         *,
         again: bool,
     ) -> None:
-        """An Open of the client of this key. `again`: its gateway announces it, and no other session came first."""
+        """Handle an Open of the client of this key. `again`: its gateway announces it, and no other session came
+        first."""
         client = self._state.client_of(key)
         current = client.session
         same = current is not None and current.gateway is gateway and current.number == number
@@ -92,11 +93,12 @@ class Opening:
             client.cursor = min(cursor, request.acked) if request.HasField("acked") else NO_CURSOR
         if client.worth_keeping and not self._state.brief.begin(client, offset, now_ms):
             self._state.changed[client] = None
-        # The client's digest includes what is refused now and then leaves its wanted set. A replayed Open cannot be
-        # compared, the client's set is that of later requests, which follow: they came from a client that was in sync.
+        # The client's digest includes interests that are refused now and then leave its wanted set. A replayed Open
+        # cannot be compared, because the client's set is that of later requests, which follow: they came from a client
+        # that was in sync.
         with_refused = (client.digest + sum(map(refused_hash, outcome.refused))) % MODULUS
         in_sync = with_refused == request.digest or offset < client.registrations_applied
-        # Also a cursor above the end of the log, in the same epoch, is void, and the client has to be told so.
+        # A cursor above the end of the log, in the same epoch, is void, too, and the client has to hear so.
         void = request.HasField("cursor") and not cursor_counts
         client_epoch = None if void else request.epoch
         self._opened.tell(
@@ -117,7 +119,7 @@ class Opening:
     def on_check_digest(
         self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CheckDigest
     ) -> None:
-        """A gateway asks whether the client's digest is ours."""
+        """Compare the client's digest with ours, for a gateway that asks."""
         session.objects.asked(request.ask)
         in_sync = request.digest == client.digest
         if not in_sync:
@@ -127,7 +129,8 @@ class Opening:
         self._opened.tell(client, session, in_sync=in_sync, client_epoch=self._state.epoch)
 
     def _may_connect(self, gateway: GatewayView, number: int, client: RegisteredClient, now_ms: int) -> bool:
-        """Whether its tenant may have one client more; if not, it is told why. Who is announced again was let in."""
+        """Returns true if its tenant may have one client more; else the client is closed with the reason. Sessions that
+        are announced again were admitted before."""
         domain = client.key.partition("/")[0]
         ceiling = self._state.ceiling_of(domain)
         reason = "" if ceiling is None else ceiling.why_no_client()

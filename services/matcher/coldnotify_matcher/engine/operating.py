@@ -1,9 +1,9 @@
-"""What operators ask about a client, as requests in the log: its session is ended, or all that is known of it goes.
+"""Operators' requests about a client, in the log: they end its session, or forget everything about it.
 
-They are handled in the order of the requests, as everything else that a client and its gateway say. So it is decided
-what comes before and what behind, also where a successor handles requests once more: an operator's request concerns the
-client as it was by then. A client that has opened a session, or registered, behind it is not the same any more, and is
-let be; what it said before is undone again.
+They are handled in the order of the requests, as all others of a client and its gateway. So their order is decided,
+even if a successor handles requests again: an operator's request concerns the client as it was at that place. A client
+that has opened a session, or registered, after it is not the same any more, and stays as it is; its earlier requests
+are undone again.
 """
 
 from collections import deque
@@ -17,26 +17,26 @@ from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 OPERATED_KEPT = 1_000
-"""What is remembered of such requests, for those who wait for them: far more than there are under way."""
+"""Outcomes of such requests that are kept, for those who wait for them: far more than there are under way."""
 KINDS = frozenset(("disconnect", "forget"))
 """The requests of operators."""
 
 
 class Operated(NamedTuple):
-    """What an operator's request has done."""
+    """The outcome of an operator's request."""
 
     offset: int
-    """Of the request."""
+    """Offset of the request."""
     known: bool
     """False: there was no such client, or not the same any more, so nothing was done."""
     online: bool
-    """It had a session, which was told to end."""
+    """True if it had a session, which was ended."""
     registered: int
-    """How many interests it had."""
+    """Number of its interests."""
 
 
 class Operating:
-    """Handles them."""
+    """Handles these requests."""
 
     def __init__(self, state: PartitionState, forgetting: Forgetting) -> None:
         self._state = state
@@ -45,10 +45,10 @@ class Operating:
         """The latest, in the order of their offsets."""
 
     def on_request(self, offset: int, key: str, request: internal_pb2.Request) -> None:
-        """One of KINDS, about the client of this key."""
+        """Handle one of KINDS, about the client of this key."""
         client = self._state.clients.get(key)
         if client is None or offset < max(client.session_applied, client.registrations_applied):
-            # Handled before, if it was: the client has come since.
+            # It was handled before, if at all: the client has come since.
             self.done.append(Operated(offset, known=False, online=False, registered=0))
             return
         self.done.append(Operated(offset, True, client.session is not None, client.registered))
@@ -64,7 +64,7 @@ class Operating:
         if session is None:
             return
         self._state.tell_closed(session.gateway, session.number, CloseCode.DISCONNECTED, reason)
-        # Should that be lost, its gateway announces the session anew. It is not to go on under this number.
+        # If that is lost, its gateway announces the session again. It must not go on under this number.
         session.gateway.retire(session.number)
         self._state.end_session(client)
         self._state.count("disconnected")

@@ -1,4 +1,4 @@
-"""What a step has to say so far, until it is taken: records to write, and what gateways are told."""
+"""The outputs of a step until it is taken: records to write, and items for gateways."""
 
 from coldnotify_schemas import internal_pb2
 
@@ -7,22 +7,22 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class EngineOutbox:
-    """The one place that a step is taken from. What a gateway is told waits in its `GatewayView`, in order."""
+    """The one place that a step is taken from. Items for a gateway wait in its `GatewayView`, in order."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._step = Step()
 
     def write(self, write: ProducedRecord) -> None:
-        """State, or a record that rests on nothing else in this step."""
+        """Add a state record, or a record that depends on nothing else in this step."""
         self._step.state.append(write)
 
     def write_last(self, write: ProducedRecord) -> None:
-        """A tombstone of what must be durable elsewhere, or gone, before."""
+        """Add a tombstone that must follow the step's other records."""
         self._step.tombstones.append(write)
 
     def tell_all(self, inboxes: int) -> None:
-        """A takeover: every inbox is told our generation, before anything else."""
+        """Announce our generation to every inbox, before anything else, at a takeover."""
         state = self._state
         self._step.inboxes = [
             (inbox, internal_pb2.Inbox(format=1, partition=state.partition, generation=state.generation))
@@ -30,7 +30,7 @@ class EngineOutbox:
         ]
 
     def take(self, now_ms: int) -> Step:
-        """All of it; from here on it is the next step's."""
+        """Returns the step, and begins the next one."""
         step, self._step = self._step, Step()
         state = self._state
         for gateway in state.gateways.values():

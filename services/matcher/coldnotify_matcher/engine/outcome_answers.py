@@ -1,4 +1,4 @@
-"""What a gateway is told of a record's outcome, for the client that published it. Pure."""
+"""The answer about a record's outcome, for the client that published it. Pure."""
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 
@@ -19,7 +19,8 @@ _OF_ANOTHER = "another record is at that offset"
 def outcome_answer(
     session: int, asked: internal_pb2.AskOutcome, key: str, taken: TakenRecord | None
 ) -> internal_pb2.Item:
-    """`key`: the object's, in the group of who asks. `taken`: what became of the record at that offset, if known."""
+    """Returns the answer. `key`: the object's, in the asking client's group. `taken`: the outcome at that offset, if
+    known."""
     outcome = wire_pb2.Outcome(ask=asked.ask)
     if taken is None or taken.key != key:
         outcome.reason = _FORGOTTEN if taken is None else _OF_ANOTHER

@@ -1,4 +1,4 @@
-"""What a step of the engine wants done: writes to topics and items for gateways."""
+"""The outputs of an engine's step: records for topics and items for gateways."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class Step:
     state: list[ProducedRecord] = field(default_factory=list)
     """Registrations, sessions, repaired and moved objects, rejected records."""
     tombstones: list[ProducedRecord] = field(default_factory=list)
-    """Of strays whose moved record is durable then, of sessions whose registrations are gone then."""
+    """Tombstones of strays whose moved record is durable then, and of sessions whose registrations are gone then."""
     inboxes: list[tuple[int, internal_pb2.Inbox]] = field(default_factory=list)
     """(inbox, record): answers promise that `state` is durable."""
 

@@ -1,11 +1,11 @@
-"""Catching a session up: what it lacks, newest only, page by page; with the last page it joins the index.
+"""Catches a session up: missing newest versions, page by page; with the last page it joins the index.
 
-A page has three parts, in this order. First come answers to registrations by name, as they are owed whatever the cursor
-says. Then the members of queries that are owed an answer, each query's in the order of names (`query_answers`). Then,
-by offset, what the session lacks: newest versions above its cursor, and what has entered or left its sets since
-(`lacking`). Only the last part moves the cursor.
+A page has three parts, in this order. First come answers to registrations by name, which are owed whatever the cursor.
+Then the members of queries that are owed an answer, each query's in the order of names (`query_answers`). Then, by
+offset, the missing entries: newest versions above its cursor, and changes of its sets since (`lacking`). Only the last
+part moves the cursor.
 
-A session of a client with queries waits with its first page until the sets of all of them are known.
+A session whose client has queries waits with its first page until all their sets are known.
 """
 
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
 PAGE_BYTES_MAX = 64 * 1024
-"""Of one page, and its size where the gateway names none: what is under way at most, so that the newest is chosen late.
-"""
+"""Maximum size of one page, and its size if the gateway names none. It bounds the data under way, so that the newest
+version is chosen late."""
 _PAGE_BYTES_MIN = 1024
-"""A gateway that names less gets this: each page costs a look at all that its client is registered for."""
+"""Size for a gateway that names less: each page costs a pass over all registrations of its client."""
 
 
 def page_bytes_of(asked: int) -> int:
-    """The size of a page where a gateway asks for this one; 0: it names none."""
+    """Returns the size of a page for the size that a gateway names; 0: it names none."""
     return min(max(asked, _PAGE_BYTES_MIN), PAGE_BYTES_MAX) if asked else PAGE_BYTES_MAX
 
 
@@ -55,8 +55,8 @@ class Paging:
     ) -> None:
         """Catch the session up from `cursor`, with an answer for each of `owed`, and what it owes to queries."""
         if cursor == NO_CURSOR:
-            # It may have lost its state, and what it published with it. So it is told that before anything that gives
-            # it a cursor: a cursor says that its client knows what it published, and pages spare it that.
+            # It may have lost its state, including its own publishes. So these come before anything that gives it a
+            # cursor: a cursor means that its client knows its own publishes, and pages omit them.
             owed = [*owed, *filter(client.published, client.objects())]
             session.answers.owe_all(client.queries)
         session.agree()
@@ -68,22 +68,22 @@ class Paging:
         self._send(client, session, now_ms)
 
     def settle(self, now_ms: int) -> None:
-        """Sets become known, and the sessions that wait for them are sent their pages."""
+        """Go on with sets, and send pages to the sessions whose sets have become known."""
         for client in self._state.members.settle(self._state.position, self._state.spent):
             if client.session is not None and client.session.objects.stage is FollowedStage.DUE:
                 self._send(client, client.session, now_ms)
 
     def next_page(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
-        """The next page of the row is asked for."""
+        """Send the next page of the row, which the gateway has asked for."""
         session.objects.next_page()
         self._send(client, session, now_ms)
 
     def _send(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
-        """The page that is due; later, if the client has queries whose sets are not known yet."""
+        """Send the page that is due; later, if the client has queries whose sets are not known yet."""
         stream, answers = session.objects, session.answers
         if client.queries and not self._state.members.want(client):
-            # Its gateway may hold it for live, if a predecessor had answered: what others are told must not move its
-            # cursor then. A page of this number is none, but has such a session ask anew.
+            # Its gateway may hold it for live, if a predecessor had answered: then others' frames must not move its
+            # cursor. A page of this number does not exist: it makes such a session ask again.
             session.gateway.tell(internal_pb2.Item(page=internal_pb2.Page(session=session.number, ask=stream.ask)))
             return
         page = internal_pb2.Page(session=session.number, ask=stream.ask, paging=stream.paging)
@@ -112,7 +112,7 @@ class Paging:
     def _fill(
         self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, bytes_max: int, now_ms: int
     ) -> bool:
-        """Whether nothing is left behind it. One item goes into it however long it is."""
+        """Fill the page. Returns true if nothing is left after it. An empty page takes one item of any size."""
         now_ms = self._state.expires_ms(now_ms)
         stream, answers = session.objects, session.answers
         lacking = sorted(client.lacking(stream.cursor), key=lambda obj: obj.offset)
@@ -161,7 +161,7 @@ class Paging:
             elif following is not None and following.offset == item.offset:
                 newest.behind = 1
             size += newest.ByteSize()
-            # What lies at one offset is told as one: the cursor says that all up to it was told.
+            # Entries at one offset go together: the cursor means that all up to it was sent.
             if size > bytes_max and page.newest and item.offset != offset:
                 answers.told_up_to(offset)
                 return False

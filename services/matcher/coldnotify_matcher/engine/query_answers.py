@@ -1,8 +1,8 @@
 """Answers to registrations by query: all members of one, in the order of names, over as many pages as they take.
 
-A set may change while it is told. Who has come is told, or not, as the names come; whatever has come or gone since the
-answer began is told behind it once more (`lacking`), as a state and no difference. So it does not matter where in the
-answer a change came, nor whether the answer begins anew because pages were lost.
+A set may change while its answer is sent. A new member is in the answer, or not, depending on its name; all members
+that have entered or left since the answer began come again after it (`lacking`), as a state and not as a difference. So
+neither the place of a change in the answer matters, nor whether the answer begins again because pages were lost.
 """
 
 from coldnotify_schemas import internal_pb2, wire_pb2
@@ -17,7 +17,7 @@ from coldnotify_matcher.engine.streams.answers import Answer
 
 
 class QueryAnswers:
-    """Fills them into pages."""
+    """Fills answers into pages."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
@@ -25,10 +25,11 @@ class QueryAnswers:
     def fill(
         self, page: internal_pb2.Page, client: RegisteredClient, session: EngineSession, bytes_max: int, now_ms: int
     ) -> bool:
-        """Whether all that are owed are in, with this page. One member goes into an empty page however long it is."""
+        """Fill the page. Returns true if all owed answers are complete with it. An empty page takes one member of any
+        size."""
         answers = session.answers
         for registered in list(client.queries.values()):
-            # Nobody checked its record.
+            # A query from a record was never checked.
             if registered.why_never and registered.hash not in answers.owed:
                 self._refuse(page, client, registered, registered.why_never)
         answers.keep(client.queries.keys())
@@ -59,7 +60,7 @@ class QueryAnswers:
                     page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
                 return False
             if answer.held is not None:
-                # What has come and gone since the cursor is told, also where that comes to the same members.
+                # Members that entered and left since the cursor are sent, even if the members are the same in the end.
                 answers.drop(hash_)
                 page.unchanged.append(hash_)
                 self._state.count("queries_held")
@@ -105,7 +106,7 @@ class QueryAnswers:
         return True
 
     def _too_many(self, client: RegisteredClient, query: RegisteredQuery) -> str:
-        """Why a query that was just registered is refused; "": it is not."""
+        """Returns the reason to refuse a query that was just registered; "": there is none."""
         assert query.set is not None
         most = self._state.registrations_max
         others = client.queries.members() - len(query.set.members) + len(client.objects())
@@ -115,7 +116,7 @@ class QueryAnswers:
         return f"query: it has {len(query.set.members)} members, with {others} of others at most {most} are allowed"
 
     def _refuse(self, page: internal_pb2.Page, client: RegisteredClient, query: RegisteredQuery, reason: str) -> None:
-        """The query is registered no more, and the client is told why."""
+        """Unregister the query, and tell the client the reason."""
         self._state.members.forget(client, query)
         client.unregister_query(query)
         self._state.changed[client] = None
@@ -124,6 +125,6 @@ class QueryAnswers:
 
 
 def _goes_on(set_: QuerySet, at: int | None, cursor: int) -> bool:
-    """Whether an answer of which a part was told as of `at` can go on: what has changed since is known, and is told
-    behind the answer. Below the cursor it would be told too late, as the answer's end settles the registration."""
+    """Returns true if an answer that was partly sent as of `at` can go on: changes since are known, and come after the
+    answer. Below the cursor they would come too late, because the answer's end settles the registration."""
     return at is not None and at >= cursor and set_.difference(at) is not None

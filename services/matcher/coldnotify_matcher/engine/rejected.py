@@ -1,4 +1,4 @@
-"""A record of the rejected topic: what could not be handled, as it came, and why. Pure."""
+"""A record of the rejected topic: a record that could not be handled, as it came, and the reason. Pure."""
 
 from coldnotify_schemas.records import rejected_headers
 from coldnotify_schemas.topics import TopicNames
@@ -6,7 +6,8 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_matcher.engine.outputs import ProducedRecord
 
 REJECTED_BYTES_MAX = 1_500_000
-"""Of a rejected record's key and value. The topic takes 2 MiB: larger ones come only where an operator lets them in."""
+"""Maximum size of a rejected record's key and value. The topic takes 2 MiB: larger ones come only if an operator allows
+them."""
 
 
 def rejected(
@@ -18,7 +19,7 @@ def rejected(
     value: bytes | None,
     reason: str,
 ) -> ProducedRecord:
-    """The record of `topic` that stood at this offset. None: it is known by its key alone."""
+    """Returns the rejection of the record at this offset of `topic`. None: it is known by its key alone."""
     size = len(key or b"") + len(value or b"")
     if size > REJECTED_BYTES_MAX:
         reason = f"{reason} (the record has {size} bytes; this is only its beginning)"

@@ -1,8 +1,9 @@
-"""A brake on what removes clients and objects because their time has come: many at once wait until that is sure.
+"""Brakes the removal of old clients and objects: if many are due at once they wait until the clock is known to be
+right.
 
-A clock that is wrong makes everything old. So, while the clocks have not agreed for an hour, those whose time has come
-are only counted as a round looks at all, and go in the next one, if they are few: at most a hundredth of all, or a
-hundred, within an hour. More wait until the clocks have agreed for an hour, or an operator says that it is right.
+A wrong clock makes everything old. So, while the clocks have not agreed for an hour, due ones are only counted in a
+round over all, and removed in the next one, if they are few: at most a hundredth of all, or a hundred, within an hour.
+If there are more they wait until the clocks have agreed for an hour, or an operator confirms the clock.
 """
 
 from collections import deque
@@ -11,41 +12,41 @@ from coldnotify_common.clocks import Trust
 
 HOUR_MS = 3_600_000
 FEW = 100
-"""So many are lost at most of a small installation, and may go: it is asked for nothing."""
+"""A small installation loses at most this many, and they may go: no confirmation is needed."""
 FEW_SHARE = 0.01
 
 
 class RemovalBrake:
-    """Of one partition's clients, or of its objects."""
+    """The brake for one partition's clients, or for its objects."""
 
     def __init__(self) -> None:
         self.held = 0
-        """Those whose time had come as of the last round, and that wait."""
+        """Number of clients or objects that were due in the last round, and that wait."""
         self.going: list[str] = []
-        """By key, those that the last round has found and that may go, unless something was said of them since."""
+        """Keys that the last round has found and that may go, unless they changed since."""
         self._found: dict[str, None] = {}
         self._removed_ms: deque[int] = deque()
-        """When each was that went although the brake was not open, within an hour: few."""
+        """Times of removals while the brake was not open, within an hour: few."""
         self._confirmed_until_ms = 0
 
     def is_open(self, trust: Trust, period_ms: int, now_ms: int) -> bool:
-        """Whether any number may go of those whose time comes after such a period."""
+        """Returns true if any number of those that are due after such a period may be removed."""
         return now_ms < self._confirmed_until_ms or trust.confirms(period_ms)
 
     def confirm(self, now_ms: int) -> None:
-        """An operator says that the clock is right: for an hour any number may go."""
+        """Confirm, for an operator, that the clock is right: for an hour any number may be removed."""
         self._confirmed_until_ms = now_ms + HOUR_MS
 
     def found(self, key: str) -> None:
-        """The time of this one has come, and the brake is not open."""
+        """Note that this one is due, and the brake is not open."""
         self._found[key] = None
 
     def removed(self, now_ms: int) -> None:
-        """One of `going` was."""
+        """Note that one of `going` was removed."""
         self._removed_ms.append(now_ms)
 
     def end_round(self, all_there_are: int, now_ms: int) -> None:
-        """All have been looked at. So many are there."""
+        """End a round over all of them, whose number is `all_there_are`."""
         while self._removed_ms and not 0 <= now_ms - self._removed_ms[0] < HOUR_MS:
             self._removed_ms.popleft()
         found, self._found = list(self._found), {}
@@ -55,5 +56,5 @@ class RemovalBrake:
             self.going, self.held = [], len(found)
 
     def clear(self) -> None:
-        """The round begins anew."""
+        """Begin the round again."""
         self.going, self._found, self.held = [], {}, 0

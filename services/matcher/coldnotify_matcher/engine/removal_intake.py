@@ -1,10 +1,10 @@
 """Nulls that an owner wrote to remove an object or its description, as they are read: in the order of the log.
 
-A null removes the version that its header names, and any older one, if nothing was said of the object or of its
-description since the owner looked; a description stays as long as its object does. Of a null that removes nothing only
-its offset counts: what is in force is written again behind it, as behind anything else that compaction must not leave.
-That cannot go on and on: a version that is written again counts as published just then, so its own null is a whole
-period away.
+A null removes the version that its header names, and any older one, if neither the object nor its description changed
+since the owner looked; a description stays as long as its object does. If a null removes nothing only its offset
+counts: the record in force is written again after it, as after any other record that compaction must not leave. That
+cannot go on for ever: a version that is written again counts as published just then, so its own null is a whole period
+away.
 """
 
 from coldnotify_schemas.descriptions import KEY_PREFIX
@@ -19,12 +19,12 @@ from coldnotify_matcher.engine.retention import RetentionTurns
 
 
 def read_removal(record: ObjectRecord) -> Removal | None:
-    """What a null's header says that it removes; None: it is no such null."""
+    """Returns the removal in a null's header; None: the record is not such a null."""
     return removal_of(record.removes) if record.value is None and record.removes else None
 
 
 class RemovalIntake:
-    """Takes such nulls in. Each is seen once: what is read again is passed over before."""
+    """Takes such nulls in. Each is seen once: one that is read again is skipped before."""
 
     def __init__(
         self, state: PartitionState, conflation: Conflation, repairs: Repairs, retention: RetentionTurns
@@ -35,7 +35,7 @@ class RemovalIntake:
         self._retention = retention
 
     def on_object(self, obj: Obj, removal: Removal, offset: int, now_ms: int) -> None:
-        """The null stands under the object's own key."""
+        """Apply a null under the object's own key."""
         state = self._state
         self._retention.settled(obj.key)
         if obj.version == UNKNOWN:  # another matcher's null came before
@@ -66,7 +66,7 @@ class RemovalIntake:
         state.forget_if_idle(obj)
 
     def on_description(self, group: str, name: str, removal: Removal, offset: int, now_ms: int) -> None:
-        """The null stands under the key of the object's description."""
+        """Apply a null under the key of the object's description."""
         state = self._state
         self._retention.settled(f"{group}/{name}")
         state.descriptions.settle(group, name)

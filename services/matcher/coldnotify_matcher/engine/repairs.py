@@ -1,4 +1,5 @@
-"""What compaction would take, newest versions and descriptions: it is written again, behind what stands last there."""
+"""Repairs: newest versions and descriptions that compaction would remove are written again, after their key's last
+record."""
 
 from coldnotify_schemas.records import since_header
 
@@ -10,7 +11,7 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class Repairs:
-    """Those of this step."""
+    """The repairs of this step."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
@@ -20,17 +21,17 @@ class Repairs:
         """By the key of their records."""
 
     def look_at(self, obj: Obj) -> None:
-        """Something came under its key."""
+        """Check an object after a record under its key."""
         if obj.needs_repair:
             self._due[obj] = None
 
     def look_at_description(self, key: str, described: StoredDescription) -> None:
-        """The same of a description."""
+        """Check a description in the same way."""
         if described.needs_repair:
             self._due_descriptions[key] = described
 
     def write(self) -> None:
-        """Write those again that still need it."""
+        """Write objects and descriptions again that still need it."""
         state = self._state
         topics = state.rules.topics
         for obj in self._due:

@@ -1,4 +1,4 @@
-"""Requests of gateways, and of operators, in the order of their offsets: each goes to the one that handles its kind."""
+"""Requests of gateways, and of operators, in the order of their offsets: each goes to the handler of its kind."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from coldnotify_matcher.engine.superseded_opens import SupersededOpens
 
 
 class _Asked(NamedTuple):
-    """A request of a session that its client has."""
+    """A request of a client's current session."""
 
     offset: int
     client: RegisteredClient
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
     @property
     def where(self) -> tuple[int, RegisteredClient, EngineSession]:
-        """Its place in the log, and whose it is."""
+        """Its offset in the log, its client and its session."""
         return self.offset, self.client, self.session
 
 
@@ -65,7 +65,7 @@ class RequestHandler:
         registrations = self._registrations = RegistrationRequests(state, index, channels, opened, streams)
         self._opening = Opening(state, channels, registrations, opened, streams)
         self._opens: tuple[int, SupersededOpens] | None = None
-        """The last offset of a batch of which some requests are handled, and the others not; and its Opens."""
+        """The last offset of a batch that is partly handled; and its Opens."""
         self._of_session: dict[str | None, Handler] = {
             "register": lambda asked: registrations.on_register(*asked.where, asked.body.register, asked.now_ms),
             "unregister": lambda asked: registrations.on_unregister(*asked.where, asked.body.unregister),
@@ -86,10 +86,10 @@ class RequestHandler:
     def on_requests(
         self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int, spent: Spent = never
     ) -> int:
-        """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
+        """Handle a batch of (offset, request), in order. The objects topic has been read up to its end as of now.
 
-        Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
-        Returns how many are handled: at least one, and all but where the turn is `spent`. The others come again.
+        Of several Opens of one client in a row only the last is answered: it contains all that the earlier ones do.
+        Returns the number of handled requests: at least one, and all unless the turn is `spent`. The others come again.
         """
         if not requests:
             return 0
@@ -118,7 +118,7 @@ class RequestHandler:
     def _look_for_lag(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         for _, request in requests:
             beat = request.beat if request.HasField("beat") else None
-            # Others are of the inbox records of a predecessor, or of none: 0 is a gateway that does not know.
+            # Ignore Beats that refer to a predecessor's inbox records; 0 means that the gateway has seen none.
             if beat is not None and beat.number and beat.generation == self._state.generation:
                 self._conflation.on_beat(self._state.gateways[request.gateway], beat.number, now_ms)
 

@@ -1,19 +1,17 @@
 """Retention: objects that were neither published nor described for long are removed, by a null under their key.
 
-All objects are looked at in turn, so many a tick, so that a tick's cost has a bound whatever their number; publishes
-pay nothing for it. Of an object that nobody asked for just its record's timestamp is looked at. The nulls of a tick
-have a bound, too, and so have those that are under way: while a matcher is behind with what it reads no more are
-written.
+All objects are checked in turn, a bounded number a tick, so that a tick's cost has a bound whatever their number;
+publishes cost nothing more. If an object was never made, only its record's timestamp is checked. The nulls of a tick
+have a bound, too, and so have those that are under way: while a matcher is behind with reading, no more are written.
 
-Writing the null changes nothing here. It is read back like any record, in the order of the log, and it is then that it
-removes, or does not (`removal_intake`). So there is one outcome for whoever reads the log, and a null that was written
-and not committed, or was written by two, needs no care. By a clock that others contradict no null is written, and few
-at once unless it is sure that the clock is right (`removal_brake`).
+Writing the null changes nothing here. It is read back like any record, in the order of the log, and only then does it
+remove the object, or not (`removal_intake`). So every reader of the log sees the same outcome, and a null that was
+written and not committed, or was written by two, needs no care. By a clock that others contradict no null is written,
+and few at once unless the clock is known to be right (`removal_brake`).
 
-The object's null comes in front of its description's: in between, the object is one that is described and was never
-published, and no query has it that had not before. Of a deleted object it comes behind that: it is no member of
-anything, and without its version it would be. If a crash comes between the two, the next owner finds what is left, and
-removes it.
+The object's null comes before its description's: in between, the object is described and was never published, and no
+query gains it as a member. For a deleted object it comes after that: the object is not a member of anything, and
+without its version it would be. If a crash comes between the two, the next owner finds the rest, and removes it.
 """
 
 from coldnotify_schemas.descriptions import KEY_PREFIX
@@ -27,11 +25,11 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.removal_brake import RemovalBrake
 
 LOOKED_AT_A_TICK_MAX = 1_000
-"""A millisecond; a million objects of one partition are through in 17 minutes, and periods are in days."""
+"""Takes a millisecond; a million objects of one partition are checked within 17 minutes, and periods are in days."""
 NULLS_A_TICK_MAX = 100
-"""Of one partition: a hundredth of what it handles in a second."""
+"""For one partition: a hundredth of what it handles in a second."""
 UNDER_WAY_MAX = 200
-"""Nulls that were written and not read back yet: with more the matcher is behind, and publishes come first."""
+"""Nulls that were written and not read back yet: if there are more the matcher is behind, and publishes come first."""
 LOST_AFTER_MS = 600_000
 """A null that was not read back for so long counts as lost: a transaction holds the topic open for 15 minutes at most,
 and one more null costs nothing."""
@@ -40,47 +38,47 @@ PLAUSIBLE_MS = CLOCK_SET_S * 1000
 
 
 class RetentionTurns:
-    """Looks at objects in turn, and writes the nulls of those whose time has come."""
+    """Checks objects in turn, and writes the nulls of those whose time has come."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
         self._outbox = outbox
         self.brake = RemovalBrake()
         self._all = 0
-        """Objects that this round looks at."""
+        """Number of objects in this round."""
         self._keys: list[str] = []
-        """Of objects that are to be looked at in this round."""
+        """Keys of objects that this round has still to check."""
         self._groups: list[str] = []
-        """Those of which the descriptions are to be looked at behind that."""
+        """Groups whose descriptions are to be checked after that."""
         self._live_since_ms = 0
         self._under_way: dict[str, int] = {}
-        """By key: when its null was written."""
+        """By key: the time at which its null was written."""
         self._first_due_ms = 0
         self._next_due_ms = 0
 
     @property
     def under_way(self) -> int:
-        """Nulls that were written and are not read back yet."""
+        """Number of nulls that were written and are not read back yet."""
         return len(self._under_way)
 
     @property
     def next_due_ms(self) -> int:
-        """When the first object's time comes (Unix time), as of the last round; 0: there is none."""
+        """Time at which the first object is due (Unix time), as of the last round; 0: there is none."""
         return self._next_due_ms
 
     def start(self, now_ms: int) -> None:
-        """The partition is taken over."""
+        """Begin after a takeover of the partition."""
         self._live_since_ms = now_ms
         self._keys, self._groups = [], []
         self.brake.clear()
         self._under_way.clear()
 
     def settled(self, key: str) -> None:
-        """A null of this key was read, whatever came of it."""
+        """Note that a null of this key was read, whatever its effect."""
         self._under_way.pop(key, None)
 
     def on_tick(self, now_ms: int) -> None:
-        """Look at the next ones."""
+        """Check the next ones."""
         state = self._state
         if not state.rules.retention.removes:
             return
@@ -113,7 +111,7 @@ class RetentionTurns:
             del self._under_way[key]
 
     def _look(self, key: str, now_ms: int, *, may_go: bool = False) -> int:
-        """How many nulls that writes."""
+        """Check one object. Returns the number of nulls that this writes."""
         state = self._state
         domain, _, rest = key.partition("/")
         published_ms, deleted = state.objects.age_of(key)
@@ -128,7 +126,7 @@ class RetentionTurns:
             if described is not None:
                 due_ms = max(due_ms, self._since(described.version, now_ms) + period_ms)
             elif published_ms is None:
-                return 0  # somebody is registered for it, that is all
+                return 0  # only a registration keeps it
         if due_ms > now_ms:
             self._first_due_ms = min(self._first_due_ms or due_ms, due_ms)
             return 0
@@ -143,14 +141,15 @@ class RetentionTurns:
         return self._remove(key, described, now_ms, published=published_ms is not None)
 
     def _since(self, timestamp_ms: int, now_ms: int) -> int:
-        """When it was said, if a record has this timestamp. By a wrong clock: when this matcher has loaded it."""
+        """Returns the time of a record with this timestamp. If a wrong clock wrote it: the time at which this matcher
+        has loaded it."""
         return timestamp_ms if PLAUSIBLE_MS <= timestamp_ms <= now_ms else self._live_since_ms
 
     def _remove(self, key: str, described: StoredDescription | None, now_ms: int, *, published: bool) -> int:
         state = self._state
         obj = state.objects[key] if published else None
         if (obj is not None and obj.needs_repair) or (described is not None and described.needs_repair):
-            return 0  # what is in force is about to be written again
+            return 0  # the record in force is about to be written again
         nulls = []
         read_to = max(one.last_offset for one in (obj, described) if one is not None)
         if obj is not None:

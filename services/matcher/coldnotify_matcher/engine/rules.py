@@ -1,4 +1,4 @@
-"""What an operator can tell the engine."""
+"""The operator's settings for the engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,49 +20,51 @@ from coldnotify_matcher.engine.retention_rules import RetentionRules
 from coldnotify_matcher.engine.tuning import Bounds
 
 CONFLATION_MS_MAX = 60_000
-"""Cursors stay below what is held back: with more, a unit that wakes for a moment would hear of it again and again."""
+"""Cursors stay below held publishes: with a longer interval, a unit that wakes for a moment would receive them again
+and again."""
 _AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """By domain, how long after a publish of an object left the next ones of it are held and merged (ms; 0: never)."""
+    """By domain, the time after a publish of an object during which its next ones are held and merged (ms; 0:
+    never)."""
 
     by_domain: Mapping[str, int] = field(default_factory=dict)
     others_ms: int = 0
     auto: frozenset[str] = frozenset()
-    """Domains whose interval tunes itself, each its own. `*`: one tunes itself for all that are not named."""
+    """Domains whose interval tunes itself, each separately. `*`: one interval tunes itself for all others."""
     bounds: Bounds = field(default_factory=Bounds)
-    """Of the intervals that tune themselves."""
+    """Bounds of the intervals that tune themselves."""
     holds: bool = field(init=False)
-    """Whether anything is ever held."""
+    """True if publishes are ever held."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "holds", self.longest_ms > 0)
 
     def of(self, domain: str) -> int:
-        """The domain's interval (ms), where it is fixed."""
+        """Returns the domain's fixed interval (ms)."""
         return self.by_domain.get(domain, self.others_ms)
 
     def tuned_as(self, domain: str) -> str | None:
-        """The entry of `auto` by which the domain's interval tunes itself; None: it is fixed."""
+        """Returns the entry of `auto` by which the domain's interval tunes itself; None: it is fixed."""
         if domain in self.auto:
             return domain
         return ALL_OTHERS if ALL_OTHERS in self.auto and domain not in self.by_domain else None
 
     @property
     def entries(self) -> list[str]:
-        """What has an interval of its own: the domains that are named, and `*`."""
+        """The entries with an interval of their own: the named domains, and `*`."""
         return sorted({ALL_OTHERS, *self.by_domain, *self.auto})
 
     @property
     def longest_ms(self) -> int:
-        """0: nothing is ever held."""
+        """The longest interval (ms); 0: publishes are never held."""
         return max((self.others_ms, *self.by_domain.values(), self.bounds.longest_ms if self.auto else 0))
 
 
 def parse_intervals(text: str, bounds: Bounds | None = None) -> Intervals:
-    """ "domain=200,other=auto,*=0" in ms; `*` is every other domain, 0 if it is not there. Raises ValueError."""
+    """Parses "domain=200,other=auto,*=0" in ms; `*` is every other domain, 0 if it is absent. Raises ValueError."""
     found: dict[str, int | None] = {}
     for entry, domain, value in entries_by_domain(text, "milliseconds"):
         if value == _AUTO:
@@ -90,22 +92,22 @@ class Rules:
     conflation: Intervals = field(default_factory=Intervals)
     retention: RetentionRules = field(default_factory=RetentionRules)
     query_places: PlacesMax = field(default_factory=PlacesMax)
-    """Of a partition's registered queries."""
+    """Limits of a partition's registered queries."""
     half_sets_bytes_max: int = 32 * 1024 * 1024
-    """Of the names that are in of reg-syncs whose last chunk is not, of one partition."""
+    """Maximum size of the half sets of one partition: reg-syncs that are still being received."""
     bucket_objects_max: int = BUCKET_OBJECTS_MAX
-    """Objects in one record of the registrations topic. Tests take fewer, so that a client has several records."""
+    """Objects in one record of the registrations topic. Tests set fewer, so that a client has several records."""
     retentions: Retentions = field(default_factory=Retentions)
-    """Which log each domain's channels are in."""
+    """By domain, the retention of its channels' log."""
     message_bytes_max: int = MESSAGE_BYTES_MAX
-    """Of a channel's message; a larger one is rejected."""
+    """Maximum size of a channel's message; a larger one is rejected."""
     channel_bounds: ChannelBounds = field(default_factory=ChannelBounds)
-    """What is kept in memory of each log of channels."""
+    """Bounds of the memory for each log of channels."""
     ceilings: Ceilings = field(default_factory=Ceilings)
-    """How many sessions and registrations tenants may have. The shell changes it as agreements and verdicts change."""
+    """Limits of tenants' sessions and registrations. The shell changes it as agreements and verdicts change."""
     allowances: Allowances = field(default_factory=Allowances)
-    """What may be told of tenants' publishes. The shell changes it as agreements change."""
+    """Limits of deliveries by tenant. The shell changes it as agreements change."""
     clocks: Trust = field(default_factory=Trusting)
-    """Whether what cannot be undone may be done. The shell tells it what clocks say."""
+    """Decides whether irreversible removals are allowed. The shell reports clocks to it."""
     high_shares: HighShares = field(default_factory=HighShares)
-    """How many of tenants' publishes may be of high priority. The shell changes it likewise."""
+    """Limits of tenants' publishes of high priority. The shell changes it likewise."""

@@ -1,4 +1,4 @@
-"""Strays: records that their producer put into a partition that is not their key's. They are moved, once.
+"""Strays: records in a partition that is not their key's, by their producer's mistake. They are moved, once.
 
 Kafka's default partitioner puts most records into wrong partitions.
 """
@@ -14,7 +14,7 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class Strays:
-    """Those of this step."""
+    """The strays of this step."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
         self._state = state
@@ -23,7 +23,7 @@ class Strays:
         """By key: (offset, the move)."""
 
     def add(self, key: bytes, record: ObjectRecord, right: int) -> None:
-        """It belongs into the partition `right`. It can be understood, and was not moved before."""
+        """Move a record to the partition `right`. It can be understood, and was not moved before."""
         headers = [(MOVED_HEADER, f"{self._state.partition}@{record.offset}".encode())]
         if record.traceparent:
             headers.append((TRACEPARENT_HEADER, record.traceparent.encode()))
@@ -34,20 +34,20 @@ class Strays:
         self._moves.setdefault(key, []).append((record.offset, write))
 
     def on_null(self, key: bytes) -> None:
-        """Our own tombstone of a stray that was moved, or a null that says nothing here.
+        """Drop moves before our own tombstone of a stray that was moved, or a null without meaning here.
 
-        What an earlier owner had not handled may stand before the tombstone of an earlier stray: that is moved all the
-        same.
+        Records that an earlier owner had not handled may precede the tombstone of an earlier stray: they are moved all
+        the same.
         """
         self._keep(key, [move for move in self._moves.get(key, ()) if move[0] >= self._state.replay_from])
 
     def start_load(self) -> None:
-        """What stands at or above `replay_from` is read once more."""
+        """Drop moves at or above `replay_from`, which are read again."""
         for key, moves in list(self._moves.items()):
             self._keep(key, [move for move in moves if move[0] < self._state.replay_from])
 
     def write(self) -> None:
-        """Move them, with a tombstone behind all of one key."""
+        """Move them, with a tombstone after all of one key."""
         for key, moves in self._moves.items():
             for _, write in moves:
                 self._outbox.write(write)

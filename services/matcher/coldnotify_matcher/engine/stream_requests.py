@@ -1,4 +1,4 @@
-"""Requests about a session's streams: that they begin, pages, acknowledgements, and Beats, which move live ones on."""
+"""Requests about a session's streams: their beginning, pages, acknowledgements, and Beats, which move live ones on."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ from coldnotify_matcher.engine.sessions import NO_ASK, EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 DISAGREES_MS_MAX = 45_000
-"""A gateway whose Beats do not agree announces its sessions after ten seconds, and those Opens wait for Kafka. What it
-has not announced after this, it does not have: a slow one that is ended in vain comes back at once."""
+"""A gateway whose Beats do not agree announces its sessions after ten seconds, and those Opens wait for Kafka. Sessions
+that it has not announced after this time do not exist there: a slow one that is ended in vain comes back at once."""
 
 
 class StreamRequests:
-    """Handles them."""
+    """Handles these requests."""
 
     def __init__(
         self, state: PartitionState, paging: Paging, conflation: Conflation, channels: ChannelRequests
@@ -33,9 +33,10 @@ class StreamRequests:
     def begin(
         self, client: RegisteredClient, session: EngineSession, cursor: int, owed: Iterable[Obj], now_ms: int
     ) -> None:
-        """The digests are the same: both streams are caught up, objects from `cursor` on, with these answers.
+        """Begin to catch both streams up, because the digests are the same: objects from `cursor` on, with these
+        answers.
 
-        Where channels lack nothing, the page of objects says so.
+        If channels lack nothing, the page of objects says so.
         """
         self._channels.begin(client, session)
         self._paging.begin(client, session, cursor, owed, now_ms)
@@ -44,7 +45,7 @@ class StreamRequests:
     def catch_up(
         self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp, now_ms: int
     ) -> None:
-        """A page of objects is asked for."""
+        """Send a page of objects, which the gateway asks for."""
         if not session.in_sync:
             self._open_again(client, session)
             return
@@ -61,13 +62,13 @@ class StreamRequests:
             and (not request.HasField("epoch") or request.epoch == self._state.epoch)
         )
         cursor = request.cursor if cursor_counts else NO_CURSOR
-        # A page above 0 that we did not send, a predecessor did: the next one goes on from there.
+        # If we did not send this page above 0, a predecessor did: the next one goes on from there.
         self._paging.begin(client, session, cursor, session.answers.objects, now_ms, after_page=request.page)
 
     def catch_up_channels(
         self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels, now_ms: int
     ) -> None:
-        """A page of channels is asked for."""
+        """Send a page of channels, which the gateway asks for."""
         if session.in_sync:
             self._channels.catch_up(client, session, request, now_ms)
             return
@@ -76,7 +77,7 @@ class StreamRequests:
             self._open_again(client, session)
 
     def on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
-        """Clients have applied what they were told."""
+        """Note the offsets that clients have applied."""
         for number, complete in zip(acks.sessions, acks.completes, strict=False):
             key = gateway.sessions.get(number)
             if key is not None:
@@ -88,7 +89,7 @@ class StreamRequests:
             self._channels.acks(gateway, acks, now_ms)
 
     def on_leave(self, client: RegisteredClient, leave: internal_pb2.Leave) -> None:
-        """The session is over; it says how far its client is."""
+        """End the session; the request contains its client's cursors."""
         if leave.HasField("complete") and self._is_ours(leave):
             self._state.acknowledge(client, leave.complete)
         if leave.HasField("channels_complete") and self._channels.are_ours(client, leave):
@@ -96,14 +97,15 @@ class StreamRequests:
         self._state.end_session(client)
 
     def on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:
-        """A gateway says which sessions it has, and hears up to where live ones have been told all."""
+        """Compare a gateway's sessions with ours, and answer with the offset up to which live ones have received
+        everything."""
         self._state.generation_heard = max(self._state.generation_heard, beat.generation)
         agreed = gateway.agrees(beat.sessions, beat.checksum, now_ms)
         since_ms = gateway.disagrees_since_ms
         if since_ms is not None and now_ms - since_ms >= DISAGREES_MS_MAX:
             self._end_what_is_not_announced(gateway, since_ms)
             gateway.doubt_anew(now_ms)
-        # Of sessions that only the gateway knows it would not be true that they are complete.
+        # For sessions that only the gateway knows the offset would be wrong.
         done = self._conflation.floor
         complete = done - 1 if agreed and done else None
         answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
@@ -112,16 +114,18 @@ class StreamRequests:
         gateway.tell(internal_pb2.Item(beat=answer))
 
     def _open_again(self, client: RegisteredClient, session: EngineSession) -> None:
-        """The answer to a question for pages of a session that is sent none: its gateway did not hear so, or took no
-        notice, as the session was slow. Without an answer it would wait, and its client would be deaf meanwhile."""
+        """Answer a request for pages of a paused session: its gateway missed the notice, or ignored it because the
+        session was slow. Without an answer it would wait, and its client would receive nothing meanwhile."""
         self._state.announce_anew(client, session)
 
     def _is_ours(self, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
-        """Whether its cursors are of this epoch. A request from before it is handled again by who owns it now."""
+        """Returns true if its cursors belong to this epoch. A request from an earlier one is handled again by the
+        present owner."""
         return not said.HasField("epoch") or said.epoch == self._state.epoch
 
     def _end_what_is_not_announced(self, gateway: GatewayView, since_ms: int) -> None:
-        """Its gateway has announced all sessions that it has. The others are ones that it never had, or lost."""
+        """End sessions that the gateway has not announced. It has announced all that it has, so it never had these, or
+        lost them."""
         for client in self._state.clients_of(gateway):
             if client.session is not None and client.session.announced_ms < since_ms:
                 self._state.count("never_announced")

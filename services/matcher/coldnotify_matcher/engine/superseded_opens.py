@@ -1,4 +1,4 @@
-"""Which Opens of a batch need no answer: those of clients that have asked again meanwhile."""
+"""Finds the Opens of a batch that need no answer, because their clients have asked again meanwhile."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,16 +14,16 @@ class _Open(NamedTuple):
 
 
 class SupersededOpens:
-    """After a matcher was away, clients have said Hello more than once. The outcome is that of one after the other.
+    """Clients have sent several Hellos while a matcher was away. The outcome is the same as of one after the other.
 
-    Only Opens in a row supersede each other: with another request of the client between them all are handled in turn.
+    Only Opens in a row supersede each other: if another request of the client is between them all are handled in turn.
     """
 
     def __init__(self, requests: Iterable[tuple[int, internal_pb2.Request]]) -> None:
         self.superseded: set[int] = set()
-        """Offsets of Opens that a later one outdoes."""
+        """Offsets of Opens that a later one supersedes."""
         self.first: set[int] = set()
-        """Offsets of Opens that say `again` but stand for the first one of their session, which is superseded."""
+        """Offsets of Opens with `again` that replace the first one of their session, which is superseded."""
         displaced: dict[tuple[int, int], int] = {}
         left: set[tuple[int, int]] = set()
         last: dict[tuple[str, str, str], _Open] = {}
@@ -49,4 +49,4 @@ class SupersededOpens:
                         self.first.add(offset)
                 last[client] = _Open(offset, session, again)
         self.displaced = {offset for session, offset in displaced.items() if session not in left}
-        """Superseded ones whose session is to be told: another one has taken its place, and it has not left."""
+        """Superseded ones whose session has to hear so: another one has taken its place, and it has not left."""

@@ -1,8 +1,8 @@
-"""Thinning: objects whose tenant is above its agreement wait for their turn, and leave with the version newest then.
+"""Thinning: objects whose tenant is above its agreement wait for their turn, and leave with their newest version then.
 
-Each object waits once, however many publishes of it come meanwhile, and the one that has waited longest leaves first.
-So an object of a tenant that goes on publishing too much is told after an interval that grows with what is published,
-and its newest version is told at last: after WAIT_MS_MAX, whatever was agreed.
+Each object waits once, however many publishes of it come meanwhile, and the longest wait is served first. So an object
+of a tenant that goes on publishing too much is sent after an interval that grows with the publishes, and its newest
+version is sent at last: after WAIT_MS_MAX, whatever was agreed.
 """
 
 from collections import OrderedDict
@@ -14,12 +14,12 @@ from coldnotify_matcher.engine.partition_state import PartitionState
 
 
 class Thinning:
-    """What waits in one partition, by allowance."""
+    """The waiting objects of one partition, by allowance."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._waiting: dict[Allowance, OrderedDict[Obj, int]] = {}
-        """Objects, and since when they wait; the first has waited longest."""
+        """By object: the time since which it waits; the first has waited longest."""
         self._allowance_of: dict[Obj, Allowance] = {}
         self._who = ("objects", state.partition)
 
@@ -28,11 +28,11 @@ class Thinning:
 
     @property
     def any(self) -> bool:
-        """Whether anything waits."""
+        """True if any object waits."""
         return bool(self._waiting)
 
     def holds(self, obj: Obj, now_ms: int) -> bool:
-        """Whether this object has to wait: it does from now on, if so."""
+        """Returns true if this object has to wait: if so, its wait begins."""
         allowance = self._state.rules.allowances.of(obj.domain)
         if allowance is None or (allowance not in self._waiting and allowance.passes(now_ms)):
             return False
@@ -41,7 +41,7 @@ class Thinning:
         return True
 
     def forget(self, obj: Obj) -> None:
-        """It waits no more."""
+        """End the object's wait."""
         allowance = self._allowance_of.pop(obj, None)
         if allowance is None:
             return
@@ -52,11 +52,11 @@ class Thinning:
             allowance.leave(self._who)
 
     def take_due(self, now_ms: int) -> Iterator[Obj]:
-        """Those whose turn it is, one after the other: each is told before the next one is asked for."""
+        """Yields the objects whose turn it is, one by one: each is sent before the next one is asked for."""
         for allowance, waiting in list(self._waiting.items()):
             while waiting:
                 obj, since_ms = next(iter(waiting.items()))
-                # Behind a clock that was set back nobody knows how long it has waited.
+                # After the clock was set back the length of its wait is unknown.
                 overdue = not 0 <= now_ms - since_ms < WAIT_MS_MAX
                 if not allowance.may_tell(self._who, since_ms, now_ms) and not overdue:
                     break
@@ -64,7 +64,7 @@ class Thinning:
                 yield obj
 
     def next_due_ms(self) -> int | None:
-        """When `take_due` may have something; None: nothing waits."""
+        """Returns the time at which `take_due` may yield an object; None: none waits."""
         return min(
             (
                 min(allowance.free_at_ms(), next(iter(waiting.values())) + WAIT_MS_MAX)

@@ -1,4 +1,4 @@
-"""Why one registration of a client is unsettled: what `unsettled_registrations` keeps for the ledger."""
+"""The reason why one registration of a client is unsettled, kept by `unsettled_registrations` for the ledger."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 NOWHERE = -1
-"""Nothing of a channel is told."""
+"""No message of a channel was taken."""
 NOTHING: dict[Any, UnsettledRegistration] = {}
 """Shared by all clients without an entry, which are most; nothing is ever put into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsettledRegistration:
-    """Why one registration is unsettled."""
+    """The reason why one registration is unsettled."""
 
     since_ms: int
     """Unix time, by this matcher's clock."""
     parked: bool = False
-    """Its callbacks failed too often. It waits for the client's next session."""
+    """True if its callbacks failed too often. It waits for the client's next session."""
     failures: int = 0
-    """So often its callbacks have raised."""
+    """Number of times that its callbacks have raised."""
     error: str = ""
-    """The first line of what they raised last."""
+    """The first line of their last error."""
     members: tuple[str, ...] = ()
-    """The members that were not taken, where there are any to be told. Empty: any may not have been."""
+    """The members that were not taken, if the client names any. Empty: any may not have been."""
     position: int = NOWHERE
-    """Of a channel: all up to this offset of its log is told."""
+    """For a channel: the application has taken all up to this offset of its log."""
 
     def concerns(self, name: str) -> bool:
-        """Whether the member of this name may not have been taken."""
+        """Returns true if the member of this name may not have been taken."""
         return not self.members or name in self.members

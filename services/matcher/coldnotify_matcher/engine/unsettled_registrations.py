@@ -1,8 +1,10 @@
-"""What clients' applications have not taken although the cursor may be past it: as clients say it, for the ledger.
+"""Registrations that clients' applications have not taken although the cursor may be past them: as clients report, for
+the ledger.
 
-A client whose library can say so is marked unsettled for each registration from the request on that registers it, as
-its application cannot have been told by then. The client says what is settled, and what its callbacks raised. Its Hello
-may say that nothing is unsettled but what it registers there. It is stored with the registration, in the same record.
+A client whose library can report so is marked unsettled for each registration from the request on that registers it,
+because its application cannot have received it by then. The client reports settled registrations, and errors of its
+callbacks. Its Hello may say that only the registrations in it are unsettled. The mark is stored with the registration,
+in the same record.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ OFFSET_MAX = (1 << 63) - 1
 
 
 def asked_for(client: RegisteredClient, objects: Iterable[Obj], hashes: Iterable[int]) -> list[Registration]:
-    """What a request has asked for, as far as the client is registered for it now.
+    """Returns the registrations in a request that the client is registered for now.
 
     `objects`: those that it is registered for by name. `hashes`: of the others.
     """
@@ -35,7 +37,7 @@ def asked_for(client: RegisteredClient, objects: Iterable[Obj], hashes: Iterable
 
 
 def tells(client: RegisteredClient, *, can: bool) -> None:
-    """Whether its library says what is unsettled. To be stored in this step, if that is new."""
+    """Note whether its library reports unsettled registrations. To be stored in this step, if that is new."""
     if client.tells_unsettled is not can:
         client.tells_unsettled = can
         client.changed.update(range(len(client.buckets)))
@@ -44,7 +46,7 @@ def tells(client: RegisteredClient, *, can: bool) -> None:
 
 
 def put(client: RegisteredClient, registrations: Iterable[Registration], now_ms: int) -> None:
-    """They were asked for just now. What is unsettled already stays as it is."""
+    """Mark registrations that were just requested. Those that are unsettled already stay as they are."""
     pending = UnsettledRegistration(now_ms)
     for one in registrations:
         if one not in client.unsettled:
@@ -52,7 +54,7 @@ def put(client: RegisteredClient, registrations: Iterable[Registration], now_ms:
 
 
 def say_all(client: RegisteredClient, registrations: Iterable[Registration], now_ms: int) -> None:
-    """Its Hello said that nothing but these is unsettled."""
+    """Settle all others, because its Hello said that only these are unsettled."""
     pending = set(registrations)
     for one in [one for one in client.unsettled if one not in pending]:
         client.settle(one)
@@ -60,9 +62,9 @@ def say_all(client: RegisteredClient, registrations: Iterable[Registration], now
 
 
 def on_frame(client: RegisteredClient, objects: Mapping[str, Obj], frame: wire_pb2.Unsettled, now_ms: int) -> None:
-    """What it says in the middle of a session. What it is not registered for is left out.
+    """Apply a report in the middle of a session, without entries that it is not registered for.
 
-    `objects`: all that there are, by domain/group/object.
+    `objects`: all objects, by domain/group/object.
     """
     said = {}
     for entry in frame.entries:
@@ -83,7 +85,7 @@ def on_frame(client: RegisteredClient, objects: Mapping[str, Obj], frame: wire_p
 
 
 def records_of(client: RegisteredClient, bucket: Iterable[Registration]) -> list[UnsettledRecord] | None:
-    """Those of one bucket, as it is stored; None: the client cannot say."""
+    """Returns the records for one bucket; None: the client cannot report."""
     if not client.tells_unsettled:
         return None
     if not client.unsettled:
@@ -106,7 +108,7 @@ def records_of(client: RegisteredClient, bucket: Iterable[Registration]) -> list
 
 
 def load(client: RegisteredClient, bucket: Iterable[Registration], records: Iterable[UnsettledRecord]) -> None:
-    """What the record of one bucket says of its registrations."""
+    """Load the records of one bucket's registrations."""
     wanted = {(record.name, record.hash): record for record in records}
     for one in bucket if wanted else ():
         record = wanted.get((one.name, 0) if isinstance(one, Obj) else ("", one.hash))
@@ -143,6 +145,6 @@ def _unsettled(
     position = min(entry.position, OFFSET_MAX) if entry.HasField("position") else NOWHERE
     members = tuple(entry.members[:OBJECTS_PER_FRAME_MAX])
     said = UnsettledRegistration(since_ms, entry.parked, entry.failures, error, members, position)
-    # A second more or less is the network's: it is no reason to write a record.
+    # A difference of a second comes from the network: it is not a reason to write a record.
     same = before is not None and replace(said, since_ms=before.since_ms) == before
     return before if same and before is not None else said

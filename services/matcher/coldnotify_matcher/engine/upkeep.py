@@ -1,20 +1,20 @@
-"""What passing time alone does: gateways fall silent, stored cursors get old, a successor is noticed."""
+"""Changes that passing time alone makes: gateways fall silent, stored cursors get old, a successor is noticed."""
 
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS, GatewayView
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 GATEWAY_SILENCE_MS_MAX = 15_000
-"""Three beats: a gateway not heard of for so long is taken for dead, its sessions for offline."""
+"""Three beats: a gateway that was not heard for so long counts as dead, and its sessions as offline."""
 GATEWAY_FORGOTTEN_AFTER_MS = 3_600_000
-"""Until then a gateway that was only stopped finds the numbers of its inbox records going on."""
+"""Until then a gateway that was only stopped finds the numbers of its inbox records continued."""
 OUTDONE_MS = 3_000
-"""Longer than a matcher that was only stopped needs to read its successor's claim, of which gateways tell it, too."""
+"""Longer than a matcher that was only stopped needs to read its successor's claim, which gateways report, too."""
 STORE_CURSORS_EVERY_MS = 30_000
-"""How old the stored copy of a connected client's cursor may be; it is for looking in, the client has the true one."""
+"""Maximum age of the stored copy of a connected client's cursor; it is for looking in, the client has the true one."""
 
 
 class Upkeep:
-    """Looks at all gateways, and at all cursors that are not stored, once a tick."""
+    """Checks all gateways, and all cursors that are not stored, once a tick."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
@@ -22,7 +22,7 @@ class Upkeep:
         self._outdone_since_ms: int | None = None
 
     def on_tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Make these changes."""
         state = self._state
         self._look_for_a_successor(now_ms)
         for gateway in list(state.gateways.values()):
@@ -51,11 +51,11 @@ class Upkeep:
         state.outdone = self._outdone_since_ms is not None and now_ms - self._outdone_since_ms >= OUTDONE_MS
 
     def _end_sessions(self, gateway: GatewayView) -> None:
-        """It is silent: it is taken for dead."""
+        """End the sessions of a silent gateway, which counts as dead."""
         state = self._state
         state.count("silent_gateways")
         for client in state.clients_of(gateway):
             state.end_session(client)
-        # Should it be heard again it announces the same sessions: they must not be taken for those that are still in
-        # the index. So it is another one from here on, only its numbers go on.
+        # If it is heard again it announces the same sessions: they must not be taken for those that are still in the
+        # index. So it is another one from here on, and only its numbers continue.
         state.gateways[gateway.id] = gateway.successor()

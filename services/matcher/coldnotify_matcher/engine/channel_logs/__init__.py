@@ -1,1 +1,1 @@
-"""A log of channels as its partition's owner sees it: what was read of it, what is kept, who is told."""
+"""A log of channels as its partition's owner sees it: what was read, what is kept, which sessions receive it."""

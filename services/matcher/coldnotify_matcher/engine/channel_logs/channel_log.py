@@ -1,4 +1,5 @@
-"""One log of channels as its partition's owner sees it: what was read of it, what is kept, and who waits for more."""
+"""One log of channels as its partition's owner sees it: what was read, what is kept, and which sessions wait for
+more."""
 
 from __future__ import annotations
 
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
     from coldnotify_matcher.engine.clients import RegisteredClient
 
 WANTED_MAX = 8
-"""Blocks that are wanted at once: enough that a reader has always one under way, and few enough that what comes is
-still what is next."""
+"""Number of blocks that are wanted at once: enough that a reader always has one under way, and few enough that a block
+is still the next one when it comes."""
 FORGOTTEN_A_TICK = 32
-"""Buckets that are looked through each second for channels of which the log has nothing any more: all in half a minute,
-at 3,000 channels a second where there are 100,000."""
+"""Buckets that are searched each second for channels whose messages the log has all removed: all in half a minute, at
+3,000 channels a second where there are 100,000."""
 
 
 class ChannelLog:
-    """That of one retention, in one partition."""
+    """The log of one retention, in one partition."""
 
     def __init__(self, retention: Retention, epoch: int, bounds: ChannelBounds) -> None:
         self.retention = retention
@@ -48,15 +49,15 @@ class ChannelLog:
         self.position = 0
         """The next offset of the log."""
         self.log_start = 0
-        """What is below it retention has removed."""
+        """Retention has removed all below it."""
         self.replay_from = 0
-        """From this offset on nothing was rejected or moved by a predecessor."""
+        """From this offset on no predecessor has rejected or moved records."""
         self.read = 0
-        """The next offset that is new to what is kept here."""
+        """The next offset that was not taken in yet."""
         self.done = 0
-        """All below it is written, in steps that were taken, and so is that it goes up to there."""
+        """All below it is written, in steps that were taken, together with this position."""
         self.written_to: int | None = None
-        """The last step wrote all below it; the next one writes that it goes up to there. None: it wrote nothing."""
+        """The last step wrote all below it; the next one writes this position. None: it wrote nothing."""
         self.write_due_ms = 0
         self.last = LastOffsets()
         self.tail = Tail(0, 0, 0)
@@ -64,32 +65,33 @@ class ChannelLog:
         self.blocks = Blocks(0, 0)
         self.subscriptions = Subscriptions()
         self.waiting: dict[int, dict[RegisteredClient, int]] = {}
-        """By the first offset of the block that they wait for: clients, and the offset that they wait for."""
+        """By the first offset of the block that they wait for: clients, and the offset that each waits for."""
         self._goes_on = False
-        """The next block is the first one behind the last of these. Else it is that of who lacks least."""
+        """True: the next block is the first one above `_onward_at`. False: it is the block of the session that lacks
+        least."""
         self._onward_at = self._onward_next = -1
         self.pages_bytes = 0
-        """Of pages that are being put together."""
+        """Total size of pages that are being assembled."""
         self.paged: dict[RegisteredClient, None] = {}
-        """Clients to whose sessions a page is on its way; among them some whose page has arrived."""
+        """Clients to whose sessions a page is on its way; some of these pages may have arrived."""
         self._cell: dict[str, None] = {}
-        """Channels with messages since `_cell_start`: the summary of what was followed."""
+        """Channels with messages since `_cell_start`: the summary of the followed part."""
         self._cell_start = 0
         self._skipped: set[int] = set()
         self._to_forget: list[int] = []
         self._forgotten_below = 0
 
     def start(self, start: int, log_start: int, *, through: int) -> None:
-        """Its records come from `start` on, after those that they may repeat.
+        """Begin the log: its records come from `start` on, after those that they may repeat.
 
-        `through`: up to where what a predecessor wrote of it goes, and is loaded; 0: nothing is known.
+        `through`: the end of what a predecessor wrote about it, which is loaded; 0: nothing is known.
         """
         start = max(start, log_start)
-        # Retention may have removed what nobody has read, or what was written is lost.
+        # Retention may have removed unread records, or what was written is lost.
         unknown_below = log_start if through < log_start else start if not through else 0
         if unknown_below:
             self.last.know_nothing_below(unknown_below)
-        # Of which records the repeats are known: of those with all that they may repeat among what is read.
+        # Repeats are known from where all records that may be repeated are among those that are read.
         self._begin_at(log_start if start - REPEATS_KNOWN_OFFSETS <= log_start else start)
         self.log_start = log_start
         self.position = self.replay_from = self.done = start
@@ -101,12 +103,12 @@ class ChannelLog:
         self._cell, self._cell_start = {}, offset
 
     def on_end(self, offset: int) -> None:
-        """It has been read up to `offset`."""
+        """Note that the log was read up to `offset`."""
         self.read = max(self.read, offset)
         self.position = max(self.position, offset)
 
     def take_in(self, message: ChannelMessage, headers: MessageHeaders) -> bool:
-        """The log's next message. False: it repeats one, or was taken in before."""
+        """Take in the log's next message. Returns false if it repeats one, or was taken in before."""
         offset = message.offset
         if offset < self.read:
             return False
@@ -133,19 +135,20 @@ class ChannelLog:
         self._cell = {}
 
     def skip(self, offset: int) -> None:
-        """The record at this offset is set aside: nobody is told of it."""
+        """Skip the record at this offset, which is set aside: no session receives it."""
         self.on_end(offset + 1)
         self._skipped.add(offset)
 
     def on_log_start(self, log_start: int) -> bool:
-        """Retention has removed what is below. True: also what was not read yet, so nobody knows what that was."""
+        """Note that retention has removed all below. Returns true if unread records, which are unknown, were among
+        them."""
         if log_start <= self.log_start:
             return False
         self.log_start = log_start
         self._skipped = {offset for offset in self._skipped if offset >= log_start}
         if log_start <= self.position:
             if self.read < log_start:
-                # What comes before the commit is still being read, and part of it never will.
+                # The records before the commit are still being read, and some of them never will be.
                 self._begin_at(max(log_start, self.tail.start))
             self.blocks.drop_below(log_start)
             return False
@@ -156,11 +159,11 @@ class ChannelLog:
 
     @property
     def oldest(self) -> int:
-        """What is below this offset cannot be told any more."""
+        """The first offset that can still be sent."""
         return min(self.log_start, self.tail.start)
 
     def forget_some(self) -> int:
-        """Forget channels of which nothing is left, of some buckets. How many."""
+        """Forget channels that have no messages any more, in some buckets. Returns their number."""
         if not self._to_forget:
             oldest = self.oldest
             if oldest <= self._forgotten_below:
@@ -173,7 +176,7 @@ class ChannelLog:
     # --- blocks
 
     def read_block(self, block: Block, home: Home) -> None:
-        """Take a block in: its messages, without repeats."""
+        """Take in a block: its messages, without repeats."""
         start, next_ = self.blocks.room_at(block.start, min(block.next, self.tail.start))
         records = [(message, headers) for message, headers in _messages(block.records, home) if message.offset >= start]
         records = [(m, h) for m, h in records if m.offset < next_ and m.offset not in self._skipped]
@@ -187,20 +190,22 @@ class ChannelLog:
         ]
         kept = kept_of(messages, start, next_, unreadable=block.unreadable)
         summary = Summary(start, next_, channels_of(kept.by_channel), marks, block.unreadable)
-        # Without what comes before it, its repeats are not known: then it is only what comes before another.
+        # Without the records before it, its repeats are not known: then it only precedes another block.
         self.blocks.add(summary, kept if self._known_before(start) == start else None)
 
     def _known_before(self, start: int) -> int:
-        """`start`, if the repeats of a block that begins there can be known; else what is to be read before."""
+        """Returns `start` if the repeats of a block that begins there can be known; else the offset to read before
+        it."""
         if start >= self.repeats.known_from:
             return start
         return self.blocks.unknown_from(max(self.log_start, start - REPEATS_KNOWN_OFFSETS), start)
 
     def wanted(self) -> Iterator[int]:
-        """The first offsets of blocks that are waited for; before them, those that have what they may repeat.
+        """Yields the first offsets of blocks that are waited for; before them, those of blocks that they may repeat.
 
-        In turns that of who lacks least, and the next one *onward*, from the log's beginning to its end and then from
-        the beginning again: nobody waits longer than until it has passed, and whom it passes travels with it.
+        It alternates between the block of the session that lacks least and the next one *onward*, from the log's
+        beginning to its end and then from the beginning again: no session waits longer than until it has passed, and
+        those it passes travel with it.
         """
         found: dict[int, None] = {}
         for start in chain(self._next(), self.waiting):
@@ -223,7 +228,7 @@ class ChannelLog:
         self.waiting.setdefault(start, {})[client] = offset
 
     def wait_no_more(self, client: RegisteredClient, offset: int) -> None:
-        """It does so no more."""
+        """Stop the client's wait."""
         for start, clients in list(self.waiting.items()):
             if clients.get(client) == offset:
                 del clients[client]
@@ -232,17 +237,18 @@ class ChannelLog:
                 return
 
     def stop(self, client: RegisteredClient, stream: MessageStream) -> None:
-        """The row of pages of the client's session is over."""
+        """End the row of pages of the client's session."""
         if stream.row.waits_for != NO_CURSOR:
             self.wait_no_more(client, stream.row.waits_for)
         self.fill_pages(-stream.stop())
 
     def fill_pages(self, by_bytes: int) -> None:
-        """The pages that are being put together have grown by so much, or have left."""
+        """Count bytes of pages that are being assembled; below 0: pages that left."""
         self.pages_bytes += by_bytes
 
     def take_served(self, block: Block | None) -> list[RegisteredClient]:
-        """Those whose wait is over, now that this block has come, or retention has removed what they waited for.
+        """Returns the clients whose wait is over, now that this block has come, or retention has removed what they
+        waited for.
 
         The block may end before what some wait for: they go on waiting, in their turn, for the next one.
         """

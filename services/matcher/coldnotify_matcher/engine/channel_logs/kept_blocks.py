@@ -1,6 +1,6 @@
-"""Parts of a log that were read once more: the latest with their messages, many with a summary of their channels.
+"""Parts of a log that were read again: the latest with their messages, many with a summary of their channels.
 
-A block that nobody who waits wants anything of is skipped by its summary. What was followed live has summaries, too.
+A block without a message for any waiting session is skipped by its summary. The followed part has summaries, too.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from coldnotify_matcher.engine.channel_logs.repeats import NO_MARKS, Marks
 from coldnotify_matcher.engine.interests.by_channel import channel_mark
 
 BLOCK_OFFSETS = 1_000
-"""Blocks begin at multiples of this, so that sessions that are about as far wait for the same one."""
+"""Blocks begin at multiples of this, so that sessions at about the same place wait for the same one."""
 _SUMMARY_OVERHEAD_BYTES = 400
 
 
 class Summary(NamedTuple):
-    """What is known of the offsets from `start` to below `next`."""
+    """Summary of the offsets from `start` to below `next`."""
 
     start: int
     next: int
     channels: array[int]
-    """The marks of those that have messages there, sorted."""
+    """The marks of the channels with messages there, sorted."""
     marks: Marks = NO_MARKS
     unreadable: bool = False
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate size in memory."""
         return _SUMMARY_OVERHEAD_BYTES + 4 * len(self.channels) + 16 * len(self.marks.marks)
 
     def may_have(self, channels: Collection[int]) -> bool:
-        """Whether one of the channels with these marks has a message there."""
+        """Returns true if one of the channels with these marks may have a message there."""
         if self.unreadable:
             return True
         if len(channels) * 4 > len(self.channels):
@@ -61,21 +61,21 @@ class KeptMessages(NamedTuple):
 
 
 class Blocks:
-    """Those of one log; they do not overlap."""
+    """The blocks of one log; they do not overlap."""
 
     def __init__(self, kept_bytes_max: int, summaries_bytes_max: int) -> None:
         self._kept_bytes_max = kept_bytes_max
         self._summaries_bytes_max = summaries_bytes_max
         self._starts: list[int] = []
         self._summaries: dict[int, Summary] = {}
-        """By start; the one that came first is forgotten first."""
+        """By start; the first one added is forgotten first."""
         self._kept: dict[int, KeptMessages] = {}
-        """By start; the one that was used last stands last."""
+        """By start; the one that was used last comes last."""
         self.kept_bytes = 0
         self.summaries_bytes = 0
 
     def kept_at(self, offset: int) -> KeptMessages | None:
-        """The block with this offset, if its messages are here."""
+        """Returns the block that contains this offset, if its messages are here."""
         summary = self.at(offset)
         kept = None if summary is None else self._kept.pop(summary.start, None)
         if kept is not None:
@@ -83,7 +83,7 @@ class Blocks:
         return kept
 
     def at(self, offset: int) -> Summary | None:
-        """What is known of the block with this offset."""
+        """Returns the summary of the block that contains this offset."""
         place = bisect_right(self._starts, offset) - 1
         if place < 0:
             return None
@@ -91,9 +91,10 @@ class Blocks:
         return summary if offset < summary.next else None
 
     def nothing_of(self, channels: Collection[int], offset: int, spent: Spent) -> int:
-        """Up to which offset, from this one on, nothing is of the channels with these marks, as far as summaries say.
+        """Returns the end of the part from this offset on that has, by the summaries, no message of the channels with
+        these marks.
 
-        It may be further once the turn is not `spent` any more.
+        The search stops once the turn is `spent`: the part may be longer.
         """
         while (summary := self.at(offset)) is not None and not summary.may_have(channels):
             offset = summary.next
@@ -102,7 +103,7 @@ class Blocks:
         return offset
 
     def start_of(self, offset: int, log_start: int) -> int:
-        """Where the block with this offset, which is not here, is to begin."""
+        """Returns the start of the block that contains this offset and is not here."""
         summary = self.at(offset)
         if summary is not None:
             return summary.start
@@ -111,7 +112,7 @@ class Blocks:
         return max(offset - offset % BLOCK_OFFSETS, min(log_start, offset), before)
 
     def unknown_from(self, start: int, end: int) -> int:
-        """The first offset from `start` to below `end` of which nothing is known; `end`: there is none."""
+        """Returns the first unknown offset from `start` to below `end`; `end`: there is none."""
         while start < end:
             summary = self.at(start)
             if summary is None:
@@ -120,7 +121,7 @@ class Blocks:
         return end
 
     def room_at(self, start: int, next_: int) -> tuple[int, int]:
-        """What a block that was read from `start` to below `next_` may say without overlapping others."""
+        """Returns the part of a block, read from `start` to below `next_`, that overlaps no other."""
         summary = self.at(start)
         if summary is not None and summary.start < start:
             start = summary.next
@@ -128,13 +129,13 @@ class Blocks:
         return start, min(next_, self._starts[place]) if place < len(self._starts) else next_
 
     def marks_before(self, start: int) -> Iterator[Marks]:
-        """Of the blocks that have some of the REPEATS_KNOWN_OFFSETS before `start`."""
+        """Yields the marks of the blocks that contain some of the REPEATS_KNOWN_OFFSETS before `start`."""
         first = bisect_right(self._starts, start - REPEATS_KNOWN_OFFSETS) - 1
         for place in range(max(first, 0), bisect_left(self._starts, start)):
             yield self._summaries[self._starts[place]].marks
 
     def add(self, summary: Summary, kept: KeptMessages | None) -> None:
-        """A block, in the room that it has. The others make way."""
+        """Add a block, in the room that it has. The oldest others are dropped."""
         if summary.next <= summary.start:
             return
         self._drop(summary.start)
@@ -166,7 +167,7 @@ class Blocks:
 
 
 def kept_of(messages: Sequence[ChannelMessage], start: int, next_: int, *, unreadable: bool) -> KeptMessages:
-    """The messages of a block, by channel."""
+    """Returns the messages of a block, by channel."""
     by_channel: dict[str, list[ChannelMessage]] = {}
     for message in messages:
         by_channel.setdefault(message.key, []).append(message)
@@ -175,5 +176,5 @@ def kept_of(messages: Sequence[ChannelMessage], start: int, next_: int, *, unrea
 
 
 def channels_of(keys: Collection[str]) -> array[int]:
-    """The marks of these channels, sorted."""
+    """Returns the marks of these channels, sorted."""
     return array("I", sorted({channel_mark(key) for key in keys}))

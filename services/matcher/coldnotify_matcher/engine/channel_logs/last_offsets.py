@@ -1,7 +1,7 @@
 """The offset of each channel's last message, in buckets as the topic channels_state keeps it.
 
-A channel of which retention has left nothing is forgotten. Of each bucket one number says up to where channels that
-are not in it may have had messages.
+A channel without messages after retention is forgotten. One number for each bucket says up to which offset channels
+that are not in it may have had messages.
 """
 
 from collections.abc import Iterator
@@ -21,44 +21,45 @@ class _Bucket:
 
 
 class LastOffsets:
-    """Those of one log."""
+    """The last offsets of one log."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, _Bucket] = {}
         self._forgotten = NONE
-        """Of buckets that are not there."""
+        """`forgotten` of buckets that are absent."""
         self.changed: dict[int, None] = {}
-        """Buckets that are to be written."""
+        """Buckets that must be written."""
 
     def __len__(self) -> int:
         return sum(len(bucket.last) for bucket in self._buckets.values())
 
     def knows(self, key: str) -> bool:
-        """Whether a message of this channel is known. `key` may hold what is no text, as surrogates."""
+        """Returns true if a message of this channel is known. `key` may contain bytes that are no text, as
+        surrogates."""
         bucket = self._buckets.get(crc32(key.encode(errors="surrogateescape")) % CHANNEL_BUCKETS)
         return bucket is not None and key in bucket.last
 
     def known(self, key: str) -> int | None:
-        """The offset of the channel's last message; None: none is known."""
+        """Returns the offset of the channel's last message; None: none is known."""
         bucket = self._buckets.get(crc32(key.encode()) % CHANNEL_BUCKETS)
         return None if bucket is None else bucket.last.get(key)
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """The channels whose last message is known and whose keys begin so."""
+        """Yields the channels whose last message is known and whose keys begin with this prefix."""
         for bucket in self._buckets.values():
             yield from (key for key in bucket.last if key.startswith(prefix))
 
     def of(self, key: str) -> int:
-        """Above this offset the channel has no message; -1: it never had one."""
+        """Returns the offset above which the channel has no message; -1: it never had one."""
         return self.of_marked(key, crc32(key.encode()))
 
     def of_marked(self, key: str, mark: int) -> int:
-        """The same, where its `channel_mark` is known: who has thousands of channels asks for all of them."""
+        """Returns the same for a known `channel_mark`: a client with thousands of channels asks for all of them."""
         bucket = self._buckets.get(mark % CHANNEL_BUCKETS)
         return self._forgotten if bucket is None else bucket.last.get(key, bucket.forgotten)
 
     def note(self, key: str, offset: int) -> None:
-        """The channel has a message there."""
+        """Note that the channel has a message at this offset."""
         index = crc32(key.encode()) % CHANNEL_BUCKETS
         bucket = self._buckets.get(index)
         if bucket is None:
@@ -68,18 +69,18 @@ class LastOffsets:
             self.changed[index] = None
 
     def load(self, index: int, last: dict[str, int], forgotten: int) -> None:
-        """A bucket as it was written."""
+        """Load a bucket as it was written."""
         bucket = self._buckets[index] = _Bucket(forgotten)
         bucket.last.update(last)
 
     def know_nothing_below(self, offset: int) -> None:
-        """What was written is lost: any channel may have had messages below this offset."""
+        """Forget everything, because what was written is lost: any channel may have had messages below this offset."""
         self._forgotten = offset - 1
         self._buckets.clear()
         self.changed = dict.fromkeys(range(CHANNEL_BUCKETS))
 
     def forget_below(self, log_start: int, index: int) -> int:
-        """Forget those in this bucket of which the log has nothing any more. How many that are."""
+        """Forget this bucket's channels without messages in the log. Returns their number."""
         bucket = self._buckets.get(index)
         if bucket is None:
             return 0
@@ -91,11 +92,11 @@ class LastOffsets:
         return len(gone)
 
     def take_changed(self) -> list[int]:
-        """The buckets that are to be written."""
+        """Returns the buckets that must be written, and forgets them."""
         changed, self.changed = self.changed, {}
         return list(changed)
 
     def bucket(self, index: int) -> tuple[dict[str, int], int]:
-        """Its last offsets by channel, and up to where others may have had messages."""
+        """Returns a bucket's last offsets by channel, and the offset up to which others may have had messages."""
         bucket = self._buckets.get(index)
         return ({}, self._forgotten) if bucket is None else (bucket.last, bucket.forgotten)

@@ -1,4 +1,4 @@
-"""Records of the logs of channels as the shell has read them, and what the engine understands of one."""
+"""Records of the logs of channels as the shell has read them, and the messages that the engine makes of them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,39 +11,39 @@ from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.topics import TopicNames
 
 _OVERHEAD_BYTES = 400
-"""Of a message in memory, beside its payload: the values themselves, and its places in lists."""
+"""Memory of a message beside its payload: the values themselves, and its places in lists."""
 
 
 class MessageRecord(NamedTuple):
     """One record of a log of channels."""
 
     retention: Retention
-    """Of the log."""
+    """Retention of the log."""
     key: bytes | None
-    """domain/group/channel, if it is one of ours."""
+    """domain/group/channel, if it is valid."""
     value: bytes | None
     """The payload."""
     headers: MessageHeaders | str
-    """What its headers say; a text says why they say nothing."""
+    """Its parsed headers; a text is the reason why they are invalid."""
     offset: int
     timestamp_ms: int
     """Unix time at which the log took it."""
 
 
 class Block(NamedTuple):
-    """A part of a log, read once more for sessions that are behind: all its records from `start` to below `next`."""
+    """A part of a log, read again for sessions that are behind: all its records from `start` to below `next`."""
 
     retention: Retention
-    """Of the log."""
+    """Retention of the log."""
     start: int
-    """As `Channels.wanted_blocks` said it."""
+    """An offset that `Channels.wanted_blocks` returned."""
     next: int
     """Above `start`."""
     log_start: int
-    """Where the log began when this was read: what was removed below it is not in `records`."""
+    """The log's first offset when this was read: records removed below it are not in `records`."""
     records: Sequence[MessageRecord] = ()
     unreadable: bool = False
-    """Kafka could not read any of it."""
+    """True if Kafka could not read any of it."""
 
 
 class ChannelMessage(NamedTuple):
@@ -55,28 +55,29 @@ class ChannelMessage(NamedTuple):
     payload: bytes
     id: str
     source: str
-    """The client that sent it; "": nobody says."""
+    """The client that sent it; "": unknown."""
     published_ms: int
     expires_at: int | None
     to: tuple[str, ...]
     high: bool = False
-    """It is told as one of high priority."""
+    """True if it is sent with high priority."""
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Approximate size in memory."""
         return len(self.payload) + len(self.id) + _OVERHEAD_BYTES
 
     def is_for(self, attributes: frozenset[str]) -> bool:
-        """Whether a subscription with these attributes is told of it."""
+        """Returns true if a subscription with these attributes receives it."""
         return not self.to or not attributes.isdisjoint(self.to)
 
     def expired(self, now_ms: int) -> bool:
-        """Whether it is told to nobody any more."""
+        """Returns true if it is not sent any more."""
         return self.expires_at is not None and self.expires_at <= now_ms
 
     def fill_in(self, message: wire_pb2.Message, hash_: int, after: int) -> None:
-        """As gateways are told it, for a registration of this hash, of which nothing lies between `after` and it."""
+        """Fill in a message for gateways, for a registration of this hash that has no message between `after` and this
+        one."""
         message.channel = hash_
         message.offset = self.offset
         message.back = self.offset - after
@@ -90,7 +91,7 @@ class ChannelMessage(NamedTuple):
 
 
 class Home(NamedTuple):
-    """What a partition's messages have in common."""
+    """Properties that a partition's messages have in common."""
 
     partition: int
     partitions: int
@@ -100,7 +101,7 @@ class Home(NamedTuple):
 
 
 def understand(record: MessageRecord, home: Home, known: bool) -> tuple[ChannelMessage, int]:
-    """(the message, the partition that it belongs to). `known`: its key was checked before. Raises InvalidRecord."""
+    """Returns (the message, its partition). `known`: its key was checked before. Raises InvalidRecord."""
     key, headers = record.key, record.headers
     right = home.partition
     if not known:

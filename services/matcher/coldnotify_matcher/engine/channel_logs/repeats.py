@@ -1,7 +1,7 @@
 """Repeats: records whose id, or `moved` header, was on one of their channel among REPEATS_KNOWN_OFFSETS before.
 
-They follow from the log alone, so that whoever reads a part of it finds the same ones: what is followed is asked
-offset by offset, what is read once more needs the marks of the blocks before it.
+They follow from the log alone, so that every reader of a part of it finds the same ones: the followed part is checked
+offset by offset, a part that is read again needs the marks of the blocks before it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 
 FOUND_MAX = 500_000
-"""Offsets of repeats that are remembered of one log: 4 MB. Of what lies before them blocks are asked again."""
+"""Offsets of repeats that are remembered for one log: 4 MB. For offsets before them, the blocks are checked again."""
 
 
 def marks_of(key: str, headers: MessageHeaders) -> Iterable[int]:
-    """What a record of this channel has in common with its repeats."""
+    """Yields the marks that a record of this channel has in common with its repeats."""
     if headers.id:
         yield hash((key, 0, headers.id))
     if headers.moved is not None:
@@ -28,23 +28,23 @@ def marks_of(key: str, headers: MessageHeaders) -> Iterable[int]:
 
 
 class Repeats:
-    """Those of what is followed of one log."""
+    """The repeats in the followed part of one log."""
 
     def __init__(self, known_from: int) -> None:
         self.known_from = known_from
-        """From this offset on all repeats that were read are in here."""
+        """From this offset on all repeats that were read are included."""
         self._seen: dict[int, int] = {}
-        """By mark: the last offset."""
+        """By mark: its last offset."""
         self._marks: deque[tuple[int, int]] = deque()
         self._found = array("q")
 
     def __contains__(self, offset: int) -> bool:
-        """Whether a repeat stands at this offset, which is not below `known_from`."""
+        """Returns true if the record at this offset, which is not below `known_from`, is a repeat."""
         place = bisect_left(self._found, offset)
         return place < len(self._found) and self._found[place] == offset
 
     def note(self, key: str, headers: MessageHeaders, offset: int) -> bool:
-        """The next record of the log. True: it is a repeat."""
+        """Note the next record of the log. Returns true if it is a repeat."""
         while self._marks and self._marks[0][0] < offset - REPEATS_KNOWN_OFFSETS:
             at, mark = self._marks.popleft()
             if self._seen.get(mark) == at:
@@ -59,18 +59,18 @@ class Repeats:
         return repeat
 
     def is_full(self) -> bool:
-        """Whether the older ones are to be forgotten."""
+        """Returns true if the older ones must be forgotten."""
         return len(self._found) > FOUND_MAX
 
     def forget_older(self) -> None:
-        """Forget the older half of what was found."""
+        """Forget the older half of the repeats."""
         half = len(self._found) // 2
         self.known_from = max(self.known_from, self._found[half])
         del self._found[:half]
 
 
 class Marks(NamedTuple):
-    """Of a block's records: each mark, and the last offset at which it stands."""
+    """Marks of a block's records, each with the last offset at which it occurs."""
 
     marks: array[int]
     offsets: array[int]
@@ -82,7 +82,7 @@ NO_MARKS = Marks(array("q"), array("q"))
 def repeats_among(
     records: Sequence[tuple[int, str, MessageHeaders]], before: Iterable[Marks]
 ) -> tuple[set[int], Marks]:
-    """Of a block's records, as (offset, key, headers): the offsets of the repeats, and their marks.
+    """Returns the offsets of the repeats among a block's records, given as (offset, key, headers), and their marks.
 
     `before`: the marks of all blocks that have some of the REPEATS_KNOWN_OFFSETS before it.
     """

@@ -1,4 +1,4 @@
-"""Who is told of a channel's messages: live sessions, by channel, by the attributes of the subscription, by gateway."""
+"""Subscriptions to channels: live sessions, by channel, by the attributes of the subscription, by gateway."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, LiveSubscribers
 from coldnotify_matcher.engine.sessions import EngineSession
 
 _FIXED_BYTES_MAX = 120
-"""Of an Item with a ChannelFanOut: what is neither payload, id, source nor sessions, so tags, lengths and numbers."""
+"""Bytes of an Item with a ChannelFanOut beside payload, id, source and sessions: tags, lengths and numbers."""
 CLEANED_A_TICK = 256
-"""Subscriptions that are looked at each second: of one without messages nothing else takes out who is gone."""
+"""Subscriptions that are checked each second: in one without messages nothing else removes sessions that are gone."""
 
 
 class _Subscription:
@@ -28,13 +28,13 @@ class _Subscription:
         self.hash = channel.hash
         self.attributes = channel.attributes
         self.told = told
-        """Nothing for them lies between this offset and the log's next record."""
+        """The subscription has no messages between this offset and the log's next record."""
         self.subscribers: dict[GatewayView, LiveSubscribers] = {}
         self.size_max = GONE_KEPT_MAX
-        """With more numbers of one gateway those that are gone are taken out."""
+        """With more numbers of one gateway, those of sessions that are gone are removed."""
 
     def clean(self) -> bool:
-        """Take out who is gone. Whether anybody is left."""
+        """Remove sessions that are gone. Returns true if any are left."""
         for gateway, subscribers in list(self.subscribers.items()):
             subscribers.remove_gone(gateway)
             if not subscribers.numbers:
@@ -43,7 +43,7 @@ class _Subscription:
 
 
 class Subscriptions:
-    """Those of one log."""
+    """The subscriptions of one log."""
 
     def __init__(self) -> None:
         self._by_channel: dict[str, dict[str, _Subscription]] = {}
@@ -54,7 +54,7 @@ class Subscriptions:
         return len(self._by_channel)
 
     def subscribe(self, channel: ClientChannel, session: EngineSession, after: int) -> None:
-        """This session is told of the channel's messages from here on; the channel has none above `after`."""
+        """Send this session the channel's messages from now on; the channel has none above `after`."""
         by_text = self._by_channel.setdefault(channel.key, {})
         subscription = by_text.get(channel.text)
         if subscription is None:
@@ -69,7 +69,7 @@ class Subscriptions:
         subscribers.numbers.append(session.number)
 
     def unsubscribe(self, channel: ClientChannel, session: EngineSession) -> None:
-        """It is told of them no more."""
+        """Stop sending it the channel's messages."""
         by_text = self._by_channel.get(channel.key, {})
         subscription = by_text.get(channel.text)
         subscribers = None if subscription is None else subscription.subscribers.get(session.gateway)
@@ -80,7 +80,8 @@ class Subscriptions:
             del subscription.subscribers[session.gateway]
 
     def tell(self, message: ChannelMessage, now_ms: int) -> tuple[int, int]:
-        """Tell it to all it is for. Returns how many sessions are told it, and how many that it has expired."""
+        """Send a message to its subscribers. Returns the numbers of sessions that receive it, and that hear of its
+        expiry."""
         by_text = self._by_channel.get(message.key)
         if by_text is None:
             return 0, 0
@@ -104,7 +105,7 @@ class Subscriptions:
         return told, missed
 
     def on_tick(self) -> None:
-        """Time passes: some of the subscriptions are looked at."""
+        """Check some of the subscriptions, as time passes."""
         if not self._to_clean:
             self._to_clean = list(self._by_channel)
         for _ in range(min(CLEANED_A_TICK, len(self._to_clean))):
@@ -116,7 +117,7 @@ class Subscriptions:
                 self._by_channel.pop(key, None)
 
     def sessions(self, key: str) -> Iterator[tuple[GatewayView, int]]:
-        """Those that are told of the channel's messages, for who looks in."""
+        """Yields the sessions that receive the channel's messages, for the HTTP views."""
         for subscription in self._by_channel.get(key, {}).values():
             for gateway, subscribers in subscription.subscribers.items():
                 yield from ((gateway, number) for number in subscribers.numbers if number in gateway.sessions)
@@ -142,7 +143,7 @@ def _tell_expired(gateway: GatewayView, hash_: int, message: ChannelMessage, num
 def missed_between(
     missed: wire_pb2.Missed, hash_: int, after: int | None, before: int, reason: wire_pb2.Reason
 ) -> wire_pb2.Missed:
-    """Say that between these offsets messages may be missing. None, or -1: as it was told last."""
+    """Say that between these offsets messages may be missing. `after` None, or -1: from the last one that was sent."""
     missed.channel = hash_
     if after is not None and after >= 0:
         missed.after = after

@@ -1,1 +1,1 @@
-"""Channels: registrations, pages and requests, and what the shell says of the logs that they are in."""
+"""Channels: registrations, pages and requests, and the shell's calls about the logs that hold them."""

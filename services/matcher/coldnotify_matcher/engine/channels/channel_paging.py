@@ -1,18 +1,20 @@
-"""Catching a session up with its channels: what it lacks, in the order of the log, page by page, from blocks and tail.
+"""Catches a session up with its channels: missing messages in the order of the log, page by page, from blocks and tail.
 
-Each channel has a position of its own in a row of pages: it may have been registered long ago, or just now, from the
-log's beginning. A page takes the lowest offset that any channel lacks, and goes on from there. What lies in the tail is
-the last page, and in the step that has it the session joins the subscriptions: between the two nothing is told.
+Each channel has its own position in a row of pages: it may have been registered long ago, or just now, from the log's
+beginning. A page begins at the lowest offset that any channel lacks, and goes on from there. The part in the tail is
+the last page, and in the step that makes it the session joins the subscriptions: no message can come between the two.
 
-A channel with a message of high priority in the tail that the session lacks comes before others, with all it lacks of
-it. The cursor stays where the others are. Where a page is on its way when such a message comes, it is told at once,
-with what lacks before it, in front of what waits of that page: it moves nothing, and comes again in the next page.
+A channel that lacks a message of high priority in the tail comes before others, with all that it lacks. The cursor
+stays at the position of the others. If a page is on its way when such a message comes, the message is sent at once,
+with the missing ones before it, ahead of the waiting rest of that page: it moves no position, and comes again in the
+next page.
 
-A page that waits for blocks is filled up, but not for long: its gateway gives a session up that hears nothing. One that
-takes longer than its partition's turn, as its client has thousands of channels, goes on in the next one.
+A page that waits for blocks is filled up, but only for a short time: its gateway ends a session that it hears nothing
+of. A page that takes longer than its partition's turn, because its client has thousands of channels, goes on in the
+next one.
 
-A page of a tenant that is above its agreement waits for its turn (`page_turns`). So do live sessions, once a message
-comes that may not be told: they are asked to ask for pages. Nothing is dropped, and nothing is told out of order.
+A page of a tenant that is above its agreement waits for its turn (`page_turns`). Live sessions wait, too, once a
+message comes that may not be sent: they are asked to ask for pages. No message is dropped or sent out of order.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,17 +40,19 @@ from coldnotify_matcher.engine.streams.row import RowStage as RowStage
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
 FILLED_MS_MAX = 500
-"""A page with anything in it leaves after this: who waits for the first message does not wait for the page's last."""
+"""A page that has an entry leaves after this: a client that waits for the first message must not wait for the page's
+last."""
 TURN_MS_MAX = 30_000
-"""A page that waits for its tenant's turn leaves empty after this, half of the time after which its gateway asks anew.
-Sooner, ten thousand sessions of one tenant would ask for pages thousands of times a second."""
+"""A page that waits for its tenant's turn leaves empty after this, half of the time after which its gateway asks again.
+With less, ten thousand sessions of one tenant would ask for pages thousands of times a second."""
 URGENT_BYTES_MAX = PAGE_BYTES_MAX
-"""Of messages that come before others in a row of pages. Where a link is cut again and again, the next row begins at
-the cursor: with more, it might never come to the others."""
+"""Size of messages that come before others in a row of pages. If a link is cut again and again, the next row begins at
+the cursor: with a larger bound, it might never reach the others."""
 MANY = 64
-"""With more channels that lack something, messages are looked through, and not channels."""
+"""If more channels lack something, messages are searched, and not channels."""
 EMPTY_MS_MAX = 3_000
-"""An empty one leaves after this and says how far it is: a gateway asks anew, or ends the session, after 10 s."""
+"""An empty page leaves after this with the position it has reached: a gateway asks again, or ends the session, after 10
+s."""
 
 
 class CatchingUp:
@@ -61,7 +65,7 @@ class CatchingUp:
         """Clients whose pages go on in the partition's next turn."""
 
     def begin(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, *, after_page: int = 0) -> None:
-        """A row of pages begins: from where its client said, or else from the session's cursor."""
+        """Begin a row of pages, from the place that its client named, or else from the session's cursor."""
         stream = _of(session)
         self.stop(log, client, session)
         cursor = stream.cursor
@@ -69,7 +73,7 @@ class CatchingUp:
         stream.begin_row(self._state.next_paging(), after_page)
 
     def join_if_clean(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> bool:
-        """Whether nothing lacks, and the log has a position that can be said. Its channels are live from here on."""
+        """Make its channels live if they lack nothing, and the log has a position to report. Returns true if it did."""
         stream = _of(session)
         if stream.positions.lost_untold or not log.position or any(_lacking(log, client, stream.positions)):
             return False
@@ -78,20 +82,20 @@ class CatchingUp:
         return True
 
     def next_page(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
-        """The next page of the row is asked for."""
+        """Begin the next page of the row, which the gateway has asked for."""
         stream = _of(session)
         stream.next_page()
         stream.row.open(session.number, now_ms)
         self.go_on(log, client, session, now_ms)
 
     def put_off(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
-        """Its channels are live no more: a message has come that its tenant may not be told now."""
+        """End the live state of its channels, because a message has come that its tenant may not receive now."""
         stream = _of(session)
         if not stream.live:
             return
         self._state.count("channel_sessions_put_off")
         self.stop(log, client, session)
-        # A page of this number is none, but has such a session ask anew.
+        # A page of this number does not exist: it makes such a session ask again.
         page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
         session.gateway.tell(internal_pb2.Item(channel_page=page))
 
@@ -113,25 +117,25 @@ class CatchingUp:
 
     @property
     def unfinished(self) -> bool:
-        """Whether `flush` has pages to go on with at once."""
+        """True if `flush` has pages to go on with at once."""
         return bool(self._unfinished)
 
     def next_due_ms(self) -> int | None:
-        """When `flush` has something to do; None: no page waits for its turn."""
+        """Returns the time at which `flush` has something to do; None: no page waits for its turn."""
         return self._turns.next_due_ms()
 
     def add(self, session: EngineSession, channel: ClientChannel, begin: int) -> None:
-        """A channel is told from `begin` on: with the next page of the row that is under way, or of the next row."""
+        """Add a channel, which is sent from `begin` on: with the next page of the current row, or of the next row."""
         stream = _of(session)
         stream.positions.add(channel.hash, begin, under_way=stream.under_way)
 
     def remove(self, log: ChannelLog, session: EngineSession, channel: ClientChannel) -> None:
-        """A channel is told no more."""
+        """Remove a channel, which is not sent any more."""
         if session.channels is not None and session.channels.positions.remove(channel.hash):
             log.subscriptions.unsubscribe(channel, session)
 
     def end(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
-        """Its client has no channels any more: the page that is being put together is the last one."""
+        """Send the page that is being assembled as the last one, because its client has no channels any more."""
         row = _of(session).row
         if row.stage is RowStage.WAITING:
             log.wait_no_more(client, row.waits_for)
@@ -139,7 +143,7 @@ class CatchingUp:
         self._send(log, client, session, last=True)
 
     def stop(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
-        """Its row of pages is over, or is begun anew."""
+        """End its row of pages, or prepare a new one."""
         if session.channels is None:
             return
         self._turns.forget(client)
@@ -147,7 +151,7 @@ class CatchingUp:
         log.stop(client, session.channels)
 
     def on_block(self, log: ChannelLog, served: Iterable[RegisteredClient], now_ms: int) -> None:
-        """What these sessions waited for has come."""
+        """Go on with these sessions, whose block has come."""
         for client in served:
             session = client.session
             if session is not None and session.channels is not None:
@@ -158,7 +162,7 @@ class CatchingUp:
                     self.go_on(log, client, session, now_ms)
 
     def on_tick(self, log: ChannelLog, now_ms: int) -> None:
-        """Pages that have waited for long leave with what they have."""
+        """Send pages that have waited for long, with what they have."""
         log.paged = {client: None for client in log.paged if _is_paged(client)}
         for clients in list(log.waiting.values()):
             for client in list(clients):
@@ -174,7 +178,7 @@ class CatchingUp:
             self._send(log, client, session, last=False)
 
     def go_on(self, log: ChannelLog, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
-        """Fill the page as far as what is known of the log goes, if it is its tenant's turn."""
+        """Fill the page from the known part of the log, if it is its tenant's turn."""
         stream = _of(session)
         lacks = any(_lacking(log, client, stream.positions))
         if lacks and self._turns.has_to_wait(log, client, stream.row, now_ms):
@@ -241,7 +245,7 @@ class CatchingUp:
     def _urgent(
         log: ChannelLog, session: EngineSession, lacking: Mapping[int, ClientChannel]
     ) -> dict[int, ClientChannel]:
-        """Those of them that come before the others."""
+        """Returns the channels among them that come before the others."""
         stream = _of(session)
         if not log.tail.any_high or session.channels_in_order or stream.row.urgent_bytes >= URGENT_BYTES_MAX:
             return {}
@@ -249,8 +253,8 @@ class CatchingUp:
         return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
 
     def tell_ahead(self, log: ChannelLog, message: ChannelMessage, before: int, now_ms: int) -> None:
-        """A message of high priority has come, to a channel whose last one was at `before`: it is told at once to
-        sessions to which a page is on its way."""
+        """Send a message of high priority at once to sessions that have a page on its way. Before it the last message
+        of its channel was at `before`."""
         for client in list(log.paged):
             session = client.session
             if session is None or not _is_paged(client):
@@ -264,7 +268,7 @@ class CatchingUp:
             told = row.ahead.get(channel.hash, positions.told[channel.hash])
             position = max(positions.at[channel.hash], told)
             if position < min(before, log.tail.start - 1):
-                continue  # some of what lacks has left memory
+                continue  # some of the missing ones have left memory
             page = internal_pb2.ChannelPage(
                 session=session.number, ask=stream.ask, page=stream.page, paging=stream.paging, ahead=True
             )
@@ -321,7 +325,7 @@ class CatchingUp:
             if positions.at[hash_] >= kept.next - 1:
                 continue
             entry = internal_pb2.ChannelEntry()
-            # Its position may have moved on over blocks without a message of it, of which the client knows nothing.
+            # Its position may have moved on over blocks without a message for it, which the client does not know.
             missed_between(entry.missed, hash_, positions.told[hash_], kept.next, wire_pb2.UNREADABLE)
             if not self._put(log, session, entry):
                 return False
@@ -337,7 +341,8 @@ class CatchingUp:
         next_: int,
         now_ms: int,
     ) -> bool:
-        """Put these in, as (offset, hash, message) in the order of offsets: all there is below `next_`."""
+        """Put in (offset, hash, message), ordered by offset: all messages below `next_`. Returns false if the page is
+        full."""
         stream, expires_ms = _of(session), self._state.expires_ms(now_ms)
         positions = stream.positions
         expired: dict[int, wire_pb2.Missed] = {}
@@ -363,7 +368,7 @@ class CatchingUp:
         return True
 
     def _put(self, log: ChannelLog, session: EngineSession, entry: internal_pb2.ChannelEntry) -> bool:
-        """False: the page is full."""
+        """Put an entry in. Returns false if the page is full."""
         stream = _of(session)
         size = stream.row.put(entry, page_bytes_of(stream.page_bytes))
         log.fill_pages(size)
@@ -404,7 +409,7 @@ class CatchingUp:
 
     @staticmethod
     def _subscribe(log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
-        """The session's channels are live."""
+        """Make the session's channels live."""
         positions = _of(session).positions
         positions.sent_last()
         for hash_, channel in client.channels.items():
@@ -436,7 +441,7 @@ def _from_tail(
     positions: Mapping[int, int],
     low: int,
 ) -> Iterable[tuple[int, int, ChannelMessage]]:
-    """`low`: none of them lacks anything before."""
+    """Returns the missing messages. `low`: none of the channels lacks anything before."""
     if len(lacking) > MANY:
         return _of_many(log.tail.since(low), client, lacking, positions)
     rows = [
@@ -472,7 +477,7 @@ def _of_many(
     lacking: Mapping[int, ClientChannel],
     positions: Mapping[int, int],
 ) -> Iterator[tuple[int, int, ChannelMessage]]:
-    """Those that a client with thousands of channels lacks, in the order of the messages."""
+    """Yields the missing messages of a client with thousands of channels, in the order of the messages."""
     by_key = client.channels.by_key
     for message in messages:
         channel = by_key.get(message.key)

@@ -1,4 +1,4 @@
-"""What gateways ask about channels: the part of Open, Register, Unregister, SyncChunk and Acks, and CatchUpChannels."""
+"""Requests of gateways about channels: parts of Open, Register, Unregister, SyncChunk and Acks, and CatchUpChannels."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,11 +22,11 @@ RETENTIONS = {
     Retention.DAY: internal_pb2.RETENTION_1D,
     Retention.MONTH: internal_pb2.RETENTION_30D,
 }
-"""As gateways are told them."""
+"""The values for gateways."""
 
 
 class ChannelRequests:
-    """Handles them, for clients that have channels or name some."""
+    """Handles these requests, for clients that have channels or name some."""
 
     def __init__(self, state: PartitionState, catching_up: CatchingUp) -> None:
         self._state = state
@@ -42,7 +42,7 @@ class ChannelRequests:
         said: Sequence[Said],
         gone: Iterable[int],
     ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
-        """An Open that names channels, or whose client has some: registers them. (the refused ones, positions)."""
+        """Handle an Open that names channels, or whose client has some. Returns (the refused ones, positions)."""
         log = self._state.log_of(client)
         if log is None:
             return [], []
@@ -55,7 +55,7 @@ class ChannelRequests:
         if not client.channels:
             session.leave_channels()
             if request.channels_ask:
-                # Its gateway waits for a page all the same, and takes up nothing of channels until that has come.
+                # Its gateway waits for a page in any case, and accepts nothing of channels until that has come.
                 self._remember(log, session, request)
             return registered.refused, []
         self._remember(log, session, request)
@@ -64,10 +64,10 @@ class ChannelRequests:
         return registered.refused, registered.positions()
 
     def await_set(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open) -> None:
-        """The digests differ. What the Open says of channels counts once the set is whole, which may have some."""
+        """Remember an Open whose digest differs: its channels count once the set is whole, which may contain some."""
         log = self._state.log_of(client)
         if log is not None and (session.channels is None or session.channels.ask != request.channels_ask):
-            # An earlier Open of this session may have been remembered: its client is not told what answers that.
+            # An earlier Open of this session may have been remembered: its client does not receive the answer to that.
             self._remember(log, session, request)
 
     def register(
@@ -78,7 +78,7 @@ class ChannelRequests:
         said: Sequence[Said],
         answer: internal_pb2.Answered,
     ) -> None:
-        """A Register that names channels."""
+        """Handle a Register that names channels."""
         log = self._state.log_of(client)
         if log is None:
             return
@@ -92,13 +92,13 @@ class ChannelRequests:
         self._note(session, registered)
         answer.retention = RETENTIONS[log.retention]
         if stream.take_epoch():
-            # Of the log that its cursor was of it may know nothing any more: without channels it keeps no epoch.
+            # It may know nothing of the log that its cursor belonged to: without channels it keeps no epoch.
             answer.channels_epoch = log.epoch
         # Pages that are under way to it contain these.
         answer.catch_up_channels = not stream.under_way
 
     def unregister(self, offset: int, client: RegisteredClient, session: EngineSession, hashes: Iterable[int]) -> None:
-        """Channels that the client is not registered for any more."""
+        """Remove channels of the client's registrations."""
         log = self._state.log_of(client)
         if log is None or offset < client.registrations_applied:
             return
@@ -119,7 +119,7 @@ class ChannelRequests:
     def sync(
         self, offset: int, client: RegisteredClient, session: EngineSession, said: Sequence[Said]
     ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
-        """A whole set is in: its channels."""
+        """Take over the channels of a whole set. Returns (the refused ones, positions)."""
         log = self._state.log_of(client)
         if log is None:
             return [], []
@@ -139,7 +139,7 @@ class ChannelRequests:
         return registered.refused, registered.positions()
 
     def tell_opened(self, client: RegisteredClient, session: EngineSession, opened: internal_pb2.Opened) -> None:
-        """What an Opened says of channels besides."""
+        """Add the fields for channels to an Opened."""
         log = self._state.log_of(client)
         if log is None:
             return
@@ -151,7 +151,7 @@ class ChannelRequests:
                 opened.channels_epoch = log.epoch
 
     def begin(self, client: RegisteredClient, session: EngineSession) -> None:
-        """Its channels are to be caught up. Where nothing lacks, the next Page says so."""
+        """Begin to catch its channels up. If nothing is missing, the next Page says so."""
         log = self._state.log_of(client)
         stream = session.channels
         if log is None or stream is None or not client.channels:
@@ -163,13 +163,13 @@ class ChannelRequests:
             self._catching_up.join_if_clean(log, client, session)
 
     def begin_pages(self, client: RegisteredClient, session: EngineSession, now_ms: int) -> None:
-        """The Page is on its way, or has to wait: what it does not say comes in pages of its own."""
+        """Begin the pages of channels: the Page, which does not contain them, is on its way, or has to wait."""
         log = self._state.log_of(client)
         stream = session.channels
         if log is None or stream is None or (stream.live and not stream.clean):
             return
         if not client.channels:
-            # A page may be under way, which a set asked for that its client said before.
+            # A page may be under way that an earlier set asked for.
             self._catching_up.stop(log, client, session)
             session.leave_channels()
             if stream.ask:
@@ -179,20 +179,20 @@ class ChannelRequests:
             self._catching_up.begin(log, client, session)
         self._catching_up.next_page(log, client, session, now_ms)
         if stream.stage is FollowedStage.DUE:
-            # Its gateway may hold it for live, if a predecessor had answered: what a Beat says must not move its cursor
-            # then. A page of this number is none, but has such a session ask anew.
+            # Its gateway may hold it for live, if a predecessor had answered: then a Beat must not move its cursor. A
+            # page of this number does not exist: it makes such a session ask again.
             page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
             session.gateway.tell(internal_pb2.Item(channel_page=page))
 
     def catch_up(
         self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels, now_ms: int
     ) -> None:
-        """A CatchUpChannels."""
+        """Handle a CatchUpChannels."""
         log, stream = self._state.log_of(client), session.channels
         if log is None:
             return
         if stream is None:
-            if not client.channels:  # else a successor has begun, which its gateway opens the session anew with
+            if not client.channels:  # else a successor has begun, and its gateway opens the session again
                 _tell_nothing_lacks(session, request.ask, after_page=request.page)
             return
         if stream.stage is FollowedStage.SENT and stream.is_next(request.ask, request.page, request.paging):
@@ -213,7 +213,8 @@ class ChannelRequests:
         self._catching_up.next_page(log, client, session, now_ms)
 
     def pause(self, client: RegisteredClient, session: EngineSession) -> None:
-        """The digests differ: it is told nothing until its set is whole. A page that is waited for comes then."""
+        """Stop its pages, because the digests differ, until its set is whole. A page that the gateway waits for comes
+        then."""
         log, stream = self._state.log_of(client), session.channels
         if log is not None and stream is not None:
             if stream.live:
@@ -221,9 +222,11 @@ class ChannelRequests:
             log.stop(client, stream)
 
     def asked(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels) -> None:
-        """A CatchUpChannels while the digests differ: this page comes once the set is whole, which says where to begin.
+        """Remember a CatchUpChannels while the digests differ: this page comes once the set is whole, which says where
+        to begin.
 
-        Another one would be stale to its gateway, which would go on from its cursor, and not from what the set says.
+        Another page would be stale to its gateway, which would go on from its cursor, and not from the place that the
+        set names.
         """
         log = self._state.log_of(client)
         if log is None:
@@ -237,18 +240,18 @@ class ChannelRequests:
         stream.asked(request.ask, page_bytes=request.page_bytes, after_page=request.page)
 
     def complete(self, answer: internal_pb2.BeatAnswer) -> None:
-        """Up to where sessions whose channels are live have been told all."""
+        """Add the offsets up to which sessions with live channels have received everything."""
         for log in self._state.channel_logs.values():
             if log.position:
                 answer.channels.add(retention=RETENTIONS[log.retention], complete=log.position - 1)
 
     def are_ours(self, client: RegisteredClient, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
-        """Whether its cursors of channels are of the log that the client's channels are in now."""
+        """Returns true if its cursors of channels refer to the log that holds the client's channels now."""
         log = self._state.log_of(client)
         return log is None or not said.HasField("channels_epoch") or said.channels_epoch == log.epoch
 
     def acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
-        """Which messages clients have applied."""
+        """Note the messages that clients have applied."""
         for number, complete in zip(acks.channels_sessions, acks.channels_completes, strict=False):
             key = gateway.sessions.get(number)
             if key is not None:
@@ -285,8 +288,8 @@ class ChannelRequests:
             self._catching_up.add(session, channel, begin)
 
     def _drop(self, log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:
-        """Its client has no channels any more. What its gateway has asked is answered all the same: by a last page now,
-        by the page that it asks for next, or once its client's set is whole."""
+        """End the channels of a client that has none any more. Its gateway's question is still answered: by a last page
+        now, by the page that it asks for next, or once its client's set is whole."""
         stream = session.channels
         if stream is None:
             return
@@ -308,7 +311,7 @@ class ChannelRequests:
     def _note_cursor(
         log: ChannelLog, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
     ) -> None:
-        """What the client says that it has applied; `again`: what its gateway knows of that."""
+        """Note the cursor that the client reports; with `again`, the one that its gateway knows."""
         cursor = NO_CURSOR if session.channels is None else session.channels.cursor
         if request.again:
             cursor = min(cursor, request.channels_acked) if request.HasField("channels_acked") else NO_CURSOR
@@ -317,13 +320,13 @@ class ChannelRequests:
 
 
 def _tell_nothing_lacks(session: EngineSession, ask: int, *, after_page: int = 0) -> None:
-    """Its client has no channels: what its gateway waits for comes to an end."""
+    """Send the last page that its gateway waits for, because its client has no channels."""
     page = internal_pb2.ChannelPage(session=session.number, ask=ask, page=after_page + 1, last=True)
     session.gateway.tell(internal_pb2.Item(channel_page=page))
 
 
 def _is_void(log: ChannelLog, request: internal_pb2.Open) -> bool:
-    """Whether the offsets that a client says are those of another log."""
+    """Returns true if the offsets that a client names are those of another log."""
     says_epoch, says_cursor = request.HasField("channels_epoch"), request.HasField("channels_cursor")
     if says_epoch and request.channels_epoch != log.epoch:
         return True

@@ -1,4 +1,4 @@
-"""The channels of one partition: their logs, and what the shell says and asks of them."""
+"""The channels of one partition: their logs, and the shell's calls about them."""
 
 import msgspec
 from coldnotify_schemas.channels import MessageHeaders, Retention
@@ -21,16 +21,17 @@ from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 WRITTEN_EVERY_MS = 1_000
-"""What is known of a log is written so often at most: a successor reads as much of it once more."""
+"""Shortest time between two records about a log: a successor reads as much of the log again."""
 WRITTEN_EVERY_MS_PER_BUCKET = 10
 """After many buckets the next ones wait longer: 100 records a second, whatever the number of channels."""
 _LAST_BUCKET = 0
-"""Says up to where all of them go: in a step behind the one that wrote them, as Kafka may take one and not another."""
+"""This bucket says up to which offset all of them are written: in the step after theirs, because Kafka may take one
+record and not another."""
 _encode = msgspec.json.Encoder().encode
 
 
 class FollowedLogs:
-    """Hands each input to the log that it is of."""
+    """Hands each input to its log."""
 
     def __init__(self, state: PartitionState, outbox: EngineOutbox, door: Door, catching_up: CatchingUp) -> None:
         self._state = state
@@ -39,22 +40,22 @@ class FollowedLogs:
         self._catching_up = catching_up
         self._loaded: dict[Retention, dict[int, ChannelsRecord]] = {}
         self._turns: dict[Retention, None] = {}
-        """Logs, in the order in which they have a block read."""
+        """Logs, in the order of their turns to read a block."""
         self._home: Home | None = None
         self.commit_due = False
-        """All that is known of the logs is to be written with the next step."""
+        """True if everything that is known of the logs is to be written with the next step."""
 
     # --- loading
 
     def load(self, key: str, record: ChannelsRecord) -> None:
-        """One bucket of what a predecessor knew of a log, the winner among its key's records."""
+        """Load one bucket of a predecessor's knowledge of a log, the winner among its key's records."""
         retention, _, bucket = key.partition("/")
         self._loaded.setdefault(Retention(retention), {})[int(bucket)] = record
 
     def start(self, retention: Retention, epoch: int, start: int, log_start: int) -> None:
-        """The log is followed: its records come through `on_message`, from `start` on.
+        """Begin to follow a log: its records come through `on_message`, from `start` on.
 
-        `start`: the committed offset, if it is one of this log; else where the log begins, which is `log_start`.
+        `start`: the committed offset, if it belongs to this log; else the log's beginning, which is `log_start`.
         Records of the REPEATS_KNOWN_OFFSETS before `start` come first, all that there are. The log's buckets are loaded
         before.
         """
@@ -65,14 +66,14 @@ class FollowedLogs:
         for index, record in known.items():
             if 0 <= index < CHANNEL_BUCKETS:
                 log.last.load(index, record.last, record.forgotten)
-        # Of a predecessor that died between two buckets the others may not be there.
+        # If a predecessor died between two buckets, the others may be absent.
         through = known[_LAST_BUCKET].through if _LAST_BUCKET in known else 0
         log.start(start, log_start, through=through)
 
     # --- inputs
 
     def on_message(self, record: MessageRecord, now_ms: int) -> None:
-        """One record of a log, in the order of its offsets."""
+        """Handle one record of a log, in the order of its offsets."""
         state = self._state
         log = state.channel_logs[record.retention]
         state.at = record.retention.topic(state.rules.topics), record.offset
@@ -128,7 +129,7 @@ class FollowedLogs:
         return message
 
     def _put_off(self, log: ChannelLog, message: ChannelMessage) -> None:
-        """Its tenant is above its agreement: who would be told it is to ask for pages, which wait for their turn."""
+        """Make the message's sessions ask for pages, which wait for their turn: its tenant is above its agreement."""
         state = self._state
         for gateway, number in log.subscriptions.sessions(message.key):
             client = state.clients[gateway.sessions[number]]
@@ -137,34 +138,34 @@ class FollowedLogs:
                 self._catching_up.put_off(log, client, session)
 
     def flush(self, now_ms: int) -> None:
-        """Time passes: pages whose turn it is are filled."""
+        """Fill pages whose turn it is, as time passes."""
         self._catching_up.flush(now_ms)
 
     @property
     def unfinished(self) -> bool:
-        """Whether `flush` has pages to go on with at once."""
+        """True if `flush` has pages to go on with at once."""
         return self._catching_up.unfinished
 
     def next_due_ms(self) -> int | None:
-        """When `flush` has something to do; None: no page waits for its turn."""
+        """Returns the time at which `flush` has something to do; None: no page waits for its turn."""
         return self._catching_up.next_due_ms()
 
     def skip(self, retention: Retention, offset: int) -> None:
-        """The record at this offset is set aside."""
+        """Skip the record at this offset, which is set aside."""
         self._state.channel_logs[retention].skip(offset)
 
     def on_end(self, retention: Retention, offset: int) -> None:
-        """The log has been read up to `offset`."""
+        """Note that the log was read up to `offset`."""
         self._state.channel_logs[retention].on_end(offset)
 
     def on_log_start(self, retention: Retention, log_start: int) -> None:
-        """Kafka has removed what is below."""
+        """Note that Kafka has removed all below."""
         self._on_log_start(self._state.channel_logs[retention], log_start)
 
     def _on_log_start(self, log: ChannelLog, log_start: int) -> None:
         if not log.on_log_start(log_start):
             return
-        # Those that are live have missed it, too: they are to be caught up, which tells them so.
+        # Live sessions have missed it, too: they are caught up again, and the pages say so.
         for client in self._state.clients.values():
             session = client.session
             if session is not None and session.channels is not None and self._state.log_of(client) is log:
@@ -172,7 +173,7 @@ class FollowedLogs:
                 self._state.announce_anew(client, session)
 
     def on_block(self, block: Block, now_ms: int) -> None:
-        """A part of a log that sessions wait for."""
+        """Handle a part of a log that sessions wait for."""
         log = self._state.channel_logs.get(block.retention)
         if log is None:
             return
@@ -185,7 +186,7 @@ class FollowedLogs:
         self._catching_up.on_block(log, served, now_ms)
 
     def on_tick(self, now_ms: int) -> None:
-        """Time passes."""
+        """Serve waits that are over, and clean up, as time passes."""
         for log in self._state.channel_logs.values():
             self._catching_up.on_block(log, log.take_served(None), now_ms)
             self._catching_up.on_tick(log, now_ms)
@@ -195,7 +196,8 @@ class FollowedLogs:
                 self._state.count("channels_forgotten", forgotten)
 
     def rewrite(self, key: str) -> None:
-        """A null or a record of a lower generation was seen under this key of the topic of their state."""
+        """Write a bucket again: a null or a record of a lower generation was seen under this key of the topic of their
+        state."""
         retention, _, text = key.partition("/")
         bucket = whole_number(text, CHANNEL_BUCKETS - 1)
         for log in self._state.channel_logs.values():
@@ -208,19 +210,19 @@ class FollowedLogs:
 
     @property
     def awaited_blocks(self) -> int:
-        """Of how many parts sessions wait for one."""
+        """Number of blocks that sessions wait for."""
         return sum(len(log.waiting) for log in self._state.channel_logs.values())
 
     def wanted_blocks(self) -> list[tuple[Retention, int]]:
-        """Those that come next, by their first offset: logs in turns, of each in the order that it says.
+        """Returns the next blocks by their first offset: logs in turns, each in its own order.
 
-        Each stays wanted until an `on_block` that begins there has come, or nobody waits for it any more.
+        A block stays wanted until an `on_block` that begins there has come, or no session waits for it any more.
         """
         logs = self._state.channel_logs
         return [(retention, start) for retention in self._turns for start in logs[retention].wanted()]
 
     def write(self, now_ms: int) -> None:
-        """Write what has changed of what is known of the logs, if it is time."""
+        """Write changes in what is known of the logs, if it is time."""
         state = self._state
         for log in state.channel_logs.values():
             if log.written_to is not None:
@@ -247,7 +249,7 @@ class FollowedLogs:
         )
 
     def done(self, retention: Retention) -> int:
-        """Up to which offset the log may be committed."""
+        """Returns the offset up to which the log may be committed."""
         return self._state.channel_logs[retention].done
 
     def _at_home(self) -> Home:

@@ -1,6 +1,6 @@
-"""Pages of channels that wait because their client's tenant is above its agreement, each for its turn.
+"""Pages of channels that wait for their turn because their client's tenant is above its agreement.
 
-Who has waited longest comes first, also if its page has left empty meanwhile and its client has asked for the next one.
+The longest wait is served first, even if its page has left empty meanwhile and its client has asked for the next one.
 """
 
 from __future__ import annotations
@@ -16,43 +16,44 @@ from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.row import MessageRow
 
 PAGES_AT_ONCE = 64
-"""Filled in one look, once there is no limit any more: 4 MiB, some 20 ms. The others follow in the next looks."""
+"""Pages filled in one pass, once there is no limit any more: 4 MiB, some 20 ms. The others follow in the next
+passes."""
 
 _Waiting = tuple[int, int, RegisteredClient]
-"""Since when it waits, its number, whose it is."""
+"""(start of its wait, its number, its client)."""
 
 
 class PageTurns:
-    """Those of one partition."""
+    """The waiting pages of one partition."""
 
     def __init__(self, state: PartitionState) -> None:
         self._state = state
         self._queues: dict[Allowance, list[_Waiting]] = {}
-        """Heaps. What is not in `_waiting` under its number does not wait any more."""
+        """Heaps. An entry whose number is not in `_waiting` does not wait any more."""
         self._waiting: dict[RegisteredClient, tuple[int, int, ChannelLog]] = {}
-        """(number, since when this page waits, the log)."""
+        """(number, start of this page's wait, the log)."""
         self._number = 0
         self._who = ("pages", state.partition)
 
     def has_to_wait(self, log: ChannelLog, client: RegisteredClient, row: MessageRow, now_ms: int) -> bool:
-        """Whether the client's page has to wait: it does from now on, if so."""
+        """Returns true if the client's page has to wait: if so, its wait begins."""
         allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
         if allowance is None or (allowance not in self._queues and allowance.passes(now_ms)):
             return False
         since_ms = row.wait_turn(now_ms)
         self._number += 1
         number = self._number
-        self._waiting.pop(client, None)  # it stands behind the others again
+        self._waiting.pop(client, None)  # it goes behind the others again
         self._waiting[client] = number, now_ms, log
         heappush(self._queues.setdefault(allowance, []), (since_ms, number, client))
         return True
 
     def forget(self, client: RegisteredClient) -> None:
-        """Its page waits no more."""
+        """End the wait of its page."""
         self._waiting.pop(client, None)
 
     def take_due(self, now_ms: int) -> Iterator[tuple[ChannelLog, RegisteredClient, EngineSession]]:
-        """Those whose turn it is, one after the other: each page is made before the next one is asked for."""
+        """Yields the pages whose turn it is, one by one: each page is made before the next one is asked for."""
         left = PAGES_AT_ONCE
         for allowance, queue in list(self._queues.items()):
             while queue and left:
@@ -76,11 +77,11 @@ class PageTurns:
                 allowance.leave(self._who)
 
     def take_waiting(self, log: ChannelLog, since_ms: int) -> list[tuple[ChannelLog, RegisteredClient, EngineSession]]:
-        """Those of this log whose present page has waited since then."""
+        """Returns the pages of this log that have waited since `since_ms`, and ends their waits."""
         found = []
         for client, (_, waits_since_ms, its_log) in list(self._waiting.items()):
             if waits_since_ms > since_ms:
-                break  # so have all that came behind it
+                break  # all later ones have, too
             if its_log is not log:
                 continue
             session = client.session
@@ -90,5 +91,5 @@ class PageTurns:
         return found
 
     def next_due_ms(self) -> int | None:
-        """When `take_due` may have something; None: no page waits."""
+        """Returns the time at which `take_due` may yield a page; None: no page waits."""
         return min((allowance.free_at_ms() for allowance in self._queues), default=None)

@@ -1,4 +1,4 @@
-"""Registrations of channels: what a client says of one, where it begins, and why one is refused."""
+"""Registrations of channels: their fields, their positions, and the reasons to refuse them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ BEGINNING = -1
 
 @dataclass(slots=True)
 class RegisteredChannels:
-    """What came of it."""
+    """The outcome of a request."""
 
     refused: list[wire_pb2.Refusal] = field(default_factory=list)
     begins: dict[ClientChannel, int] = field(default_factory=dict)
-    """Of the channels that the client is registered for now, behind which offset each is told."""
+    """By channel that the client is registered for now: the offset after which it is sent."""
     gone: list[ClientChannel] = field(default_factory=list)
-    """Registrations that others took the place of."""
+    """Registrations that others replaced."""
     lost: list[ClientChannel] = field(default_factory=list)
-    """Of these the client is to be told that messages of another log may be missing."""
+    """Channels whose client has to hear that messages of another log may be missing."""
 
     def positions(self) -> list[internal_pb2.ChannelPosition]:
-        """As the client is told them."""
+        """Returns the positions for the client."""
         return [
             internal_pb2.ChannelPosition(channel=channel.hash, position=None if begin == BEGINNING else begin)
             for channel, begin in self.begins.items()
@@ -55,8 +55,8 @@ class Registering:
     ) -> RegisteredChannels:
         """Register the client. `replayed`: later requests of it are handled already, so that nothing is changed.
 
-        `void`: offsets that it says are those of another log. `void_begins`: they were until it heard so in this
-        session, and it says the beginning instead; nobody here knows what it was registered for.
+        `void`: the offsets that it names are those of another log. `void_begins`: they were until it heard so in this
+        session, and it names the beginning instead; its former registrations are unknown here.
         """
         outcome = RegisteredChannels()
         for one in said:
@@ -92,7 +92,7 @@ class Registering:
     def begin_anew(
         self, log: ChannelLog, client: RegisteredClient, outcome: RegisteredChannels, *, replayed: bool, void: bool
     ) -> None:
-        """Of what the client did not name: what is registered in another log begins with the oldest of this one."""
+        """Begin unnamed channels that are registered in another log with the oldest message of this one."""
         for channel in client.channels.values():
             if channel in outcome.begins or not (void or channel.epoch != log.epoch):
                 continue
@@ -124,7 +124,7 @@ class Registering:
             client.changed.add(channel.bucket)
 
     def _why_not(self, client: RegisteredClient, text: str) -> str:
-        """Why the client cannot be registered for this; "": it can."""
+        """Returns the reason why the client cannot be registered for this; "": it can."""
         name, attributes = channel_of(text)
         try:
             if channel_text(name, attributes) != text:
@@ -138,7 +138,7 @@ class Registering:
 
 
 def _position(log: ChannelLog, client: RegisteredClient, said: Said) -> int:
-    """Behind which offset it begins, if it is not registered yet."""
+    """Returns the offset after which it begins, if it is not registered yet."""
     now = log.position - 1
     if said.since == wire_pb2.SINCE_POSITION:
         return said.at

@@ -1,1 +1,1 @@
-"""What clients are interested in: a module for each kind of interest, which holds all that differs between kinds."""
+"""Interests of clients: a module for each kind of interest, which holds all that differs between kinds."""

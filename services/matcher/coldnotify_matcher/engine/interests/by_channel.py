@@ -1,4 +1,4 @@
-"""Interests by channel: the channels that one client registered, and how far it is in the log that they are in."""
+"""Interests by channel: the channels that one client registered, and its cursor in their log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_EPOCH = 0
 
 
 def channel_mark(key: str) -> int:
-    """What a summary of a block says of the channel of this key: two may share one, then a block is read in vain."""
+    """Returns the mark of the channel in a block's summary: if two channels share one, a block is read in vain."""
     return crc32(key.encode())
 
 
@@ -33,11 +33,11 @@ class ClientChannel:
         self.mark = channel_mark(self.key)
         self.hash = channel_hash(text)
         self.position = position
-        """Behind which offset it began; -1: with the log's first."""
+        """The offset after which it began; -1: with the log's first."""
         self.epoch = epoch
-        """Of the log that the position belongs to."""
+        """Epoch of the log that the position belongs to."""
         self.bucket = bucket
-        """The number of the bucket that says so."""
+        """Number of the bucket that contains it."""
 
 
 class ByChannel(dict[int, ClientChannel]):
@@ -48,22 +48,22 @@ class ByChannel(dict[int, ClientChannel]):
     def __init__(self) -> None:
         super().__init__()
         self.by_key: dict[str, ClientChannel] = {}
-        """By domain/group/channel: of each it has one."""
+        """By domain/group/channel: a client has at most one registration of each."""
         self.cursor = NO_CURSOR
-        """How far the client is, as it says itself."""
+        """The cursor that the client reports."""
         self.epoch = NO_EPOCH
-        """Of the log that the cursor belongs to."""
+        """Epoch of the log that the cursor belongs to."""
         self.stored_cursor = NO_CURSOR
-        """The cursor that its session record has."""
+        """The cursor in its session record."""
 
     def add(self, channel: ClientChannel) -> None:
-        """Add one whose channel is not there."""
+        """Add a registration of a new channel."""
         self[channel.hash] = self.by_key[channel.key] = channel
 
     def remove(self, channel: ClientChannel) -> None:
-        """Remove one that is there."""
+        """Remove an existing registration."""
         del self[channel.hash], self.by_key[channel.key]
 
     def interests(self) -> Iterator[Interest]:
-        """All of them, as values."""
+        """Yields all of them, as values."""
         return (Interest(Kind.CHANNEL, channel.text) for channel in self.values())

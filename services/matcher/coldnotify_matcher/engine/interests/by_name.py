@@ -1,7 +1,7 @@
 """Interests by name: the objects that one client named.
 
 An interest by name is kept as the object that it names, whose name is the interest's text. There are millions of them:
-each takes 100 bytes, and an `Interest` for each would take 64 more. Those are made for whoever asks.
+each takes 100 bytes, and an `Interest` for each would take 64 more. Those are made on request.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from coldnotify_matcher.engine.objects import Obj
 
 
 class ByName(dict[Obj, int]):
-    """A client's interests by name: the object of each, and the number of the bucket that says so."""
+    """A client's interests by name: each object, and the number of the bucket that contains it."""
 
     __slots__ = ()
 
     def add(self, objects: Iterable[Obj], bucket: int) -> int:
-        """Add those that are not there. Returns the sum of their hashes, which the client's digest grows by."""
+        """Add new objects. Returns the sum of their hashes, by which the client's digest grows."""
         hashes = 0
         for obj in objects:
             if obj not in self:
@@ -28,11 +28,11 @@ class ByName(dict[Obj, int]):
         return hashes
 
     def remove(self, obj: Obj) -> int:
-        """Remove one that is there. Returns its hash."""
+        """Remove an existing object. Returns its hash."""
         del self[obj]
         obj.registered -= 1
         return object_digest(obj.name)
 
     def interests(self) -> Iterator[Interest]:
-        """All of them, as values."""
+        """Yields all of them, as values."""
         return (Interest(Kind.NAME, obj.name) for obj in self)

@@ -1,7 +1,7 @@
-"""Said: what a frame says of interests. Three parallel lists on the wire are one list from here on, each with its kind.
+"""Said: the interests in a frame. Three parallel lists on the wire are one list from here on, each with its kind.
 
-Of a name nothing is said but the name. Of a query its client may say how much of the answer it has, of a channel where
-it begins.
+An interest by name contains only the name. For a query its client may say how much of the answer it has, for a channel
+where it begins.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import Interest, Kind
 
 KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
-"""Kinds of interests that every matcher of this release takes."""
+"""Kinds of interests that every matcher of this release accepts."""
 ALL_KINDS = "objects, queries and channels"
-"""The same, and the one that needs topics of its own, as refusals name them."""
+"""The same kinds, and the one that needs topics of its own, as refusals name them."""
 _BETWEEN = "\x00"
 
 
@@ -23,15 +23,15 @@ class Said(NamedTuple):
 
     kind: Kind
     text: str
-    """As it is registered: a channel's as `channel_text` joins it, but as it was said."""
+    """The registered text: a channel's is joined like by `channel_text`, but unchecked."""
     since: wire_pb2.Since = wire_pb2.SINCE_NOW
     at: int = 0
-    """The place where a channel begins."""
+    """The place at which a channel begins."""
     held: int | None = None
     """The digest of the members that the client holds; None: it does not say."""
     reached: str = ""
     reached_at: int = 0
-    """Up to which member it has the answer, as of this offset."""
+    """The member up to which it has the answer, as of this offset."""
 
     @property
     def hash(self) -> int:
@@ -49,58 +49,58 @@ class Gone(NamedTuple):
     kind: Kind
     name: str = ""
     hash: int = 0
-    """0: it has a name."""
+    """0 if it has a name."""
 
 
 def said_in_open(request: internal_pb2.Open) -> list[Said]:
-    """List the interests that a Hello registers."""
+    """Returns the interests that a Hello registers."""
     return _said(request.register, request.queries, request.channels)
 
 
 def gone_in_open(request: internal_pb2.Open) -> list[Gone]:
-    """List those that it unregisters."""
+    """Returns the interests that it unregisters."""
     return _gone(request.unregister, request.unregister_queries, request.unregister_channels)
 
 
 def said_in_register(request: internal_pb2.Register) -> list[Said]:
-    """List the interests that a Register registers."""
+    """Returns the interests that a Register registers."""
     return _said(request.objects, request.queries, request.channels)
 
 
 def gone_in_unregister(request: internal_pb2.Unregister) -> list[Gone]:
-    """List the interests that an Unregister unregisters."""
+    """Returns the interests that an Unregister unregisters."""
     return _gone(request.objects, request.queries, request.channels)
 
 
 def said_in_chunk(chunk: internal_pb2.SyncChunk) -> list[Packed]:
-    """List the interests in one part of a whole set. How much its client has of answers does not count."""
+    """Returns the interests in one part of a whole set. The answers that its client has do not count."""
     queries = (Said(Kind.QUERY, query.text) for query in chunk.queries)
     return [*chunk.objects, *queries, *map(said_channel, chunk.channels)]
 
 
 def said_channel(channel: internal_pb2.Channel) -> Said:
-    """Return the channel as a frame says it."""
+    """Returns the channel in a frame."""
     text = _BETWEEN.join([channel.name, *channel.attributes]) if channel.attributes else channel.name
     return Said(Kind.CHANNEL, text, channel.since, channel.at)
 
 
 def of_kind(kind: Kind, said: Iterable[Packed]) -> list[Said]:
-    """Those of one kind, in their order, but for packed names."""
+    """Returns those of one kind, in their order, without packed names."""
     return [one for one in said if isinstance(one, Said) and one.kind is kind]
 
 
 def names_of(said: Iterable[Packed]) -> list[str]:
-    """The names among them."""
+    """Returns the names among them."""
     return [one if isinstance(one, str) else one.text for one in said if isinstance(one, str) or one.kind is Kind.NAME]
 
 
 def hashes_of(said: Iterable[Said]) -> list[int]:
-    """The hashes of those that are known by their hash: all but names."""
+    """Returns the hashes of those that are known by their hash: all but names."""
     return [one.hash for one in said if one.kind is not Kind.NAME]
 
 
 def refused_hash(refusal: wire_pb2.Refusal) -> int:
-    """The hash of the interest that is refused."""
+    """Returns the hash of the refused interest."""
     return refusal.interest if refusal.HasField("interest") else object_digest(refusal.object)
 
 
@@ -109,7 +109,7 @@ def _said(
 ) -> list[Said]:
     if not (names or queries or channels):
         return []
-    # A slice: to iterate over the wire's own list ends with an exception that it raises, which takes a microsecond.
+    # A slice: iteration over the wire's own list ends with an exception that it raises, which takes a microsecond.
     said = [Said(Kind.NAME, name) for name in names[:]]
     for query in queries[:]:
         held = query.held if query.HasField("held") else None
@@ -128,10 +128,10 @@ def _gone(names: Sequence[str], queries: Sequence[int], channels: Sequence[int])
 
 
 def names_in(gone: Iterable[Gone]) -> list[str]:
-    """The names among them."""
+    """Returns the names among them."""
     return [one.name for one in gone if one.kind is Kind.NAME]
 
 
 def hashes_in(kind: Kind, gone: Iterable[Gone]) -> Sequence[int]:
-    """The hashes of one kind among them."""
+    """Returns the hashes of one kind among them."""
     return [one.hash for one in gone if one.kind is kind]

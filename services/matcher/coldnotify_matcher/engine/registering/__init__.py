@@ -1,1 +1,1 @@
-"""Registering: what frames say of interests, by kind, and what comes of it."""
+"""Registering: handles the interests in frames, by kind."""

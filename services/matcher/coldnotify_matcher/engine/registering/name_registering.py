@@ -1,4 +1,4 @@
-"""Registrations by name: a client comes to want objects, and wants them no more."""
+"""Registrations by name: a client registers for objects, and unregisters."""
 
 from collections.abc import Iterable
 
@@ -45,7 +45,7 @@ class NameRegistering:
         return registered, refused
 
     def unregister(self, offset: int, client: RegisteredClient, session: EngineSession, names: Iterable[str]) -> None:
-        """The client wants these no more."""
+        """Unregister the client for these."""
         if offset >= client.registrations_applied:
             for name in names:
                 obj = self._state.objects.get(f"{client.group_key}/{name}")
@@ -57,6 +57,6 @@ class NameRegistering:
         self._state.note_registrations(offset, client)
 
     def keep(self, offset: int, client: RegisteredClient, session: EngineSession, names: Iterable[str]) -> None:
-        """The client wants these alone."""
+        """Unregister the client for all others."""
         target = {self._state.object_of(f"{client.group_key}/{name}"): None for name in names}
         self.unregister(offset, client, session, [obj.name for obj in client.objects() if obj not in target])

@@ -1,4 +1,4 @@
-"""Registrations by query: each is then owed an answer, and one is refused that cannot be answered."""
+"""Registrations by query: each is then owed an answer; a query that cannot be answered is refused."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,10 +23,10 @@ class QueryRegistering:
     def register(
         self, offset: int, client: RegisteredClient, session: EngineSession, said: Sequence[Said], *, goes_on: bool
     ) -> list[wire_pb2.Refusal]:
-        """Register the client for these, each of which is then owed an answer. Returns the refused ones.
+        """Register the client for these, and owe each an answer. Returns the refused ones.
 
-        `goes_on`: what the client says to have reached may count. Where the answer has begun in this session it does
-        not: the client may have said so before it heard that.
+        `goes_on`: the part that the client says to have reached may count. It does not if the answer has begun in this
+        session: the client may have said so before it heard that.
         """
         refused, answers = [], session.answers
         new: set[int] = set()
@@ -52,7 +52,7 @@ class QueryRegistering:
         return refused
 
     def unregister(self, offset: int, client: RegisteredClient, hashes: Iterable[int]) -> None:
-        """The client wants these no more."""
+        """Unregister the client for these."""
         if offset >= client.registrations_applied:
             for hash_ in hashes:
                 query = client.queries.get(hash_)
@@ -64,7 +64,7 @@ class QueryRegistering:
         self._state.note_registrations(offset, client)
 
     def _why_not(self, client: RegisteredClient, said: Said) -> str:
-        """Why the client cannot be registered for this query; "": it can."""
+        """Returns the reason why the client cannot be registered for this query; "": it can."""
         if len(client.queries) >= QUERIES_MAX:
             return f"query: at most {QUERIES_MAX} queries a client"
         try:

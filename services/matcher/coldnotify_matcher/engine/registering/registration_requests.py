@@ -1,6 +1,6 @@
-"""Requests about registrations: Register, Unregister, whole sets, and what a client's application has not taken.
+"""Requests about registrations: Register, Unregister, whole sets, and reports of unsettled registrations.
 
-What a frame says is one list of interests. Kinds are registered one after the other, in the order of the frames' lists.
+A frame contains one list of interests. Kinds are registered one after the other, in the order of the frames' lists.
 """
 
 from dataclasses import dataclass
@@ -36,23 +36,24 @@ from coldnotify_matcher.engine.stream_requests import StreamRequests
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 REFUSALS_MAX = 500
-"""Named in one Welcome, which must stay a frame that a client takes. The next reg-sync names the others."""
+"""Refusals named in one Welcome, which must not be too large a frame for a client. The next reg-sync names the
+others."""
 
 
 @dataclass(slots=True)
 class HelloOutcome:
-    """The outcome of registering the interests that a Hello says."""
+    """The outcome of registering the interests in a Hello."""
 
     hashes: list[int]
-    """Those of the queries and channels that it says."""
+    """The hashes of its queries and channels."""
     registered: list[Obj]
-    """Those of the objects that the client is registered for now."""
+    """Objects in it that the client is registered for now."""
     refused: list[wire_pb2.Refusal]
     positions: list[internal_pb2.ChannelPosition]
 
 
 class RegistrationRequests:
-    """Handles them."""
+    """Handles these requests."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class RegistrationRequests:
     def open(
         self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
     ) -> HelloOutcome:
-        """Register what an Open says, and unregister."""
+        """Register the interests in an Open, and unregister others."""
         said, gone = said_in_open(request), gone_in_open(request)
         outcome = HelloOutcome([], [], [], [])
         if not (said or gone or client.channels or request.channels_ask):
@@ -88,7 +89,7 @@ class RegistrationRequests:
         queries, gone_queries = of_kind(Kind.QUERY, said), hashes_in(Kind.QUERY, gone)
         if queries or gone_queries:
             self._queries.unregister(offset, client, gone_queries)
-            # What was reached is as of an offset, which is one of this log only in its epoch.
+            # The reached part refers to an offset, which belongs to this log only in its epoch.
             goes_on = request.epoch == self._state.epoch
             outcome.refused += self._queries.register(offset, client, session, queries, goes_on=goes_on)
         channels, gone_channels = of_kind(Kind.CHANNEL, said), hashes_in(Kind.CHANNEL, gone)
@@ -101,7 +102,7 @@ class RegistrationRequests:
     def on_said_in_hello(
         self, offset: int, client: RegisteredClient, request: internal_pb2.Open, outcome: HelloOutcome, now_ms: int
     ) -> None:
-        """Note what an Open says of what its client's application has not taken."""
+        """Note an Open's report of registrations that its client's application has not taken."""
         if offset < client.registrations_applied:
             return  # later requests of the client are handled already
         pending = unsettled_registrations.asked_for(client, outcome.registered, outcome.hashes)
@@ -116,7 +117,7 @@ class RegistrationRequests:
     def on_unsettled(
         self, offset: int, client: RegisteredClient, session: EngineSession, said: wire_pb2.Unsettled, now_ms: int
     ) -> None:
-        """An Unsettled frame."""
+        """Handle an Unsettled frame."""
         if offset >= client.registrations_applied:
             unsettled_registrations.tells(client, can=True)
             unsettled_registrations.on_frame(client, self._state.objects, said, now_ms)
@@ -127,12 +128,12 @@ class RegistrationRequests:
     def on_register(
         self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Register, now_ms: int
     ) -> None:
-        """A Register: answered with the newest versions of objects, and with pages that are to be asked for."""
+        """Handle a Register. The answer contains newest versions of objects, or tells the gateway to ask for pages."""
         said = said_in_register(request)
         queries, channels = of_kind(Kind.QUERY, said), of_kind(Kind.CHANNEL, said)
         registered, refused = self._names.register(offset, client, session, names_of(said))
         if queries:
-            # A session without a cursor is told all answers unasked: one may have begun, perhaps by a predecessor.
+            # A session without a cursor receives all answers unasked: one may have begun, perhaps by a predecessor.
             goes_on = session.objects.complete != NO_CURSOR
             refused += self._queries.register(offset, client, session, queries, goes_on=goes_on)
         answer = internal_pb2.Answered(
@@ -140,7 +141,7 @@ class RegistrationRequests:
         )
         if queries:
             answer.kinds = self._kinds(client)
-            # Pages that are under way to it contain the answers. A predecessor's are asked for once more in any case.
+            # Pages that are under way to it contain the answers. A predecessor's are asked for again in any case.
             answer.catch_up = bool(session.answers.owed) and not session.objects.under_way
         if channels:
             answer.kinds = self._kinds(client)
@@ -166,7 +167,7 @@ class RegistrationRequests:
     def on_unregister(
         self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Unregister
     ) -> None:
-        """An Unregister."""
+        """Handle an Unregister."""
         gone = gone_in_unregister(request)
         self._names.unregister(offset, client, session, names_in(gone))
         self._queries.unregister(offset, client, hashes_in(Kind.QUERY, gone))
@@ -185,13 +186,14 @@ class RegistrationRequests:
     def on_sync(
         self, offset: int, client: RegisteredClient, session: EngineSession, chunk: internal_pb2.SyncChunk, now_ms: int
     ) -> None:
-        """A part of a whole set. With the last one the client is registered for what the set has, and nothing else."""
+        """Handle a part of a whole set. After the last one the client is registered for the contents of the set, and
+        nothing else."""
         half_sets = self._state.half_sets
         if chunk.index == 0:
             half_sets.forget(session)
         in_order = chunk.index == half_sets.chunks(session)
         if not in_order:
-            # The parts before were dropped, or went to a matcher that is no more, or the client began twice.
+            # The parts before were dropped, or went to a matcher that is gone, or the client began twice.
             half_sets.forget(session)
             if chunk.last:
                 session.disagree()

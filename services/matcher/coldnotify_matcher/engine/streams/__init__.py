@@ -1,1 +1,1 @@
-"""Streams: how far a session has been told a log, the page that is being filled, and the answers that it is owed."""
+"""Streams: a session's progress in a log, the page that is being filled, and the answers that it is owed."""

@@ -1,4 +1,4 @@
-"""The stream of a session's channels: every message, each channel from a position of its own."""
+"""The stream of a session's channels: every message, each channel from its own position."""
 
 from dataclasses import dataclass, field
 
@@ -9,22 +9,22 @@ from coldnotify_matcher.engine.streams.stream import Stream
 
 @dataclass(slots=True, eq=False)
 class MessageStream(Stream):
-    """The log of the channels of one session's domain, as its client is told it."""
+    """The progress of one session in the log of its domain's channels."""
 
     positions: Positions = field(default_factory=Positions)
     row: MessageRow = field(default_factory=MessageRow)
 
     def acknowledged(self, complete: int) -> None:
-        """Its client has applied all up to here."""
+        """Note that its client has applied all up to here."""
         if self.live and complete >= self.cursor:
             self.positions.taken_last()
 
     def begin_row(self, paging: int, after_page: int) -> None:
-        """A row of pages begins."""
+        """Begin a row of pages."""
         self.begin(paging, after_page)
         self.row.begin()
 
     def stop(self) -> int:
-        """The row is over. Returns the size of the page that was being filled."""
+        """End the row. Returns the size of the page that was being filled."""
         self.pause()
         return self.row.close()

@@ -1,7 +1,7 @@
-"""Row: the page of messages that is being filled for a session, and what was told in front of the page before.
+"""Row: the page of messages that is being filled for a session, and the messages sent ahead of the page before.
 
-A page that is filled may wait for a block of the log. `TABLE` says how its stages follow each other. Everything that
-changes a row is in this file.
+A page that is being filled may wait for a block of the log. `TABLE` contains the transitions of its stages. Everything
+that changes a row is in this file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RowStage(IntEnum):
     CLOSED = auto()
     """No page is being filled."""
     OPEN = auto()
-    """One is. It may go on in the partition's next turn, or wait for its tenant's."""
+    """A page is being filled. It may go on in the partition's next turn, or wait for its tenant's."""
     WAITING = auto()
     """It waits for a block of the log."""
 
@@ -57,61 +57,61 @@ class MessageRow:
     """The page that is being filled."""
     size_bytes: int = 0
     asked_ms: int = 0
-    """When the page was asked for."""
+    """Time at which the page was asked for."""
     waits_for: int = NO_CURSOR
     """The offset whose block it waits for; -1: it does not wait."""
     turn_since_ms: int | None = None
-    """Since when pages wait until the tenant may be told more; None: they do not."""
+    """Time since which pages wait until the tenant may receive more; None: they do not wait."""
     entries_max: int | None = None
-    """Of the present page, where its tenant may be told only so much; None: its size counts alone."""
+    """Maximum for the present page if its tenant is limited; None: only its size counts."""
     urgent_bytes: int = 0
-    """What came before others in this row because of its priority."""
+    """Size of messages that came before others in this row because of their priority."""
     ahead: dict[int, int] = field(default_factory=dict)
-    """By hash: up to where channels were told in front of what waits of the page that is on its way."""
+    """By hash: the offset up to which channels were sent ahead of the waiting part of the page that is on its way."""
     ahead_bytes: int = 0
-    """What that takes."""
+    """Size of these messages."""
 
     def begin(self) -> None:
-        """A row of pages begins."""
+        """Begin a row of pages."""
         self.urgent_bytes = 0
 
     def open(self, number: int, now_ms: int) -> None:
-        """A page is asked for, by the session of this number."""
+        """Open a page, which the session of this number has asked for."""
         self._move(RowEvent.OPENED)
         self.page = internal_pb2.ChannelPage(session=number)
         self.asked_ms = now_ms
 
     def opened(self) -> internal_pb2.ChannelPage:
-        """The page that is being filled."""
+        """Returns the page that is being filled."""
         assert self.page is not None, "it is open"
         return self.page
 
     def waited_for_long(self, now_ms: int, filled_ms_max: int, empty_ms_max: int) -> bool:
-        """The page is to leave with what it has: one with anything in it sooner than an empty one."""
+        """Returns true if the page has to leave with what it has: sooner with an entry than empty."""
         return now_ms - self.asked_ms >= (filled_ms_max if self.opened().entries else empty_ms_max)
 
     def limit(self, entries_max: int | None) -> None:
-        """The page may have so many entries."""
+        """Limit the number of the page's entries."""
         self.entries_max = entries_max
 
     def wait_for(self, offset: int) -> None:
-        """The page waits for the block with this offset."""
+        """Wait for the block with this offset."""
         self._move(RowEvent.WAITS)
         self.waits_for = offset
 
     def served(self) -> None:
-        """It waits no more."""
+        """End the wait."""
         self._move(RowEvent.SERVED)
         self.waits_for = NO_CURSOR
 
     def wait_turn(self, now_ms: int) -> int:
-        """The page waits for its tenant's turn. Returns since when pages of the row have."""
+        """Wait for the tenant's turn. Returns the time since which pages of the row have waited."""
         if self.turn_since_ms is None or self.turn_since_ms > now_ms:
             self.turn_since_ms = now_ms
         return self.turn_since_ms
 
     def put(self, entry: internal_pb2.ChannelEntry, bytes_max: int) -> int:
-        """Put an entry in. Returns its size; 0: the page is full. One goes into an empty page however long it is."""
+        """Put an entry in. Returns its size; 0: the page is full. An empty page takes one entry of any size."""
         page = self.opened()
         told = entry.missed if entry.HasField("missed") else entry.message
         told.paged = True
@@ -127,27 +127,27 @@ class MessageRow:
         return size
 
     def hurry(self, hashes: Iterable[int]) -> None:
-        """These channels come before the others."""
+        """Send these channels before the others."""
         urgent = self.opened().urgent
         urgent.extend(hash_ for hash_ in hashes if hash_ not in urgent)
 
     def close(self) -> int:
-        """No page is being filled. Returns the size of the one that was."""
+        """Close the page. Returns its size."""
         self._move(RowEvent.CLOSED)
         size, self.size_bytes = self.size_bytes, 0
         self.page, self.waits_for = None, NO_CURSOR
         return size
 
     def had_its_turn(self) -> None:
-        """A page with messages leaves."""
+        """Note that a page with messages leaves."""
         self.turn_since_ms = None
 
     def begin_ahead(self) -> None:
-        """A page is on its way: nothing was told in front of what waits of it."""
+        """Begin to count messages ahead of the page that is on its way: there are none yet."""
         self.ahead, self.ahead_bytes = {}, 0
 
     def tell_ahead(self, hash_: int, offset: int, size_bytes: int) -> None:
-        """The channel was told up to this offset in front of what waits."""
+        """Note that the channel was sent up to this offset ahead of the waiting part."""
         self.ahead[hash_] = offset
         self.ahead_bytes += size_bytes
 

@@ -1,1 +1,1 @@
-"""Interests by query: conditions over what objects are and what they are called, and the sets of objects that fit."""
+"""Interests by query: conditions on descriptions and names of objects, and the sets of matching objects."""

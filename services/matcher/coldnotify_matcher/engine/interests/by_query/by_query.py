@@ -1,6 +1,7 @@
 """Interests by query: the queries that one client registered, and their sets while it is connected.
 
-A query of a client that is away is a text and its hash. It is parsed, and has a set, from the client's next session on.
+A query of a client without a session is a text and its hash. It is parsed, and has a set, from the client's next
+session on.
 """
 
 from collections.abc import Iterator
@@ -19,22 +20,22 @@ class RegisteredQuery:
         self.text = text
         self.hash = query_hash(text)
         self.bucket = bucket
-        """The number of the bucket that says so."""
+        """Number of the bucket that contains it."""
         self.is_new = False
-        """Its registration has not been answered yet: it may still be refused."""
+        """True if its registration has not been answered yet: it may still be refused."""
         self.set: QuerySet | None = None
-        """None: the client has no session, or the query has no set, for the reason that `refused` says."""
+        """None: the client has no session, or the query has no set, for the reason in `refused`."""
         self.refused = ""
-        """Why it is no query."""
+        """The reason why it is not a valid query."""
 
     @property
     def settled(self) -> bool:
-        """Its members are known, or will never be."""
+        """True if its members are known, or will never be."""
         return bool(self.why_never) or (self.set is not None and self.set.ready)
 
     @property
     def why_never(self) -> str:
-        """Why its members will never be known; "": they will."""
+        """The reason why its members will never be known; "": they will."""
         return self.refused or (self.set.refused if self.set is not None else "")
 
 
@@ -44,30 +45,31 @@ class ByQuery(dict[int, RegisteredQuery]):
     __slots__ = ()
 
     def add(self, text: str, bucket: int) -> RegisteredQuery:
-        """Add one that is not there."""
+        """Add a new query."""
         query = RegisteredQuery(text, bucket)
         self[query.hash] = query
         return query
 
     @property
     def settled(self) -> bool:
-        """All of them are."""
+        """True if all of them are settled."""
         return all(query.settled for query in self.values())
 
     def sets(self) -> Iterator[tuple[int, QuerySet]]:
-        """Those whose members are known: hash and set."""
+        """Yields hash and set of the queries whose members are known."""
         for hash_, query in self.items():
             if query.set is not None and query.set.ready:
                 yield hash_, query.set
 
     def members(self) -> int:
-        """How many all of them have, as far as they are known; what is in two sets counts twice."""
+        """Returns the number of members of all of them, as far as they are known; an object in two sets counts
+        twice."""
         return sum(len(set_.members) for _, set_ in self.sets())
 
     def have(self, name: str) -> list[int]:
-        """The hashes of those that the object of this name is a member of."""
+        """Returns the hashes of the queries that have the object of this name as a member."""
         return [hash_ for hash_, set_ in self.sets() if name in set_.members]
 
     def interests(self) -> Iterator[Interest]:
-        """All of them, as values."""
+        """Yields all of them, as values."""
         return (Interest(Kind.QUERY, query.text) for query in self.values())

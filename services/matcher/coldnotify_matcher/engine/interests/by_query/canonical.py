@@ -1,7 +1,8 @@
-"""The canonical form of a query's tree: what means the same in other words has the same form, and the same text.
+"""The canonical form of a query's tree: queries with the same meaning in other words have the same form, and the same
+text.
 
-NOTs stand at single conditions (De Morgan). ANDs within ANDs are one chain, and ORs within ORs. A chain's operands are
-in the order of their texts, each once. Literals are written one way. Contradictions are not looked for.
+NOTs apply to single conditions (De Morgan). ANDs within ANDs are one chain, and ORs within ORs. A chain's operands are
+in the order of their texts, each once. Literals are written one way. Contradictions are not searched for.
 """
 
 from coldnotify_matcher.engine.interests.by_query.language import KEYWORDS, number_of
@@ -28,12 +29,12 @@ _WHOLE_MAX = 1 << 53
 
 
 def canonical(tree: Tree) -> Tree:
-    """Its canonical form. It means the same; the canonical form of that is the same again."""
+    """Returns its canonical form, which has the same meaning; the canonical form of that is the same again."""
     return _form(tree, negated=False)
 
 
 def text_of(tree: Tree) -> str:
-    """The text of a canonical tree. No other one has it, and its tree's canonical form is this one."""
+    """Returns the text of a canonical tree. No other tree has it, and its tree's canonical form is this one."""
     match tree:
         case And(operands):
             return " AND ".join(f"({text_of(part)})" if isinstance(part, Or) else text_of(part) for part in operands)

@@ -1,4 +1,4 @@
-"""Why an object is a member of a query's set, or is none: the conditions of the query that decide it, in words."""
+"""Explains why an object is a member of a query's set, or not: the conditions of the query that decide it, in words."""
 
 from coldnotify_schemas.descriptions import Description, encode_description
 
@@ -20,11 +20,11 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
 )
 
 SHOWN_MAX = 8
-"""Conditions that one answer names."""
+"""Number of conditions that one answer names."""
 
 
 def deciding(query: CanonicalQuery, name: str, description: Description) -> tuple[bool, str]:
-    """Whether it fits; and in words, which conditions are true or false, so that it is so. Each is evaluated once."""
+    """Returns whether it fits, and the true or false conditions that decide it, in words. Each is evaluated once."""
     truths: dict[int, bool] = {}
     truth = _evaluate(query.tree, name, description, truths)
     conditions = list(dict.fromkeys(_deciding(query.tree, truths)))
@@ -35,7 +35,7 @@ def deciding(query: CanonicalQuery, name: str, description: Description) -> tupl
 
 
 def _evaluate(tree: Tree, name: str, description: Description, truths: dict[int, bool]) -> bool:
-    """Note of each part of the tree, by its id, whether it is true."""
+    """Evaluate the tree, and note the truth of each part by its id."""
     if isinstance(tree, Not):
         truth = not _evaluate(tree.operand, name, description, truths)
     elif isinstance(tree, And | Or):
@@ -48,7 +48,7 @@ def _evaluate(tree: Tree, name: str, description: Description, truths: dict[int,
 
 
 def _deciding(tree: Tree, truths: dict[int, bool]) -> list[Tree]:
-    """The conditions of the tree that make it what it is. One operand is enough where one decides."""
+    """Returns the conditions that decide the tree's truth. One operand is enough if it decides alone."""
     truth = truths[id(tree)]
     if isinstance(tree, Not):
         return _deciding(tree.operand, truths)

@@ -38,16 +38,16 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
 )
 
 NODES_MAX = 256
-"""Conditions, literals of an IN, NOTs, and chains of AND or of OR."""
+"""Maximum of conditions, literals of an IN, NOTs, and chains of AND or of OR."""
 DEPTH_MAX = 32
-"""Parentheses and NOTs within each other."""
+"""Maximum of parentheses and NOTs within each other."""
 STEPS_MAX = 2000
-"""Of a query's regular expressions together, as RE2 counts: some two for a letter, 1,200 for any letter there is
-(`\\pL`). A query that has so many can take 7 ms for one object."""
+"""Maximum of a query's regular expressions together, as RE2 counts: some two for a letter, 1,200 for any letter there
+is (`\\pL`). A query that has so many can take 7 ms for one object."""
 KEYWORDS = frozenset(
     ("AND", "OR", "NOT", "HAS", "LIKE", "IN", "NAME", "STARTS", "WITH", "BETWEEN", "TRUE", "FALSE")
 )  # fmt: skip
-"""In any case. A key that is one of them stands in backquotes, a text in quotes."""
+"""In any case. A key equal to one of them is written in backquotes, a text in quotes."""
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+)
@@ -69,7 +69,7 @@ _A_TEXT = "a text in quotes"
 
 
 class InvalidQuery(ValueError):
-    """A text that is no query. The message says line and column, both from 1, and what was expected there."""
+    """A text that is not a valid query. The message has line and column, both from 1, and the expected input there."""
 
     def __init__(self, line: int, column: int, reason: str) -> None:
         super().__init__(f"line {line}, column {column}: {reason}")
@@ -80,15 +80,15 @@ class InvalidQuery(ValueError):
 
 
 def parse(text: str, *, bounded: bool = True) -> Tree:
-    """The tree of a query's text. Raises InvalidQuery.
+    """Returns the tree of a query's text. Raises InvalidQuery.
 
-    `bounded=False`: of a text that was made of a tree, and may have some more nodes than what a client may say.
+    `bounded=False`: for a text that was made from a tree, and may have some more nodes than a client's query.
     """
     return _Parser(text, bounded).query()
 
 
 def number_of(word: str) -> float | None:
-    """The finite number that a word is; None: it is none."""
+    """Returns the finite number that a word represents; None: it is not a number."""
     number = float(word) if _NUMBER.fullmatch(word) else math.inf
     return (number or 0.0) if math.isfinite(number) else None
 
@@ -262,7 +262,7 @@ class _Parser:
     # --- tokens
 
     def _takes(self, kind: str, text: str) -> bool:
-        """Whether the token is this one; then it is behind us."""
+        """Returns true if the token is this one, and then goes on to the next."""
         if self._token.kind != kind or self._token.text != text:
             return False
         self._advance()

@@ -1,4 +1,4 @@
-"""Queries: a canonical form, and what it says of an object."""
+"""Queries: a canonical form, and its truth for an object."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -29,7 +29,7 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
 )
 
 Predicate = Callable[[str, Description], bool]
-"""Of an object's name and description; the empty one where it has none."""
+"""Takes an object's name and description; the description is empty if it has none."""
 
 
 NODE_US = 0.5
@@ -39,7 +39,7 @@ Usual expressions take a hundredth."""
 
 
 SHORT_CHARS_MAX = 256
-"""Of queries that are remembered by the thousand: they have at most 50 KB each. Longer ones have up to 200 KB."""
+"""Bound of queries that are remembered by the thousand: they have at most 50 KB each. Longer ones have up to 200 KB."""
 
 
 class CanonicalQuery:
@@ -51,21 +51,21 @@ class CanonicalQuery:
         self.tree = canonical(tree)
         self.text = text_of(self.tree)
         self.nodes, self.steps = _size_of(self.tree)
-        """Conditions, NOTs and chains; of its regular expressions together, as RE2 counts."""
+        """Number of conditions, NOTs and chains; total steps of its regular expressions, as RE2 counts."""
         self.matches: Predicate = predicate_of(self.tree)
-        """Whether an object of this name and description fits. Says the same whenever it is asked."""
+        """Returns true if an object of this name and description fits. The result is always the same."""
 
     def __repr__(self) -> str:
         return f"Query({self.text})"
 
     @property
     def evaluation_us_max(self) -> float:
-        """What one evaluation takes at most, about: of an object whose texts are as long as they may be."""
+        """Approximate maximum of one evaluation in us, for an object with the longest allowed texts."""
         return NODE_US * self.nodes + STEP_US_MAX * self.steps
 
 
 def query_of(text: str) -> CanonicalQuery:
-    """The query that a client has written. Raises InvalidQuery. Thousands of clients may have one query."""
+    """Returns the query of a client's text. Raises InvalidQuery. Thousands of clients may have one query."""
     return _short(text) if len(text) <= SHORT_CHARS_MAX else _long(text)
 
 
@@ -80,7 +80,7 @@ def _long(text: str) -> CanonicalQuery:
 
 
 def predicate_of(tree: Tree) -> Predicate:
-    """The tree as functions: they take a third of the time of a walk over it, and each change calls some."""
+    """Returns the tree as functions: they take a third of the time of a walk over it, and each change calls some."""
     match tree:
         case And(operands):
             all_of = [predicate_of(operand) for operand in operands]
@@ -133,7 +133,7 @@ def _condition(condition: Condition) -> Predicate:
 
 
 def _size_of(tree: Tree) -> tuple[int, int]:
-    """(nodes, steps)."""
+    """Returns (nodes, steps)."""
     if isinstance(tree, Not):
         nodes, steps = _size_of(tree.operand)
         return nodes + 1, steps

@@ -1,17 +1,17 @@
-"""The index of queries: which of them a change of an object may concern, without asking all.
+"""The index of queries: finds those that a change of an object may concern, without evaluating all.
 
 Two things are known of each query.
 
 - Its *atoms* are the smallest conditions in it: Room is the text "410", or Level is below 5. A query's truth changes
-  only if an atom's does. The atoms that a change turns are found in dicts, and, where they compare numbers, in the
+  only if an atom's does. The atoms that a change turns are found in dicts, and, if they compare numbers, in the
   stretch of a sorted list between the number before and the one after. Comparisons of an AND that leave a stretch of
-  numbers are one atom: of 60,000 queries `Temp > ... AND Temp < ...` a number concerns those that it lies in.
-- Of its *anchors* at least one holds wherever the query is true. An AND has those of one operand, or a stretch that its
-  comparisons leave: the one whose anchors the fewest queries have so far. An OR has those of all.
+  numbers are one atom: among 60,000 queries `Temp > ... AND Temp < ...` a number concerns those whose stretch has it.
+- Its *anchors*: at least one of them holds wherever the query is true. An AND has the anchors of one operand, or a
+  stretch that its comparisons leave: the one whose anchors the fewest queries have so far. An OR has those of all.
 
-A change concerns the queries of which an atom turns, if one of their anchors holds before or after it. So of a thousand
-queries `Kind = lamp AND Room = ...` a lamp that moves concerns two. An OR on top is taken apart: each operand, a
-*branch*, has atoms and anchors of its own.
+A change concerns the queries with an atom that turns, if one of their anchors holds before or after it. So among a
+thousand queries `Kind = lamp AND Room = ...` a lamp that moves concerns two. An OR on top is taken apart: each operand,
+a *branch*, has its own atoms and anchors.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -40,19 +40,20 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
 )
 
 Atom = tuple[str, str, Value | Stretch | None]
-"""(what, key, value): what is "has" or "like", without a value, a kind of value, an operator of numbers, or "within" a
-stretch of them."""
+"""(kind, key, value): the kind is "has" or "like", without a value, a type of value, an operator of numbers, or
+"within" a stretch of them."""
 Anchor = tuple[str, str, Value | Stretch | None]
-"""As an atom that is no operator, or ("name", the name, None), or ("prefix", what the name begins with, None)."""
+"""An atom without an operator, or ("name", the name, None), or ("prefix", the beginning of the name, None)."""
 
 ANYWHERE: Anchor = ("anywhere", "", None)
-"""The anchor of a query of which it cannot be said where it may be true."""
+"""The anchor of a query that may be true anywhere."""
 _BARE = frozenset(("anywhere", "name", "prefix"))
-"""Anchors that may hold of an object without a description."""
+"""Anchors that may hold for an object without a description."""
 PLACES_MAX = 1024
-"""Atoms times anchors of a branch: what it may take in the index. One that would take more is anchored anywhere."""
+"""Maximum of atoms times anchors of a branch: its places in the index. A branch that needs more is anchored
+anywhere."""
 _QUERY_BYTES, _TEXT_BYTES, _NODE_BYTES, _ATOM_BYTES, _PLACE_BYTES = 2000, 4, 800, 350, 330
-"""Measured: of a query and its set; a character; a condition with its function; an atom; an atom at an anchor."""
+"""Measured for a query and its set; a character; a condition with its function; an atom; an atom at an anchor."""
 CROWD = 256
 """A stretch whose middle lies in so many others is the last choice of an AND. More are not counted."""
 _NOTHING: Description = {}
@@ -62,8 +63,8 @@ _KINDS: dict[type, str] = {str: "text", float: "number", bool: "truth"}
 _CUTS: dict[str, Callable[[list[float], float], int]] = {
     "<": bisect_right, "<=": bisect_left, ">": bisect_left, ">=": bisect_right,
 }  # fmt: skip
-"""Where a number cuts the sorted numbers it is compared with: `<` and `<=` are true of those behind the cut, the others
-of those before it."""
+"""The cut of a number in the sorted numbers it is compared with: `<` and `<=` are true for those after the cut, the
+others for those before it."""
 
 
 class QueryIndex:
@@ -73,23 +74,23 @@ class QueryIndex:
         self._branches: dict[CanonicalQuery, list[tuple[tuple[Atom, ...], tuple[Anchor, ...]]]] = {}
         self._by_atom: dict[Atom, dict[Anchor, dict[CanonicalQuery, None]]] = {}
         self._compared: dict[str, dict[str, list[float]]] = {}
-        """By key and operator: the numbers of the atoms that there are, sorted."""
+        """By key and operator: the numbers of the existing atoms, sorted."""
         self._stretches: dict[str, Stretches] = {}
-        """By key: those of the atoms that there are."""
+        """By key: the stretches of the existing atoms."""
         self._anchored: dict[str, Stretches] = {}
-        """By key: those of the anchors that there are."""
+        """By key: the stretches of the existing anchors."""
         self._bare: dict[Anchor, dict[CanonicalQuery, None]] = {}
-        """By anchor: the queries that may be true of an object without a description."""
+        """By anchor: the queries that may be true for an object without a description."""
         self._loads: dict[Anchor, int] = {}
-        """How many branches have the anchor."""
+        """Number of branches with the anchor."""
         self._prefix_lengths: dict[int, int] = {}
-        """Of the anchors that are prefixes: how many there are of a length."""
+        """Number of prefix anchors by length."""
 
     def __len__(self) -> int:
         return len(self._branches)
 
     def add(self, query: CanonicalQuery) -> None:
-        """A query that is not there."""
+        """Add a new query."""
         trees = query.tree.operands if isinstance(query.tree, Or) else (query.tree,)
         branches = self._branches[query] = []
         for tree in trees:
@@ -100,7 +101,7 @@ class QueryIndex:
             self._add_branch(query, atoms, anchors)
 
     def remove(self, query: CanonicalQuery) -> None:
-        """A query that is there. It costs what the query itself takes in the index."""
+        """Remove an existing query. The cost is proportional to the query's own places in the index."""
         for atoms, anchors in self._branches.pop(query):
             for atom in atoms:
                 places = self._by_atom.get(atom)
@@ -115,7 +116,7 @@ class QueryIndex:
                 self._unload(anchor)
 
     def concerned(self, name: str, before: Description | None, after: Description | None) -> list[CanonicalQuery]:
-        """The queries that a change of this object may concern: all whose truth it changes, and few others.
+        """Returns the queries that a change of this object may concern: all whose truth it changes, and few others.
 
         `before`, `after`: its description, empty if it has none; None: there is no such object.
         """
@@ -139,13 +140,13 @@ class QueryIndex:
         return list(concerned)
 
     def candidates(self, name: str, description: Description) -> list[CanonicalQuery]:
-        """The queries that may be true of an object: all that are, and few others."""
+        """Returns the queries that may be true for an object: all that are, and few others."""
         return self.concerned(name, None, description)
 
     # --- what changes and what holds
 
     def _turned(self, before: Description, after: Description) -> Iterator[Atom]:
-        """The atoms whose truth a change turns, and some others."""
+        """Yields the atoms whose truth a change turns, and some others."""
         for key in (*before, *(key for key in after if key not in before)):
             old, new = before.get(key), after.get(key)
             if old is new or (old == new and type(old) is type(new)):
@@ -167,7 +168,7 @@ class QueryIndex:
                     yield "within", key, stretch
 
     def _held(self, name: str, *descriptions: Description) -> Iterator[Anchor]:
-        """The anchors in use that hold of this name and one of these descriptions; some are there twice."""
+        """Yields the anchors in use that hold for this name and one of these descriptions; some come twice."""
         loads = self._loads
         if ANYWHERE in loads:
             yield ANYWHERE
@@ -274,13 +275,14 @@ class QueryIndex:
         return (ANYWHERE,)
 
     def _weight(self, anchors: tuple[Anchor, ...]) -> tuple[bool, bool, int, int]:
-        """The less, the fewer changes concern a branch with these anchors, as far as one can know."""
+        """Returns a weight: the less, the fewer changes concern a branch with these anchors, as far as one can know."""
         loads = [self._load(anchor) for anchor in anchors]
         vague = any(anchor[0] == "has" or load is None for anchor, load in zip(anchors, loads, strict=True))
         return ANYWHERE in anchors, vague, sum(load or 0 for load in loads), len(anchors)
 
     def _load(self, anchor: Anchor) -> int | None:
-        """How many branches have the anchor, or, of a stretch, share its middle; None: these are a crowd."""
+        """Returns the number of branches with the anchor, or, for a stretch, that share its middle; None: these are a
+        crowd."""
         _, key, stretch = anchor
         if not isinstance(stretch, tuple):
             return self._loads.get(anchor, 0)
@@ -291,9 +293,9 @@ class QueryIndex:
 
 
 def size_bytes_of(query: CanonicalQuery) -> int:
-    """What a query takes in memory at most, about: its tree, its place in the index, and its set without members.
+    """Returns the approximate maximum memory of a query: its tree, its place in the index, and its set without members.
 
-    It does not depend on what others there are, so it may be more than what the query really takes beside them.
+    It does not depend on other queries, so it may be more than the query really takes beside them.
     """
     trees = query.tree.operands if isinstance(query.tree, Or) else (query.tree,)
     atoms = places = 0
@@ -301,14 +303,14 @@ def size_bytes_of(query: CanonicalQuery) -> int:
         of_branch = len(set(_atoms(tree)))
         anchors = _anchors_max(tree)
         atoms += of_branch
-        # One that has more places is anchored anywhere.
+        # A branch with more places is anchored anywhere.
         places += of_branch * anchors if of_branch * anchors <= PLACES_MAX else of_branch
     texts_bytes = _TEXT_BYTES * len(query.text)
     return _QUERY_BYTES + texts_bytes + _NODE_BYTES * query.nodes + _ATOM_BYTES * atoms + _PLACE_BYTES * places
 
 
 def _anchors_max(tree: Tree) -> int:
-    """How many a tree can have, whatever others there are."""
+    """Returns the maximum number of a tree's anchors, whatever other queries there are."""
     if isinstance(tree, Or):
         return sum(map(_anchors_max, tree.operands))
     if isinstance(tree, And):
@@ -317,7 +319,7 @@ def _anchors_max(tree: Tree) -> int:
 
 
 def _atoms(tree: Tree) -> Iterator[Atom]:
-    """The atoms of a tree; names have none, for an object's never changes."""
+    """Yields the atoms of a tree; names have none, because an object's never changes."""
     if isinstance(tree, And):
         stretches = _stretches_of(tree)
         for key, stretch in stretches.items():
@@ -342,7 +344,7 @@ def _atoms(tree: Tree) -> Iterator[Atom]:
 
 
 def _stretches_of(tree: And) -> dict[str, Stretch]:
-    """By key: the numbers that its comparisons leave, where they are bounded on both sides."""
+    """Returns by key the numbers that its comparisons leave, if they are bounded on both sides."""
     bounds: dict[str, tuple[list[int], list[int]]] = {}
     for operand in tree.operands:
         if isinstance(operand, Compare):
@@ -374,7 +376,7 @@ def _equal(condition: Equal) -> tuple[Atom, ...]:
 
 
 def _stretch(operator: str, numbers: list[float], old: Value | None, new: Value | None) -> Iterable[float]:
-    """The numbers for which a comparison with them is true of one of two values, and false of the other."""
+    """Returns the numbers for which a comparison with them is true for one of two values, and false for the other."""
     cut = _CUTS[operator]
     cuts = [cut(numbers, value) for value in (old, new) if type(value) is float]
     if len(cuts) == 1:

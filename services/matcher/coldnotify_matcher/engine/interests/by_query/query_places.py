@@ -1,8 +1,8 @@
-"""Places of registered queries: a partition has room for so many, for so many bytes, and for so much work.
+"""Places of registered queries: a partition has room for a number of queries, for their bytes, and for their work.
 
-A query that is registered keeps its place, whether its clients are connected or not, and whoever comes after it. Who
-comes new is refused where there is no room. A domain has at most half of what the others leave: so none can take all,
-and there is room for who comes later. What was loaded keeps its place, too, also where that is above a limit.
+A registered query keeps its place, whether its clients are connected or not, and whichever queries come after it. New
+queries are refused if there is no room. A domain has at most half of the room that the others leave: so no domain can
+take all, and there is room for later ones. Loaded queries keep their place, too, even above a limit.
 """
 
 from dataclasses import dataclass, field
@@ -11,32 +11,32 @@ from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery
 from coldnotify_matcher.engine.interests.by_query.query_index import size_bytes_of
 
 PLACES_MAX = 20_000
-"""Of different texts, by group: a domain alone has 10,000."""
+"""Maximum of different texts, by group: a domain alone has 10,000."""
 BYTES_MAX = 256 * 2**20
-"""In memory, if all of them had a set at once. A usual query takes some 6 KiB, so this is what large ones may take."""
+"""Maximum in memory, if all of them had a set at once. A usual query takes some 6 KiB, so large ones take this much."""
 STEPS_MAX = 400_000
-"""Of the regular expressions of all of them, as RE2 counts. A change of one object is held against those of its domain
-that look at what has changed: of the dearest, all of a domain's steps take 0.6 s."""
+"""Maximum for the regular expressions of all of them, as RE2 counts. A change of one object is checked against the
+queries of its domain that refer to the change: in the worst case, all of a domain's steps take 0.6 s."""
 _BYTES_ASSUMED, _BYTES_ASSUMED_EACH = 4096, 16
-"""Of a query that was loaded and that no client with a session has had since: some, and for each byte of its text."""
+"""Assumed for a query that was loaded and not used by a session since: a base, and a part for each byte of its text."""
 _KIB = 1024
 
 
 def share_of(most: int, others: int) -> int:
-    """How much a domain may have where there is room for `most`, and others have so much."""
+    """Returns a domain's share of `most`, while others have `others`."""
     return max(0, most - others) // 2
 
 
 @dataclass(slots=True)
 class TakenPlaces:
-    """How much is taken."""
+    """The room that is taken."""
 
     places: int = 0
     size_bytes: int = 0
     steps: int = 0
 
     def add(self, other: "TakenPlaces", sign: int = 1) -> None:
-        """So much more, or less."""
+        """Add another amount; `sign` -1 subtracts it."""
         self.places += sign * other.places
         self.size_bytes += sign * other.size_bytes
         self.steps += sign * other.steps
@@ -46,9 +46,9 @@ class TakenPlaces:
 class _Place:
     taken: TakenPlaces
     registered: int = 0
-    """By so many clients."""
+    """Number of clients that registered it."""
     known: bool = False
-    """What it takes is not assumed."""
+    """True if its amounts are computed, and not assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PlacesMax:
 
 @dataclass(slots=True)
 class QueryPlaces:
-    """Those of one partition."""
+    """The places of one partition."""
 
     taken: TakenPlaces = field(default_factory=TakenPlaces)
     _places: dict[tuple[str, int], _Place] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class QueryPlaces:
     _by_domain: dict[str, TakenPlaces] = field(default_factory=dict)
 
     def add(self, group: str, hash_: int, text: str) -> None:
-        """One more client is registered for it."""
+        """Count one more client that is registered for it."""
         place = self._places.get((group, hash_))
         if place is None:
             assumed_bytes = _BYTES_ASSUMED + _BYTES_ASSUMED_EACH * len(text.encode(errors="replace"))
@@ -79,7 +79,7 @@ class QueryPlaces:
         place.registered += 1
 
     def remove(self, group: str, hash_: int) -> None:
-        """One of these is not any more."""
+        """Count one client less."""
         place = self._places[group, hash_]
         place.registered -= 1
         if not place.registered:
@@ -87,7 +87,7 @@ class QueryPlaces:
             self._take(group, place.taken, -1)
 
     def price(self, group: str, hash_: int, query: CanonicalQuery) -> None:
-        """It is registered, and what it takes can be known."""
+        """Set its amounts, which can be computed now that it is registered."""
         place = self._places.get((group, hash_))
         if place is not None and not place.known:
             self._take(group, place.taken, -1)
@@ -95,7 +95,7 @@ class QueryPlaces:
             self._take(group, place.taken)
 
     def why_no_room(self, group: str, hash_: int, query: CanonicalQuery, most: PlacesMax) -> str:
-        """Why nobody may be registered for it who is not; "": there is room."""
+        """Returns the reason why no client may newly register it; "": there is room."""
         if (group, hash_) in self._places:
             return ""
         domain = group.partition("/")[0]

@@ -1,11 +1,11 @@
-"""The sets of queries: which objects fit, kept in step with every change, for as long as somebody wants to know.
+"""The sets of queries: the matching objects, kept in step with every change, for as long as a client wants them.
 
-A query has a set while it has subscribers, and for KEPT_MS after them. A new one is computed in turns that others do
-not feel: a pass over the group's objects, for all sets that wait for one. Changes are applied meanwhile. Whether an
-object fits may be asked twice, so it does not matter what of a set was computed before a change.
+A query has a set while it has subscribers, and for KEPT_MS after them. A new one is computed in short turns that do not
+disturb others: a pass over the group's objects, for all sets that wait for one. Changes are applied meanwhile. An
+object may be evaluated twice, so it does not matter which part of a set was computed before a change.
 
-What is registered is never refused a set: whether there is room was asked when it was registered (`query_places`). Only
-a set that nobody had registered before may turn out to have too many members.
+A registered query is never refused a set: its room was checked when it was registered (`query_places`). Only a set that
+no client had registered before may turn out to have too many members.
 """
 
 from collections import Counter, deque
@@ -24,41 +24,41 @@ from coldnotify_matcher.engine.interests.by_query.query_places import share_of
 
 IDLE_MAX = 10_000
 IDLE_BYTES_MAX = 64 * 2**20
-"""Of sets that nobody wants now, as far as what is wanted leaves room for them."""
+"""Maximum size of unwanted sets, as far as the wanted ones leave room for them."""
 MEMBERS_MAX = 10_000_000
-"""Of a partition's sets together: some 1.2 GB. A domain above its share gets none for what it registers anew."""
+"""Maximum for a partition's sets together: some 1.2 GB. A domain above its share gets no sets for new registrations."""
 KEPT_MS = 300_000
 """A set is kept for so long after its last subscriber: units that come back soon cost no pass."""
 CHANGES_KEPT = 1000
-"""Of a set. Whoever missed no more is told the difference, others compare digests."""
+"""Changes of a set that are kept. Clients that missed no more receive the difference, others compare digests."""
 CHANGES_MAX = 1_000_000
-"""Of the partition's sets together, the latest are kept: some 100 MB."""
+"""Maximum for the partition's sets together, the latest are kept: some 100 MB."""
 DEAR_US = 2_000
-"""Where all queries of a group together take longer for one object, a change is held against them ahead of its turn."""
+"""If all queries of a group together take longer for one object, a change is evaluated ahead of its turn."""
 CHEAP_US = 20
-"""Evaluations of so much together are not asked about one by one whether the turn is over."""
+"""Evaluations that take so much together share one check whether the turn is over."""
 PASSES_MAX = 16
-"""Under way in a partition, of as many groups: each has the names of its group's objects."""
+"""Passes under way in a partition, for as many groups: each has the names of its group's objects."""
 FEW = 16
-"""So many sets of a pass are asked one by one. Of more, the index says which may have the object."""
+"""Up to so many sets of a pass are evaluated one by one. For more, the index finds those that may have the object."""
 
 
 SWEPT_AT_ONCE = 64
-"""Members of a dropped set, some 30 us."""
+"""Members of a dropped set that are removed at once, some 30 us."""
 
 
 class SetObjects(Protocol):
     """The objects as sets see them: those of a group that are published or described, and not removed."""
 
     def names(self, group: str) -> list[str]:
-        """All there are at present."""
+        """Returns the names of all objects at present."""
 
     def description(self, group: str, name: str) -> Description | None:
-        """Of one of them, empty if it has none; None: there is no such object."""
+        """Returns the description of one of them, empty if it has none; None: there is no such object."""
 
 
 class SetChange(NamedTuple):
-    """An object has come into a set, or has left it."""
+    """A change of one object's membership in a set."""
 
     offset: int
     name: str
@@ -66,9 +66,9 @@ class SetChange(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What is so since a change above a cursor: by name, the offset of the last change.
+    """The net changes above a cursor: by name, the offset of the last change.
 
-    Whoever has the set as it was at the cursor, or at any place since, has it as it is now once it has done all of it.
+    Applied to the set as it was at the cursor, or at any place since, it results in the set as it is now.
     """
 
     entered: dict[str, int]
@@ -87,11 +87,11 @@ class QuerySet:
         self.group = group
         self.query = query
         self.ready = False
-        """Its members are computed, and it has not been dropped."""
+        """True if its members are computed, and it has not been dropped."""
         self.refused = ""
-        """Why it will never be; "": it will."""
+        """The reason why it will never be ready; "": it will."""
         self.is_new = True
-        """Nobody who wants it had registered it before: it is refused, should it have too many members."""
+        """True if no present subscriber had registered it before: then it is refused if it has too many members."""
         self.size_bytes = size_bytes_of(query)
         self.members: set[str] = set()
         self.digest = 0
@@ -99,14 +99,14 @@ class QuerySet:
         self.subscribers = 0
         self.idle_since_ms: int | None = None
         self.changes: deque[SetChange] = deque()
-        """The latest, in the order of offsets."""
+        """The latest changes, in the order of offsets."""
         self.since = 0
         """A cursor from which on no change is missing."""
         self.logged = 0
-        """How many of the partition's latest changes are this set's."""
+        """Number of the partition's latest changes that belong to this set."""
 
     def difference(self, cursor: int) -> Difference | None:
-        """What has changed since `cursor`; None: that is not known any more."""
+        """Returns the changes since `cursor`; None: they are not known any more."""
         if cursor < self.since:
             return None
         entered: dict[str, int] = {}
@@ -129,27 +129,27 @@ class _Group:
         self.by_member: dict[str, dict[QuerySet, int]] = {}
         """By name, the sets that have it: since the change at this offset, or one before it."""
         self.evaluation_us_max = 0.0
-        """Of all queries together, for one object."""
+        """Total of all queries, for one object."""
         self.version = 0
-        """Another one, whenever queries come or go."""
+        """Changes whenever queries come or go."""
 
 
 class _Pass:
-    """The computing of some sets of one group."""
+    """Computes some sets of one group."""
 
     def __init__(self, group: str, names: list[str], sets: dict[QuerySet, None]) -> None:
         self.group = group
         self.names = names
-        """Those to come."""
+        """Names that are still to come."""
         self.sets = sets
         self.name = ""
         self.left: list[QuerySet] = []
-        """Those that the object of this name is still to be held against."""
+        """Sets that the object of this name is still to be evaluated for."""
 
 
 @dataclass(slots=True)
 class _Ahead:
-    """What one change will concern, and what is known of that so far."""
+    """The queries that a coming change concerns, and their results so far."""
 
     group: str
     name: str
@@ -160,7 +160,7 @@ class _Ahead:
     fits: dict[CanonicalQuery, bool]
 
     def is_of(self, group: str, name: str, before: Description | None, after: Description | None) -> bool:
-        """Whether it is this change."""
+        """Returns true if it belongs to this change."""
         return (
             (group, name) == (self.group, self.name)
             and before is self.before
@@ -190,7 +190,7 @@ class QuerySets:
         """By domain."""
         self._ahead: _Ahead | None = None
         self._dear: set[str] = set()
-        """Groups."""
+        """Groups whose queries take long together."""
         self._kept_ms = kept_ms
         self._groups: dict[str, _Group] = {}
         self._idle: dict[QuerySet, None] = {}
@@ -198,7 +198,7 @@ class QuerySets:
         self._waiting: dict[str, dict[QuerySet, None]] = {}
         """By group: sets for the next pass."""
         self._passes: dict[str, _Pass] = {}
-        """By group, those that are under way; the next turn is the first one's."""
+        """By group: passes under way; the first one has the next turn."""
         self._dropped: deque[QuerySet] = deque()
         """Sets whose members are still in `by_member`."""
         self._latest: deque[QuerySet] = deque()
@@ -208,7 +208,8 @@ class QuerySets:
         self._evaluated = 0
 
     def subscribe(self, group: str, query: CanonicalQuery, *, new: bool = False) -> QuerySet:
-        """One more who wants the set of this query, which may not be ready yet. `new`: and did not before."""
+        """Add a subscriber to the set of this query, which may not be ready yet. `new`: it had not registered it
+        before."""
         found = self._groups.get(group)
         set_ = None if found is None else found.by_text.get(query.text)
         if set_ is None:
@@ -220,7 +221,7 @@ class QuerySets:
         return set_
 
     def why_no_members(self, group: str) -> str:
-        """Why a query of this group's domain gets no set that there was not before; "": it does."""
+        """Returns the reason why a query of this group's domain gets no new set; "": it gets one."""
         domain = group.partition("/")[0]
         own = self._members_of[domain]
         others = self.members - own
@@ -233,7 +234,7 @@ class QuerySets:
         )
 
     def unsubscribe(self, set_: QuerySet) -> None:
-        """One who wanted it has gone."""
+        """Remove a subscriber."""
         set_.subscribers -= 1
         if set_.subscribers or set_.refused:
             return
@@ -246,7 +247,7 @@ class QuerySets:
             self._drop(next(iter(self._idle)))
 
     def forget_idle(self, now_ms: int) -> None:
-        """Drop the sets that nobody has wanted since long before: since the first call that found them so.
+        """Drop sets that had no subscriber for long: since the first call that found them so.
 
         A clock that is set back makes them stay for longer.
         """
@@ -260,28 +261,28 @@ class QuerySets:
             self._drop(set_)
 
     def has(self, group: str) -> bool:
-        """Whether a query of this group has a set, or leaves one behind."""
+        """Returns true if a query of this group has a set, or a dropped one that is not swept yet."""
         return group in self._groups
 
     def has_set(self, group: str, query: CanonicalQuery) -> bool:
-        """Whether this query has a set, ready or not."""
+        """Returns true if this query has a set, ready or not."""
         found = self._groups.get(group)
         return found is not None and query.text in found.by_text
 
     def sets_of(self, group: str, name: str) -> Iterator[QuerySet]:
-        """The sets that have this object, as far as they are ready."""
+        """Yields the ready sets that have this object."""
         found = self._groups.get(group)
         if found is not None:
             yield from (set_ for set_ in found.by_member.get(name, ()) if set_.ready)
 
     def member_since(self, set_: QuerySet, name: str) -> int:
-        """The offset of the change by which this member entered, or, of one that was there before, a later one."""
+        """Returns the offset of the change by which this member entered; for one that was there before, a later one."""
         return self._groups[set_.group].by_member[name][set_]
 
     def on_change(
         self, group: str, name: str, before: Description | None, after: Description | None, offset: int
     ) -> list[tuple[QuerySet, SetChange]]:
-        """The change of an object at `offset`. Returns what it changes in sets that are ready.
+        """Apply the change of an object at `offset`. Returns the changes of ready sets.
 
         `before`, `after`: its description, empty if it has none; None: there is no such object.
         """
@@ -316,19 +317,19 @@ class QuerySets:
 
     @property
     def any_dear(self) -> bool:
-        """Whether that is so of any group. Each record asks."""
+        """True if any group is dear. Each record asks."""
         return bool(self._dear)
 
     def is_dear(self, group: str) -> bool:
-        """Whether to hold all queries of this group against one object may take long."""
+        """Returns true if all queries of this group may take long for one object."""
         return group in self._dear
 
     def evaluate_ahead(
         self, group: str, name: str, before: Description | None, after: Description, spent: Spent
     ) -> bool:
-        """Hold the queries that a change to come concerns against what its object will be, until the turn is `spent`.
+        """Evaluate the queries that a coming change concerns for the object after it, until the turn is `spent`.
 
-        Whether all are. `before`, `after`: as `on_change` will be told them. Nothing is changed.
+        Returns true if all are evaluated. `before`, `after`: as in `on_change`. Nothing is changed.
         """
         found = self._groups.get(group)
         if found is None:
@@ -349,16 +350,15 @@ class QuerySets:
         return True
 
     def take_evaluated(self) -> int:
-        """How many queries changes have been held against since the last call."""
+        """Returns the number of queries evaluated for changes since the last call."""
         evaluated, self._evaluated = self._evaluated, 0
         return evaluated
 
     def compute(self, position: int, spent: Spent = never) -> list[QuerySet]:
-        """Go on with what is to be done, until the turn is `spent`.
+        """Go on with sets that wait or were dropped, until the turn is `spent`.
 
-        Returns the sets that have become ready by it, or have been refused.
-
-        `position`: the next offset of the log; every change before it has been said.
+        Returns the sets that have become ready by it, or have been refused. `position`: the next offset of the log;
+        every change before it has been applied.
         """
         settled: list[QuerySet] = []
         while self._dropped:
@@ -369,7 +369,7 @@ class QuerySets:
             if current.sets and (current.left or current.names):
                 self._evaluate(current, position, spent, settled)
                 if spent():
-                    # Of two groups in one partition, the one with dear queries does not keep the other waiting.
+                    # If two groups share a partition, the one with dear queries does not keep the other waiting.
                     self._passes[current.group] = self._passes.pop(current.group)
                     break
                 continue
@@ -382,7 +382,7 @@ class QuerySets:
 
     @property
     def computing(self) -> bool:
-        """Whether `compute` has something to do."""
+        """True if `compute` has something to do."""
         return bool(self._passes or self._waiting or self._dropped)
 
     # --- sets come and go
@@ -418,13 +418,13 @@ class QuerySets:
         (self._dear.add if found.evaluation_us_max > DEAR_US else self._dear.discard)(group)
 
     def _wanted_again(self, set_: QuerySet) -> None:
-        """It is not among the idle ones any more."""
+        """Remove it from the idle ones."""
         if set_ in self._idle:
             del self._idle[set_]
             self._idle_bytes -= set_.size_bytes
 
     def _sweep(self) -> None:
-        """Take some members of a dropped set out."""
+        """Remove some members of a dropped set."""
         set_ = self._dropped[0]
         found = self._groups[set_.group]
         for _ in range(min(SWEPT_AT_ONCE, len(set_.members))):
@@ -445,10 +445,10 @@ class QuerySets:
         return next(iter(self._passes.values()), None)
 
     def _evaluate(self, current: _Pass, position: int, spent: Spent, settled: list[QuerySet]) -> None:
-        """Put one object into the sets of a pass that it fits; the next one, or go on with the last."""
+        """Put one object into the matching sets of a pass; the next one, or go on with the last."""
         found = self._groups[current.group]
         name = current.name if current.left else current.names.pop()
-        # As it is now: what has changed it since has put it into all sets that it fits because of that.
+        # As it is now: later changes have put it into all sets that it fits because of them.
         description = self._objects.description(current.group, name)
         if description is None:
             current.left = []
@@ -511,7 +511,7 @@ class QuerySets:
 
 
 class _Asked:
-    """Asks whether a turn is over, but not for each cheap evaluation: asking would take a tenth of it."""
+    """Checks if a turn is over, but not for each cheap evaluation: checking would take a tenth of it."""
 
     __slots__ = ("_spent", "_unasked_us")
 
@@ -520,7 +520,8 @@ class _Asked:
         self._unasked_us = 0.0
 
     def is_over(self, query: CanonicalQuery) -> bool:
-        """Before this one is evaluated. The first one always is: so each turn comes further."""
+        """Returns true if the turn is over before this evaluation. The first one is always made: so each turn makes
+        progress."""
         if self._unasked_us < CHEAP_US:
             self._unasked_us += query.evaluation_us_max
             return False

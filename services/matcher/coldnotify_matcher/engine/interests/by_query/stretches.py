@@ -1,10 +1,10 @@
-"""Stretches of numbers, and which of them a number lies in, without asking all.
+"""Stretches of numbers: finds those that contain a number, without checking all.
 
 A binary64 has an order as an integer of 64 bits. A stretch from `low` to `high` belongs to the highest bit in which
 these integers differ: it is kept with all stretches that have the same bits above it. All of them contain the place
-where that bit turns to 1. So of a number below that place only the low ends say which of them contain it, and of any
-other only the high ends; both are kept sorted. A number is looked for in one such node for each bit, of the bits that
-are in use. Nothing is ever balanced, and what is found costs nothing beside itself.
+where that bit turns to 1. So for a number below that place only the low ends decide which of them contain it, and for
+any other only the high ends; both are kept sorted. A number is searched for in one such node for each bit that is in
+use. Nothing is ever balanced, and finding a stretch has no other cost.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -20,7 +20,7 @@ _ZERO = 1 << 63
 
 
 def ordered(number: float) -> int:
-    """A positive integer, the greater the greater the number; the next number has the next integer."""
+    """Returns a positive integer with the order of numbers; the next number has the next integer."""
     bits: int = _BITS.unpack(_DOUBLE.pack(number + 0.0))[0]  # -0.0 is 0.0
     return 2 * _ZERO - bits if bits > _ZERO else _ZERO + bits
 
@@ -33,23 +33,23 @@ class _Node:
     def __init__(self) -> None:
         self.by_low: list[Stretch] = []
         self.by_high: list[Stretch] = []
-        """The high end first."""
+        """Pairs with the high end first."""
 
 
 class Stretches:
-    """Stretches that differ from each other. One costs two places in sorted lists, whatever others there are."""
+    """A set of distinct stretches. One costs two places in sorted lists, whatever others there are."""
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, int], _Node] = {}
-        """By level (how many bits are below the place), and the bits above."""
+        """By level (the number of bits below the place), and the bits above."""
         self._levels: dict[int, int] = {}
-        """How many nodes there are of a level."""
+        """Number of nodes by level."""
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
 
     def add(self, stretch: Stretch) -> None:
-        """One that is not there."""
+        """Add a new one."""
         place = _place_of(stretch)
         node = self._nodes.get(place)
         if node is None:
@@ -60,7 +60,7 @@ class Stretches:
         insort(node.by_high, (high, low))
 
     def remove(self, stretch: Stretch) -> None:
-        """One that is there."""
+        """Remove an existing one."""
         place = _place_of(stretch)
         node = self._nodes[place]
         low, high = stretch
@@ -73,11 +73,11 @@ class Stretches:
                 del self._levels[place[0]]
 
     def around(self, number: float) -> Iterator[Stretch]:
-        """Those in which the number lies."""
+        """Yields the stretches that contain the number."""
         return self.around_place(ordered(number))
 
     def around_place(self, at: int) -> Iterator[Stretch]:
-        """The same of a number as an integer in the order of numbers."""
+        """Yields the same for a number as an integer in the order of numbers."""
         for level in self._levels:
             node = self._nodes.get((level, at >> level))
             if node is None:
@@ -94,7 +94,7 @@ _LOWEST, _HIGHEST = -1, 1 << 65
 
 
 def _place_of(stretch: Stretch) -> tuple[int, int]:
-    """The level of the highest bit in which its ends differ, and the bits above that."""
+    """Returns the level of the highest bit in which its ends differ, and the bits above that."""
     low, high = stretch
     level = (low ^ high).bit_length()
     return level, low >> level

@@ -1,4 +1,4 @@
-"""The tree of a query: conditions, and how they are joined. Values without behaviour."""
+"""The tree of a query: conditions, and their connectives. Values without behaviour."""
 
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -13,7 +13,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A literal without quotes: equals this text, and where it is a number, this number, too."""
+    """A literal without quotes: equals this text, and, if it is a number, this number, too."""
 
     text: str
 
@@ -46,7 +46,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """The key's value is a number, and lies there."""
+    """The key's value is a number, and the comparison is true for it."""
 
     key: str
     operator: Operator
@@ -77,14 +77,14 @@ class NameLike:
 
 @dataclass(frozen=True, slots=True)
 class NameStartsWith:
-    """The object's name begins so."""
+    """The object's name begins with this."""
 
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
 class NameBetween:
-    """The object's name is at or behind `first`, and before `behind`, in the order of UTF-8 bytes."""
+    """The object's name is `first` or after it, and before `behind`, in the order of UTF-8 bytes."""
 
     first: str
     behind: str
@@ -95,21 +95,21 @@ Condition = Has | Equal | Compare | Like | NameEqual | NameLike | NameStartsWith
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What is within is false."""
+    """The operand is false."""
 
     operand: "Tree"
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them are true. At least two."""
+    """All operands are true. At least two."""
 
     operands: tuple["Tree", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One of them is true, or several. At least two."""
+    """One operand is true, or several. At least two."""
 
     operands: tuple["Tree", ...]
 
