@@ -1,1 +1,1 @@
-"""HTTP endpoints that show what the matcher holds, and that write down what operators ask for."""
+"""HTTP endpoints that show the matcher's state, and that write requests of operators."""

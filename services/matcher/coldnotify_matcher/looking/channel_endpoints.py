@@ -1,4 +1,4 @@
-"""A group's channels, for those who look in: how far each goes, who subscribes, who is behind, what was sent last."""
+"""A group's channels, for the HTTP views: last offsets, subscribers, messages they lack, and the last messages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 MESSAGES_SHOWN_MAX = 20
-"""Of one channel."""
+"""Messages shown for one channel."""
 PAYLOAD_SHOWN_BYTES_MAX = 200
-"""Of one message: enough to know it by, and little enough for 20 on a screen."""
+"""Bytes shown of one message: enough to recognise it, and little enough for 20 on a screen."""
 
 _Subscribers = dict[str, list[tuple[RegisteredClient, ClientChannel]]]
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET .../channels and .../channels/{channel}."""
+    """Routes GET .../channels and .../channels/{channel}."""
     channels = ChannelEndpoints(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
@@ -43,7 +43,7 @@ class ChannelEndpoints:
         self._look = Look(current)
 
     def channels(self, request: web.Request) -> web.Response:
-        """GET .../channels?limit&after: those that have messages, or subscribers."""
+        """GET .../channels?limit&after: channels that have messages, or subscribers."""
         asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
             log = _log(partition, prefix)
@@ -76,7 +76,7 @@ class ChannelEndpoints:
         return json_answer(shown)
 
     def _subscribers(self, partition: MatcherPartition, prefix: str, only: str | None = None) -> _Subscribers:
-        """By the channels' keys; `only`: of this one."""
+        """Returns subscribers by the channels' keys; `only`: for this one."""
         with self._look.lock():
             clients = list(partition.engine.clients.items())
         by_key: _Subscribers = {}
@@ -94,7 +94,7 @@ class ChannelEndpoints:
         subscribers: list[tuple[RegisteredClient, ClientChannel]],
         log: ChannelLog | None,
     ) -> dict[str, Any]:
-        """`last` is null where the log has no message of it any more."""
+        """Returns one channel. `last` is null if its log has no message of it any more."""
         online = waiting = 0
         for client, channel in self._look.each(partition, subscribers):
             online += client.session is not None
@@ -109,13 +109,13 @@ class ChannelEndpoints:
 
 
 def _log(partition: MatcherPartition, prefix: str) -> ChannelLog | None:
-    """That of the domain's channels; None where Kafka has no topics for them."""
+    """Returns the log of the domain's channels; None if Kafka has no topics for them."""
     state = partition.engine.state
     return state.channel_logs.get(state.rules.retentions.of(prefix.partition("/")[0]))
 
 
 def show_message(message: ChannelMessage) -> dict[str, Any]:
-    """One message; of a long payload only its begin, as text."""
+    """Returns one message; of a long payload only the beginning, as text."""
     return {
         "offset": message.offset,
         "id": message.id or None,

@@ -1,4 +1,4 @@
-"""How far a client is in a channel that it is registered for, as the matcher knows it, for those who look in."""
+"""Progress of a client in a channel that it is registered for, as the matcher knows it, for the HTTP views."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ ASLEEP, CATCHING_UP, LIVE = "asleep", "catching up", "live"
 
 
 class Behind(NamedTuple):
-    """How many messages of a channel the client's application has not taken, as far as is known."""
+    """Number of a channel's messages that the client's application has not taken, as far as is known."""
 
     messages: int = 0
     at_least: bool = False
-    """There may be more: older ones are not in memory, or what they are for is not known."""
+    """True if there may be more: older ones are not in memory, or their attributes are not known."""
     since_ms: int | None = None
-    """When the oldest of them was sent (Unix time); None: there is none, or it is not known."""
+    """Time at which the oldest of them was sent (Unix time); None: there is none, or it is not known."""
     missed: bool = False
-    """Retention has removed some of the log that the client had not reached: what was its own there, it never gets."""
+    """True if retention has removed a part of the log that the client had not reached: it never gets its messages
+    there."""
 
     def __bool__(self) -> bool:
         return self.messages > 0 or self.at_least
 
 
 def behind(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> Behind:
-    """How far the client is behind. A message for other attributes does not count, if it is among those in memory."""
+    """Returns the messages that the client lacks. Of those in memory, messages for other attributes do not count."""
     last = None if log is None else log.last.known(channel.key)
     if log is None or last is None:
         return Behind()
@@ -46,7 +47,7 @@ def behind(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | N
 
 
 def _known(client: RegisteredClient, channel: ClientChannel, log: ChannelLog) -> int:
-    """All of the channel up to there is told; the cursor says nothing of a channel that is pending."""
+    """Returns the offset up to which the channel was taken; the cursor says nothing about a pending channel."""
     unsettled = client.unsettled.get(channel)
     if unsettled is not None and channel.epoch == log.epoch:
         return max(unsettled.position, channel.position)
@@ -58,7 +59,7 @@ def _known(client: RegisteredClient, channel: ClientChannel, log: ChannelLog) ->
 
 
 def state_of(client: RegisteredClient, channel: ClientChannel) -> str:
-    """asleep, catching up or live."""
+    """Returns asleep, catching up or live."""
     session = client.session
     if session is None:
         return ASLEEP
@@ -66,17 +67,17 @@ def state_of(client: RegisteredClient, channel: ClientChannel) -> str:
 
 
 def show_subscriber(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:
-    """One client of a channel."""
+    """Returns one client of a channel."""
     return {"client": client.name, **_standing(client, channel, log), "cursor": cursor_of(client)}
 
 
 def show_channel(client: RegisteredClient, channel: ClientChannel, log: ChannelLog | None) -> dict[str, Any]:
-    """One channel of a client."""
+    """Returns one channel of a client."""
     return {"channel": channel_of(channel.text)[0], **_standing(client, channel, log)}
 
 
 def cursor_of(client: RegisteredClient) -> int | None:
-    """How far it is in the log, by its own word; of channels that are not pending."""
+    """Returns the cursor that it reports, which covers channels that are not pending."""
     return client.channels.cursor if client.channels.cursor != NO_CURSOR else None
 
 

@@ -1,13 +1,13 @@
 """Descriptions over HTTP, at the matcher that serves the object's partition: read, merged and written.
 
-A change is answered once it is durable and part of what the next one is merged into. Between two matchers of which one
-does not know yet that it has lost the partition, this holds without any lock (docs/adr/0030-descriptions-by-http.md):
+A change is answered once it is durable and part of the base of the next one. If one of two matchers does not know yet
+that it has lost the partition, this holds without any lock (docs/adr/0030-descriptions-by-http.md):
 
 1. The time is taken. It is the record's version, unless the one in force is as high; then it is one more.
-2. The ends of the objects and of the claims are asked for, and waited for until they are read. If the partition is
-   still served then, nobody had claimed it, and nothing that was acknowledged is missing in what is merged.
-3. The record is written. Who has claimed the partition since has a later time, and outdoes a record that comes late.
-4. The same question once more. If the partition is still served, the record stands before any claim of another.
+2. The ends of the objects and of the claims are requested, and waited for until they are read. If the partition is
+   still served then, nobody had claimed it, and the base of the merge contains all acknowledged changes.
+3. The record is written. A matcher that has claimed the partition since has a later time, and outdoes a late record.
+4. The ends are requested again. If the partition is still served, the record precedes any claim of another.
 """
 
 import asyncio
@@ -45,31 +45,31 @@ from coldnotify_matcher.matcher_partition import MatcherPartition
 T = TypeVar("T")
 
 CHANGE_S = 8.0
-"""For one change, from its coming to its answer. The HTTP service waits for 10 s by default."""
+"""For one change, from its arrival to its answer. The HTTP service waits for 10 s by default."""
 CHANGES_MAX = 1_000
-"""Under way or waiting for another of the same object; half of them of one domain."""
+"""Maximum of changes under way, or waiting for another of the same object; half of them for one domain."""
 LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker."""
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
 NO_REVISION = "none"
-"""As `if_revision`: the object never had a description."""
+"""For `if_revision`: the object never had a description."""
 
 _REVISION = re.compile(r"[0-9a-f]{8}\.[0-9]{1,19}")
 _RETRY_AFTER_S = "1"
 
 
 class DescriptionWrites(Protocol):
-    """What is needed of AskedWrites."""
+    """The methods of AskedWrites that this module needs."""
 
     async def end(self, admin: AdminClient, partition: int) -> LogEnd:
-        """Where the partition ends, asked after this call. Raises KafkaUnavailable."""
+        """Returns the partition's end, requested after this call. Raises KafkaUnavailable."""
 
     async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
-        """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+        """Returns the record's offset, once it is durable; -1: Kafka does not say. Raises NotWritten."""
 
 
 def routes(current: HasWorker, log: DescriptionWrites) -> list[web.AbstractRouteDef]:
-    """Of one object's description. They go before those that take any path for an object's name."""
+    """Routes for one object's description. They precede those that take any path for an object's name."""
     pages = DescriptionEndpoints(current, log)
     path = "/v1/domains/{domain}/groups/{group}/objects/{object:(?s:.+)}/description"
     return [
@@ -81,31 +81,31 @@ def routes(current: HasWorker, log: DescriptionWrites) -> list[web.AbstractRoute
 
 
 class _Conflict(Exception):
-    """The description has another revision than the one that was to be changed."""
+    """The description has another revision than the requested one."""
 
     def __init__(self, shown: dict[str, Any]) -> None:
         super().__init__()
         self.shown = shown
-        """What is in force."""
+        """The description in force."""
 
 
 class _Known(NamedTuple):
-    """What is known of a description at one time."""
+    """A description at one time."""
 
     description: Description | None
     version: int
     offset: int
-    """Of the record that made it what it is."""
+    """Offset of the record that made it what it is."""
 
     @classmethod
     def of(cls, described: StoredDescription | None) -> "_Known":
-        """NEVER, where there was no record."""
+        """Makes it from the stored one; NEVER, if there was no record."""
         if described is None:
             return cls(None, NEVER, NEVER)
         return cls(described.description, described.version, described.offset)
 
     def shown(self, epoch: int) -> dict[str, Any]:
-        """As the HTTP answers have it."""
+        """Returns the fields for HTTP answers."""
         return {
             "description": None if self.description is None else show_description(self.description),
             "version": self.version if self.version != NEVER else None,
@@ -114,23 +114,23 @@ class _Known(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """What is asked for."""
+    """A requested change."""
 
     domain: str
     group: str
     name: str
     make: Callable[[Description | None], Description | None]
-    """From the description in force to the one that is wanted. Raises InvalidRecord."""
+    """Returns the wanted description for the one in force. Raises InvalidRecord."""
     if_revision: str | None
 
     @property
     def key(self) -> str:
-        """Of the description's records."""
+        """Key of the description's records."""
         return description_key(self.domain, self.group, self.name)
 
 
 class DescriptionEndpoints:
-    """The handlers. Changes run in the event loop, and look at the partition's state in threads."""
+    """The handlers. Changes run in the event loop, and read the partition's state in threads."""
 
     def __init__(
         self, current: HasWorker, log: DescriptionWrites, *, change_s: float = CHANGE_S, changes_max: int = CHANGES_MAX
@@ -141,10 +141,10 @@ class DescriptionEndpoints:
         self._change_s = change_s
         self._changes = Shared(changes_max, share_of(changes_max, SHARE_PERCENT))
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By the records' key, held by those who change that object's description."""
+        """By the records' key: the lock for changes of that object's description."""
 
     def description(self, request: web.Request) -> web.Response:
-        """GET .../objects/{object}/description: as it is in force; null where there is none."""
+        """GET .../objects/{object}/description: the one in force; null if there is none."""
         name = check_object(request.match_info["object"])
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
@@ -155,17 +155,17 @@ class DescriptionEndpoints:
         return json_answer({"object": name, **shown})
 
     async def put(self, request: web.Request) -> web.Response:
-        """PUT .../objects/{object}/description?if_revision: the whole map."""
+        """PUT .../objects/{object}/description?if_revision: sets the whole map."""
         wanted = _understood(parse_description, await request.read())
         return await self._changed(request, lambda _: wanted)
 
     async def patch(self, request: web.Request) -> web.Response:
-        """PATCH .../objects/{object}/description?if_revision: a JSON merge patch of the map."""
+        """PATCH .../objects/{object}/description?if_revision: applies a JSON merge patch to the map."""
         patch = _understood(parse_patch, await request.read())
         return await self._changed(request, lambda description: merge_patch(description, patch))
 
     async def delete(self, request: web.Request) -> web.Response:
-        """DELETE .../objects/{object}/description?if_revision: there is none any more."""
+        """DELETE .../objects/{object}/description?if_revision: removes it."""
         return await self._changed(request, lambda _: None)
 
     async def _changed(
@@ -173,7 +173,7 @@ class DescriptionEndpoints:
     ) -> web.Response:
         asked = request.match_info
         change = _Change(asked["domain"], asked["group"], asked["object"], make, _revision(request))
-        key = change.key  # its names are checked
+        key = change.key  # checks the names
         full = self._changes.take(change.domain)
         if full is not None:
             whose = " of this domain" if full is Full.OF_ONE else ""
@@ -197,12 +197,12 @@ class DescriptionEndpoints:
             self._changes.give_back(change.domain)
 
     def _now_ms(self) -> int:
-        """As the matcher goes by it: a description with a time that is to come would outdo all until then."""
+        """Returns the matcher's own time: a description with a future time would outdo all others until then."""
         worker = self._current.worker
         return time.time_ns() // 1_000_000 if worker is None else worker.clock.stamp_ms()
 
     async def _change(self, change: _Change, tried: "_Tried") -> dict[str, Any]:
-        """Until it is in force, or was when something newer came. Raises what _changed answers."""
+        """Change it, and wait until the change is in force, or was before a newer one. Raises what _changed answers."""
         key = change.key.encode()
         while True:
             now_ms = self._now_ms()
@@ -222,7 +222,7 @@ class DescriptionEndpoints:
             if after.version < version or (after.version > version and offset < 0):
                 raise web.HTTPServiceUnavailable(text="the record is not where Kafka has put it")
             if after.version > version and after.offset < offset:
-                # Somebody wrote to Kafka meanwhile, with a higher timestamp: this one was never in force.
+                # A producer wrote to Kafka meanwhile, with a higher timestamp: this one was never in force.
                 tried.outcome = NOT_WRITTEN
                 continue
             revision = after.offset if after.version == version else offset
@@ -231,7 +231,7 @@ class DescriptionEndpoints:
             return {**about, **_Known(description, version, revision).shown(epoch), **place}
 
     async def _known(self, partition: MatcherPartition, change: _Change) -> _Known:
-        """What is in force as far as the partition is read. Raises HTTPServiceUnavailable."""
+        """Returns the description in force as far as the partition is read. Raises HTTPServiceUnavailable."""
 
         def look() -> _Known:
             with self._look.lock():
@@ -241,7 +241,7 @@ class DescriptionEndpoints:
         return await asyncio.to_thread(look)
 
     async def _read_up(self, change: _Change) -> MatcherPartition:
-        """The object's partition, once it is read as far as its log goes now, others' claims included.
+        """Returns the object's partition, once it is read to the present end of its log, including others' claims.
 
         Raises HTTPServiceUnavailable, KafkaUnavailable.
         """
@@ -266,7 +266,7 @@ class DescriptionEndpoints:
 
 
 class _Tried:
-    """What is known of a change that is not answered yet."""
+    """The outcome so far of a change that is not answered yet."""
 
     outcome = NOT_WRITTEN
 

@@ -1,7 +1,7 @@
-"""Evaluating queries for those who look in: one look at a time, beside the worker, with rests, and not for long.
+"""Evaluates queries for the HTTP views: one look at a time, beside the worker, with rests, and not for long.
 
-All threads of the matcher share one interpreter, and what a query takes is up to who wrote it. So a look takes what it
-needs of the state under the worker's lock, and evaluates without it.
+All threads of the matcher share one interpreter, and a query's cost depends on its author. So a look copies the state
+that it needs under the worker's lock, and evaluates without it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.memberships import LookedMember
 
 WORK_S = 0.0005
-"""Then the worker's thread gets the interpreter, which one that computes keeps for 5 ms otherwise."""
+"""After this the worker's thread gets the interpreter, which a computing thread keeps for 5 ms otherwise."""
 REST_S = 0.0002
 PASS_S_MAX = 1.0
-"""Of one look. An HTTP node waits for 3 s by default."""
+"""Maximum of one look. An HTTP node waits for 3 s by default."""
 TURN_S_MAX = 1.5
-"""Others wait so long for theirs."""
+"""Maximum that other looks wait for their turn."""
 _one_at_a_time = threading.Lock()
 
 
 class Evaluation:
-    """One look's. It is over once it has taken `pass_s`."""
+    """The evaluation of one look. It is over once it has taken `pass_s`."""
 
     def __init__(self, pass_s: float = PASS_S_MAX, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -37,7 +37,7 @@ class Evaluation:
         self._until_s = self._rested_s + pass_s
 
     def goes_on(self) -> bool:
-        """Between two evaluations: rests, if it is time to. False: it is over."""
+        """Rests between two evaluations, if it is time to. Returns false if the evaluation is over."""
         now_s = self._clock_s()
         if now_s - self._rested_s >= WORK_S:
             time.sleep(REST_S)
@@ -47,7 +47,7 @@ class Evaluation:
 
 @contextmanager
 def in_turn(turn_s: float = TURN_S_MAX) -> Iterator[None]:
-    """Within, no other look evaluates. 503 if the others' take longer than `turn_s`."""
+    """Keeps other looks from evaluating within. 503 if theirs take longer than `turn_s`."""
     if not _one_at_a_time.acquire(timeout=turn_s):
         raise web.HTTPServiceUnavailable(text="other queries are being evaluated", headers={"Retry-After": "1"})
     try:
@@ -57,9 +57,9 @@ def in_turn(turn_s: float = TURN_S_MAX) -> Iterator[None]:
 
 
 def why(looked: LookedMember, name: str, evaluation: Evaluation) -> list[tuple[str, bool | None, str]]:
-    """Of each query: its text, whether it has the object, and which conditions decide that.
+    """Returns for each query: its text, whether it has the object, and the conditions that decide that.
 
-    None: that takes longer than there is time for.
+    None: there is not enough time left to evaluate it.
     """
     found: list[tuple[str, bool | None, str]] = [(text, False, reason) for text, reason in looked.refused.items()]
     for text, member in looked.members.items():
@@ -73,7 +73,8 @@ def why(looked: LookedMember, name: str, evaluation: Evaluation) -> list[tuple[s
 
 
 def fits(texts: Iterable[str], name: str, description: Description, evaluation: Evaluation) -> dict[str, bool]:
-    """Of each query, by its text: whether it has the object. Raises HTTPServiceUnavailable if that takes too long."""
+    """Returns by the text of each query whether it has the object. Raises HTTPServiceUnavailable if that takes too
+    long."""
     found: dict[str, bool] = {}
     for text in texts:
         if not evaluation.goes_on():

@@ -1,8 +1,8 @@
-"""One-time queries over HTTP: which objects of a group fit now, page by page in the order of their names.
+"""One-time queries over HTTP: find the objects of a group that fit now, page by page in the order of their names.
 
-Nothing is registered, and nothing is kept between two pages. Of some objects at a time the names, versions and
-descriptions are taken while the worker waits, and the query is evaluated without its lock. So what is found is right of
-each object at some time during the request, and not of all at the same time.
+Nothing is registered, and nothing is kept between two pages. Names, versions and descriptions of some objects at a time
+are copied while the worker waits, and the query is evaluated without its lock. So the result is right for each object
+at some time during the request, and not for all at the same time.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thr
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 OBJECTS_A_LOCK = 1_000
-"""Looked up while the worker waits: about a millisecond."""
+"""Objects copied while the worker waits: about a millisecond."""
 NAMES_A_SORT = 5_000
 """Sorting them takes a millisecond, in which no other thread has the interpreter."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET .../objects: those that fit `query`; without one, all there are, as the matcher knows them."""
+    """Routes GET .../objects: those that fit `query`; without one, all that the matcher knows."""
     found = FindEndpoint(current)
     return [web.get("/v1/domains/{domain}/groups/{group}/objects", in_a_thread(found.objects))]
 
 
 class _One(NamedTuple):
-    """An object as it was when it was looked up."""
+    """An object as it was when it was copied."""
 
     name: str
     version: int | None
@@ -55,7 +55,7 @@ class FindEndpoint:
         self._turn_s = turn_s
 
     def objects(self, request: web.Request) -> web.Response:
-        """GET .../objects?query&limit&after: a page may have fewer than `limit`; the list is complete where `next` is
+        """GET .../objects?query&limit&after: a page may have fewer than `limit`; the list is complete if `next` is
         null."""
         text = request.query.get("query")
         if text is None:
@@ -77,7 +77,7 @@ class FindEndpoint:
     def _page(
         self, query: CanonicalQuery, asked: PageRequest, partition: MatcherPartition, prefix: str, names: Iterator[str]
     ) -> dict[str, object]:
-        """Those of the names that fit, until there are enough, or the time is over."""
+        """Returns the names that fit, until there are enough, or the time is over."""
         evaluation = Evaluation(self._pass_s)
         items: list[dict[str, Any]] = []
         while part := list(islice(names, OBJECTS_A_LOCK)):
@@ -90,7 +90,8 @@ class FindEndpoint:
         return {"query": query.text, "items": items, "next": None}
 
     def _slice(self, partition: MatcherPartition, prefix: str, names: list[str]) -> list[_One | None]:
-        """The objects of these names as they are now; None: there is none. 503 if the partition goes meanwhile."""
+        """Returns the objects of these names as they are now; None: there is none. 503 if the partition goes
+        meanwhile."""
         with self._look.lock():
             if not self._look.serves(partition):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
@@ -98,7 +99,7 @@ class FindEndpoint:
 
 
 def _in_order(names: Iterable[str], after: str | None) -> Iterator[str]:
-    """Those behind `after`, sorted piece by piece and merged as they are asked for."""
+    """Yields the names after `after`, sorted piece by piece and merged on request."""
     rest = (name for name in names if after is None or name > after)
     pieces: list[list[str]] = []
     while piece := sorted(islice(rest, NAMES_A_SORT)):
@@ -108,7 +109,7 @@ def _in_order(names: Iterable[str], after: str | None) -> Iterator[str]:
 
 
 def _one(partition: MatcherPartition, prefix: str, name: str) -> _One | None:
-    """One of the group's objects: published or described, and not deleted."""
+    """Returns one of the group's objects: published or described, and not deleted."""
     state, group = partition.engine.state, prefix[:-1]
     if state.members.groups.description(group, name) is None:
         return None

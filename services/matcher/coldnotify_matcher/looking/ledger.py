@@ -1,12 +1,11 @@
-"""The delivery ledger: who has not applied what, since when, and why not, of the partitions that this matcher serves.
+"""The delivery ledger: clients that have not applied a version, since when, and why not, in this matcher's partitions.
 
-A client has applied what lies at or below its cursor. The cursor here is the one that the client acknowledged: gateways
-merge acknowledgements for about a second, and say them again to a new matcher after a takeover. So the ledger may be
-late; it names clients that have applied a version just now. What a client says to be
-unsettled, as its callbacks have not returned or raise, it has not applied, whatever its cursor says
-(`engine.unsettled`). A client of release 0.1.0 cannot say that: it was told at least. The client that caused a version
-(`source`) is spared its notification and counts as having it. Who is registered by a query is asked of it at each look,
-also where the client is away.
+A client has applied versions at or below its cursor. The cursor here is the one that the client acknowledged: gateways
+merge acknowledgements for about a second, and repeat them to a new matcher after a takeover. So the ledger may be late:
+it may name clients that have just applied a version. Registrations that a client reports as unsettled, because their
+callbacks have not returned or raise, it has not applied, whatever its cursor (`engine.unsettled`). A client of release
+0.1.0 cannot report that: at least it was sent the version. The client that caused a version (`source`) gets no
+notification of it and counts as having it. Queries are evaluated at each look, even for clients that are offline.
 
 A scan of many clients takes the worker's lock for some milliseconds at a time (`Look.each`), and evaluates queries
 without it (`evaluating`), so that it holds up no step.
@@ -41,11 +40,11 @@ from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, client_s
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 LACKING_SHOWN_MAX = 100
-"""Objects that one explanation lists."""
+"""Number of objects that one explanation lists."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET endpoints below /v1/domains/{domain}/groups/{group}."""
+    """Routes GET endpoints below /v1/domains/{domain}/groups/{group}."""
     ledger = LedgerEndpoints(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
@@ -58,16 +57,16 @@ class LedgerMark(NamedTuple):
     """The offset that a cursor must have reached for a version to be applied."""
 
     offset: int | None
-    """None: nobody can have applied it, it was not published yet."""
+    """None: no client can have applied it, because it was not published yet."""
     exact: bool
-    """False: the version is older than what is remembered. Whoever reached `offset` has applied it, others may have."""
+    """False: the version is older than the history. Clients that reached `offset` have applied it, others may have."""
 
 
 def mark_of(engine: Engine, obj: Obj, version: int | None) -> LedgerMark:
-    """For a version of the object's present incarnation; None: the newest."""
+    """Returns the mark for a version of the object's present incarnation; None: the newest."""
     version = obj.version if version is None else version
     if version < 0:
-        return LedgerMark(NO_CURSOR, exact=True)  # nothing was ever published: nobody lacks it
+        return LedgerMark(NO_CURSOR, exact=True)  # nothing was ever published: no client lacks it
     if version > obj.version:
         return LedgerMark(None, exact=True)
     before = False
@@ -80,15 +79,15 @@ def mark_of(engine: Engine, obj: Obj, version: int | None) -> LedgerMark:
 
 
 def lacks(client: RegisteredClient, obj: Obj, mark: LedgerMark) -> bool:
-    """Whether the client, which is registered for the object, has not applied it up to the mark."""
+    """Returns true if the client, which is registered for the object, has not applied it up to the mark."""
     return mark.offset is None or untaken(client, obj) is not None or client.lacks(obj, offset=mark.offset)
 
 
 def untaken(client: RegisteredClient, obj: Obj) -> UnsettledRegistration | None:
-    """What the client said of an object that its application has not taken; None: it said nothing of that kind.
+    """Returns the client's report that its application has not taken an object; None: there is none.
 
-    Of a query's member where the client wants it by no name. While the client is away, its sets are not known: then
-    any of its queries counts that may have the object.
+    The report may be about a query with this member, if the client has not registered its name. While the client is
+    offline, its sets are not known: then any of its queries that may have the object counts.
     """
     if client.interested(obj) or not client.unsettled:
         return client.unsettled.get(obj)
@@ -102,13 +101,13 @@ def untaken(client: RegisteredClient, obj: Obj) -> UnsettledRegistration | None:
 
 
 def lacking_since_ms(engine: Engine, client: RegisteredClient, obj: Obj) -> int | None:
-    """Since when the client lacks it (Unix time): the publish of the oldest remembered version that it has not applied,
-    or when its application was to take what it has not; None: unknown."""
+    """Returns the time since which the client lacks it (Unix time): that of the publish of the oldest remembered
+    version that it has not applied, or that at which its application should have taken it; None: unknown."""
     unsettled = untaken(client, obj)
     if unsettled is not None and client.cursor >= obj.offset:
         return unsettled.since_ms
     publishes = engine.history.publishes(obj.key)
-    # Not one by one: of a busy object there are thousands, and it is asked for thousands of clients.
+    # Not one by one: a busy object has thousands, and the search is made for thousands of clients.
     first = bisect_right(publishes, client.cursor, key=lambda publish: publish.offset)
     return _time_or_null(publishes[first].timestamp_ms if first < len(publishes) else obj.published_ms)
 
@@ -120,9 +119,10 @@ class LedgerEndpoints:
         self._look = Look(current)
 
     def lacking(self, request: web.Request) -> web.Response:
-        """GET .../objects/{object}/lacking?version&limit&after: who has not applied the newest, or that, version.
+        """GET .../objects/{object}/lacking?version&limit&after: clients that have not applied the newest, or that,
+        version.
 
-        With `partition` and `offset`, those of the record that published it, it is also said what became of that.
+        With `partition` and `offset` of the record that published it, the answer contains that record's outcome, too.
         """
         limit, after = page_request(request.query)
         version, record = _version(request), _record(request)
@@ -181,9 +181,10 @@ class LedgerEndpoints:
         return json_answer({**shown, **page(sorted(rows), limit, after, rows.__getitem__)})
 
     def explanation(self, request: web.Request) -> web.Response:
-        """GET .../clients/{client}/explanation?object: what this matcher knows of why it has, or has not, applied it.
+        """GET .../clients/{client}/explanation?object: reasons why it has, or has not, applied it, as this matcher
+        knows them.
 
-        Also of a client or an object that is not known: then they are null.
+        Also answers for an unknown client or object: then they are null.
         """
         name = check_name("client", request.match_info["client"])
         object_name = request.query.get("object")
@@ -265,7 +266,7 @@ class LedgerEndpoints:
     def _wanting(
         self, partition: MatcherPartition, clients: Iterable[RegisteredClient], obj: Obj
     ) -> list[RegisteredClient]:
-        """Those that are to be told the object's newest version, by its name or by a query."""
+        """Returns the clients that receive the object's newest version, by its name or by a query."""
         engine = partition.engine
         wanting: list[RegisteredClient] = []
         undecided: list[tuple[RegisteredClient, list[str]]] = []
@@ -294,7 +295,7 @@ def _version(request: web.Request) -> int | None:
 
 
 def _record(request: web.Request) -> tuple[int, int] | None:
-    """Partition and offset of the record whose outcome is to be said, too; either of them wants the other."""
+    """Returns partition and offset of the record whose outcome is wanted, too; each requires the other."""
     query = request.query
     if "partition" not in query and "offset" not in query:
         return None
@@ -309,7 +310,7 @@ def _state(client: RegisteredClient) -> str:
 
 
 def _last_seen_ms(client: RegisteredClient) -> int | None:
-    """Of a client that is online its gateway says every few seconds that it is there."""
+    """Returns the time when it was last seen. A gateway reports an online client every few seconds."""
     heard_ms = client.session.gateway.heard_ms if client.session is not None else 0
     return max(client.last_seen_ms, heard_ms) or None
 

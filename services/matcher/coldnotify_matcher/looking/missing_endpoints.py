@@ -1,4 +1,4 @@
-"""Which of some objects are not there: for those who let publishes in, while a tenant has as many as were agreed.
+"""Finds which of some objects do not exist: for those who admit publishes while a tenant is at its agreed number.
 
 The worker's lock is not taken for that: a step may hold it for as long as Kafka takes to acknowledge, and a publish
 waits for the answer.
@@ -18,11 +18,12 @@ from coldnotify_streams.core.job import OwningPhase
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 
 _NAME_BYTES_MAX = 4096
-"""Of a name in JSON: of 255 bytes, each of which may be escaped."""
+"""Maximum of a name in JSON: 255 bytes that may all be escaped."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """One POST endpoint below /v1/domains/{domain}/groups/{group}. It changes nothing; names are long for a path."""
+    """Routes one POST endpoint below /v1/domains/{domain}/groups/{group}. It changes nothing; names are long for a
+    path."""
     return [web.post("/v1/domains/{domain}/groups/{group}/missing", Missing(current).missing)]
 
 
@@ -33,8 +34,8 @@ class Missing:
         self._current = current
 
     async def missing(self, request: web.Request) -> web.Response:
-        """POST .../missing: of {"objects": [name, ...]}, {"missing": [name, ...]}: those that were never published, or
-        are deleted or removed, as of now.
+        """POST .../missing {"objects": [name, ...]}: returns {"missing": [name, ...]}, those that were never published,
+        or are deleted or removed, as of now.
 
         503 if this matcher does not serve the group.
         """
@@ -50,7 +51,7 @@ class Missing:
 
 
 def _names(body: bytes) -> list[str]:
-    """They are counted before one is looked at. Raises BadRequest."""
+    """Returns the names. They are counted before the first is checked. Raises BadRequest."""
     try:
         names = list_in(body, "objects", PUBLISHES_PER_REQUEST_MAX, _NAME_BYTES_MAX)
         decoded = [msgspec.json.decode(name, type=str) for name in names]

@@ -1,8 +1,8 @@
-"""What operators ask about a client over HTTP, at the matcher that serves it: its session is ended, or it is forgotten.
+"""Requests of operators about a client over HTTP, at the matcher that serves it: end its session, or forget it.
 
-A matcher does neither at once. It writes the request to the log in which everything stands that the client and its
-gateway say, and answers when it has come to it: `engine.operating` has the reasons. What is in the log is done by
-whoever serves the partition then, also if nobody waits for it any more.
+A matcher does neither at once. It writes the request to the log of all requests of the client and its gateway, and
+answers when it has handled it: `engine.operating` has the reasons. The owner of the partition at that time handles the
+request, even if no caller waits for it any more.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.request_records import REASON_CHARS_MAX
 
 CHANGE_S = 8.0
-"""For one request, from its coming to its answer. The HTTP service waits for 10 s by default."""
+"""For one request, from its arrival to its answer. The HTTP service waits for 10 s by default."""
 UNDER_WAY_MAX = 100
-"""A request each of somebody at a console, or of a script; half of them of one domain."""
+"""Maximum of requests by people at a console, or by scripts; half of them for one domain."""
 LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker."""
 NOT_DONE, MAY_BE_DONE = "not done", "unknown: it may be done"
@@ -39,27 +39,27 @@ _DISCONNECTED_WORDS = "an operator has ended this session"
 
 
 class OperatingWrites(Protocol):
-    """What is needed of AskedWrites."""
+    """The methods of AskedWrites that this module needs."""
 
     async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
-        """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+        """Returns the record's offset, once it is durable; -1: Kafka does not say. Raises NotWritten."""
 
 
 class ClientPatch(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be changed of a client."""
+    """The fields of a client that can be changed."""
 
     online: bool
 
 
 def routes(current: HasWorker, log: OperatingWrites) -> list[web.AbstractRouteDef]:
-    """PATCH and DELETE of one client."""
+    """Routes PATCH and DELETE of one client."""
     pages = OperatingEndpoints(current, log)
     path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
     return [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
 
 
 def check_patch(body: bytes) -> None:
-    """{"online": false} is all that can be asked for. Raises BadRequest."""
+    """Accepts only {"online": false}. Raises BadRequest."""
     try:
         patch = msgspec.json.decode(body, type=ClientPatch)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -69,7 +69,7 @@ def check_patch(body: bytes) -> None:
 
 
 def reason_of(request: web.Request) -> str:
-    """`?reason=`: for the client and the log, in words. Raises BadRequest."""
+    """Returns `?reason=`: for the client and the log, in words. Raises BadRequest."""
     reason = request.query.get("reason", "")
     if len(reason) > REASON_CHARS_MAX // 2 or not reason.isprintable():
         raise BadRequest("reason", f"is not printable text of at most {REASON_CHARS_MAX // 2} characters")
@@ -77,7 +77,7 @@ def reason_of(request: web.Request) -> str:
 
 
 class OperatingEndpoints:
-    """The handlers. They run in the event loop, and look at the partition's state in threads."""
+    """The handlers. They run in the event loop, and read the partition's state in threads."""
 
     def __init__(self, current: HasWorker, log: OperatingWrites, *, change_s: float = CHANGE_S) -> None:
         self._current = current
@@ -87,13 +87,13 @@ class OperatingEndpoints:
         self._requests = Shared(UNDER_WAY_MAX, share_of(UNDER_WAY_MAX, SHARE_PERCENT))
 
     async def disconnect(self, request: web.Request) -> web.Response:
-        """PATCH .../clients/{client}?reason, {"online": false}: its session ends; it may come back."""
+        """PATCH .../clients/{client}?reason, {"online": false}: ends its session; it may come back."""
         check_patch(await request.read())
         words = _with_reason(_DISCONNECTED_WORDS, reason_of(request))
         return await self._ask(request, {"disconnect": internal_pb2.Disconnect(reason=words)})
 
     async def forget(self, request: web.Request) -> web.Response:
-        """DELETE .../clients/{client}?reason: its session ends, and nothing is kept of it."""
+        """DELETE .../clients/{client}?reason: ends its session, and keeps nothing of it."""
         words = _with_reason(_FORGOTTEN_WORDS, reason_of(request))
         return await self._ask(request, {"forget": internal_pb2.Forget(reason=words)})
 
@@ -129,12 +129,12 @@ class OperatingEndpoints:
         return json_answer({**about, "was_online": done.online, "was_registered": done.registered})
 
     def _served(self, request: web.Request, client: str) -> tuple[MatcherPartition, bool]:
-        """The partition, and whether it knows the client. Raises HTTPServiceUnavailable."""
+        """Returns the partition, and whether it knows the client. Raises HTTPServiceUnavailable."""
         with self._look.served(request) as (prefix, partition):
             return partition, prefix + client in partition.engine.clients
 
     async def _handled(self, partition: MatcherPartition, offset: int) -> Operated:
-        """What the request at this offset has done, once it has. Raises HTTPServiceUnavailable."""
+        """Returns the outcome of the request at this offset, once it is handled. Raises HTTPServiceUnavailable."""
         if offset < 0:
             raise web.HTTPServiceUnavailable(text="Kafka does not say where the request stands")
         while True:

@@ -1,7 +1,7 @@
-"""What became of records of the objects topic, for those who have just published them: asked for by their offsets.
+"""Outcomes of records of the objects topic, for those who have just published them: requested by their offsets.
 
-Who asks waits until the records have been read. The worker's lock is not taken for that: a step may hold it for as long
-as Kafka takes to acknowledge, and what became of a record is known, and right, before anything of that is durable.
+A caller waits until the records have been read. The worker's lock is not taken for that: a step may hold it for as long
+as Kafka takes to acknowledge, and a record's outcome is known, and final, before its effects are durable.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 WAITING_MAX = 10_000
-"""Who comes on top is not waited with; each is a task and a connection."""
+"""Above this number requests are answered without waiting; each is a task and a connection."""
 _LOOK_AGAIN_S = 0.25
-"""A bell may be gone with its worker. A worker that nothing comes for takes a step as often as this, too."""
+"""A bell may be gone with its worker. An idle worker takes a step as often as this, too."""
 UNKNOWN = "unknown"
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """One GET endpoint below /v1/domains/{domain}/groups/{group}."""
+    """Routes one GET endpoint below /v1/domains/{domain}/groups/{group}."""
     return [web.get("/v1/domains/{domain}/groups/{group}/outcomes", OutcomeEndpoints(current).outcomes)]
 
 
@@ -71,7 +71,8 @@ class OutcomeEndpoints:
         return json_answer({"partition": partition.number, "position": position, "items": items})
 
     async def _read(self, domain: str, group: str, offsets: Sequence[int], wait_s: float) -> MatcherPartition:
-        """The group's partition, in which the offsets have been read unless the time is over. Raises HTTPException."""
+        """Returns the group's partition, in which the offsets have been read unless the time is over. Raises
+        HTTPException."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_s
         was_behind = True
@@ -83,7 +84,8 @@ class OutcomeEndpoints:
             if served:
                 if all(partition.engine.history.outcome(offset) is not None for offset in offsets):
                     return partition
-                # Of what it is just taking in the position is told before the outcome: so the next step is waited for.
+                # While a record is taken in, the position moves before its outcome is known: so the next step is waited
+                # for.
                 behind = partition.engine.position <= max(offsets)
                 if not behind and not was_behind:
                     return partition
@@ -104,7 +106,7 @@ class OutcomeEndpoints:
 
 
 def show_outcome(taken: TakenRecord) -> dict[str, Any]:
-    """What became of one record; `newest` is what the object had once it was taken in."""
+    """Returns the outcome of one record; `newest` is the object's newest version once it was taken in."""
     if taken.outcome == REJECTED:
         return {"outcome": taken.outcome, "reason": taken.reason}
     newest: dict[str, Any] = {"version": taken.version}

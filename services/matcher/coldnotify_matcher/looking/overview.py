@@ -1,8 +1,8 @@
-"""How delivery goes as a whole: the busiest groups, the slowest clients, the oldest undelivered; a group as a matrix.
+"""Delivery as a whole: the busiest groups, the slowest clients, the oldest undelivered versions; a group as a matrix.
 
-One look is a pass over all clients, some milliseconds at a time; a client that has all there is of its group costs one
-comparison, others one for each registration by name. What clients lack of their queries' members is not counted: it
-would be asked of each set. A pass that takes too long ends early and says so (`partial`).
+One look is a pass over all clients, some milliseconds at a time; a client that has everything of its group costs one
+comparison, others one for each registration by name. Members of queries that clients lack are not counted: each set
+would have to be checked. A pass that takes too long ends early and says so (`partial`).
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of
 from coldnotify_matcher.matcher_partition import MatcherPartition
 
 SHOWN_MAX = 20
-"""Slowest clients and oldest objects, of each partition."""
+"""Number of slowest clients and oldest objects, for each partition."""
 GROUPS_SHOWN_MAX = 200
 SEEN_MS = {"seen_1h": 3_600_000, "seen_1d": 86_400_000, "seen_7d": 7 * 86_400_000}
-"""Clients that are connected, or were not longer ago than this: fleets that only wake are never online."""
+"""Periods for clients that are connected, or were within the period: fleets that only wake are never online."""
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", *SEEN_MS)
 RECENT_MS = 60_000
-"""What counts as the traffic of now."""
+"""The period of present traffic."""
 PASS_S_MAX = 1.5
 OVERDUE_S_DEFAULT = 3600
 _OVERDUE_S_MAX = 10**9 - 1
 MATRIX_OBJECTS_MAX = 100
 MATRIX_FROM_MAX = 100_000
-"""Of `objects_from`: beyond, a look at the matrix would sort too much."""
+"""Maximum of `objects_from`: beyond, a look at the matrix would sort too much."""
 MATRIX_SCANNED_MAX = 5_000
-"""Clients that one request looks at, where only those that lack something are wanted."""
+"""Clients that one request checks, if it wants only those that lack something."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET /v1/overview?overdue_s and .../groups/{group}/matrix?limit&after."""
+    """Routes GET /v1/overview?overdue_s and .../groups/{group}/matrix?limit&after."""
     shown = OverviewEndpoints(current)
     return [
         web.get("/v1/overview", in_a_thread(shown.overview)),
@@ -71,13 +71,13 @@ class _Group:
 
 @dataclass
 class _Pass:
-    """What one pass over a partition finds."""
+    """The results of one pass over a partition."""
 
     groups: dict[str, _Group] = field(default_factory=dict)
     slow: list[tuple[int, int, RegisteredClient]] = field(default_factory=list)
-    """(since when, how many objects it lacks, client)."""
+    """(start of the delay, number of objects that it lacks, client)."""
     undelivered: dict[Obj, list[int]] = field(default_factory=dict)
-    """Of objects that somebody lacks: [since when, by how many, how many of them asleep]."""
+    """By object that a client lacks: [start of the delay, number of such clients, number of them asleep]."""
     partial: bool = False
 
 
@@ -132,7 +132,7 @@ class OverviewEndpoints:
         """GET .../groups/{group}/matrix?lacking&objects_from: which client has applied which object.
 
         Clients are paged; with `lacking=yes` a page has only those that lack something, and may be short although there
-        are more. Of the objects, the newest first, it shows MATRIX_OBJECTS_MAX from the place `objects_from` on.
+        are more. It shows MATRIX_OBJECTS_MAX objects, the newest first, from the place `objects_from` on.
         """
         limit, after = page_request(request.query)
         lacking = request.query.get("lacking", "no")
@@ -208,7 +208,8 @@ class OverviewEndpoints:
         after: str | None,
         row: Callable[[str], dict[str, Any]],
     ) -> dict[str, Any]:
-        """Of the names above `after`, the first `limit` that lack something; behind which may be more."""
+        """Returns the first `limit` names above `after` that lack something, and the name after which there may be
+        more."""
         part, next_ = first_of(by_name, PageRequest(MATRIX_SCANNED_MAX, after))
         found: list[dict[str, Any]] = []
         for name in self._look.each(partition, part):
@@ -275,7 +276,7 @@ def _show_slow(since_ms: int, lacking: int, client: RegisteredClient) -> dict[st
 
 
 def _group_of(key: str) -> str:
-    """domain/group of an object's key."""
+    """Returns domain/group of an object's key."""
     domain, group, _ = key.split("/", 2)
     return f"{domain}/{group}"
 

@@ -1,4 +1,4 @@
-"""The queries that a group's clients have registered, for those who look in: who has them, and how many members."""
+"""The queries that a group's clients have registered, for the HTTP views: their clients, and numbers of members."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuer
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 
 CLIENTS_SHOWN_MAX = 100
-"""Names that one query is shown with."""
+"""Number of clients' names shown for one query."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET .../queries."""
+    """Routes GET .../queries."""
     queries = QueryEndpoint(current)
     return [web.get("/v1/domains/{domain}/groups/{group}/queries", in_a_thread(queries.queries))]
 
@@ -42,7 +42,8 @@ class QueryEndpoint:
 
 
 def _show(text: str, registered: Iterable[tuple[RegisteredClient, RegisteredQuery]]) -> dict[str, Any]:
-    """`canonical` and `members` are null while none of its clients is connected, or the set is being computed."""
+    """Returns one query. `canonical` and `members` are null while none of its clients is connected, or the set is being
+    computed."""
     names, online, set_ = [], 0, None
     for client, query in registered:
         names.append(client.name)

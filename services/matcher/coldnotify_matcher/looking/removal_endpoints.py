@@ -1,4 +1,4 @@
-"""What a matcher does not forget and remove yet, and which clocks are apart; operators may say that theirs is right."""
+"""Removals that wait, and clocks that are apart; operators may confirm that their clock is right."""
 
 import asyncio
 
@@ -15,13 +15,13 @@ CLOCKS_SHOWN_MAX = 100
 
 
 class RemovalsPatch(msgspec.Struct, forbid_unknown_fields=True):
-    """What an operator says of the removals that wait."""
+    """An operator's confirmation of the removals that wait."""
 
     confirmed: bool
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET and PATCH /v1/removals."""
+    """Routes GET and PATCH /v1/removals."""
     pages = RemovalEndpoints(current)
     return [web.get("/v1/removals", in_a_thread(pages.show)), web.patch("/v1/removals", pages.confirm)]
 
@@ -38,7 +38,8 @@ class RemovalEndpoints:
         return json_answer(self._shown(confirm=False))
 
     async def confirm(self, request: web.Request) -> web.Response:
-        """PATCH /v1/removals, {"confirmed": true}: for an hour any number may go. 409 while clocks are apart."""
+        """PATCH /v1/removals, {"confirmed": true}: for an hour any number may be removed. 409 while clocks are
+        apart."""
         try:
             patch = msgspec.json.decode(await request.read(), type=RemovalsPatch)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What several of the matcher's pages show in the same way."""
+"""Fields that several of the matcher's pages show in the same way."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from coldnotify_matcher.engine.unsettled import UnsettledRegistration
 
 
 def show_unsettled(unsettled: UnsettledRegistration | None) -> dict[str, Any] | None:
-    """What a client said of what its application has not taken; null: it has, as far as the cursor says."""
+    """Returns a client's report that its application has not taken a registration; null: it has, by its cursor."""
     if unsettled is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""What the matcher's HTTP port shows of its state: partitions, clients and objects, as JSON, paged."""
+"""The HTTP port's view of the matcher's state: partitions, clients and objects, as JSON, paged."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ T = TypeVar("T")
 LOCK_TIMEOUT_S = 2.0
 """A step takes milliseconds, unless Kafka does not answer."""
 LOCKED_S = 0.005
-"""A look that takes longer lets the worker have its lock in between: so long a publish waits for it."""
+"""A longer look lets the worker have its lock in between: a publish waits this long for it."""
 REST_S = 0.0002
-"""Enough for the worker to take it."""
+"""Long enough for the worker to take it."""
 _one_look = threading.RLock()
-"""Held with the worker's lock, and asked for first: the worker waits for one look, and not for all that wait."""
+"""Held with the worker's lock, and acquired first: the worker waits for one look, and not for all that wait."""
 
 
 class HasWorker(Protocol):
-    """Where the worker of now is to be found."""
+    """Holds the current worker."""
 
     worker: MatcherWorker | None
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET endpoints below /v1; each answers for the partitions that this matcher serves. The list of a group's objects
-    is among `find_endpoints`."""
+    """Routes GET endpoints below /v1; each answers for the partitions that this matcher serves. The list of a group's
+    objects is among `find_endpoints`."""
     look = Look(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
@@ -65,7 +65,7 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
 
 
 def in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """So that one who waits for the worker's lock holds up neither /healthz nor /metrics."""
+    """Runs a handler in a thread, so that waiting for the worker's lock holds up neither /healthz nor /metrics."""
 
     async def handle(request: web.Request) -> web.Response:
         return await asyncio.to_thread(look, request)
@@ -74,7 +74,7 @@ def in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Re
 
 
 def partition_for(current: HasWorker, domain: str, group: str) -> MatcherPartition:
-    """The group's partition, whatever its phase, without the worker's lock. 503 if it is not this matcher's."""
+    """Returns the group's partition, in any phase, without the worker's lock. 503 if it is not this matcher's."""
     worker = current.worker
     partitions = [] if worker is None else list(worker.partitions.values())
     if partitions:
@@ -86,14 +86,14 @@ def partition_for(current: HasWorker, domain: str, group: str) -> MatcherPartiti
 
 
 class Look:
-    """The handlers, each of which runs in a thread and holds the worker's lock while it reads."""
+    """The handlers; each runs in a thread and holds the worker's lock while it reads."""
 
     def __init__(self, current: HasWorker) -> None:
         self._current = current
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Nothing changes in the block. 503 if the lock cannot be had in time."""
+        """Keeps the state unchanged in the block. 503 if the lock is not free in time."""
         worker = self._current.worker
         if worker is None:
             yield
@@ -112,9 +112,10 @@ class Look:
             _one_look.release()
 
     def each(self, partition: MatcherPartition, items: Iterable[T]) -> Iterator[T]:
-        """Each while the lock is held, which the worker has in between if all take long. 503 if the partition goes.
+        """Yields each while the lock is held, which the worker gets in between if all take long. 503 if the partition
+        goes.
 
-        What is in `items` may be gone by its turn: the caller looks.
+        An item may be gone by its turn: the caller checks.
         """
         iterator, over = iter(items), False
         while not over:
@@ -138,7 +139,8 @@ class Look:
         asked: PageRequest,
         show: Callable[[str], object | None],
     ) -> Page:
-        """The page of the names asked for. `show` says what stands for one, under the lock; None: it is gone."""
+        """Returns the requested page of the names. `show` returns the item for one, under the lock; None: it is
+        gone."""
         part, next_ = first_of(names, asked)
         shown = [show(name) for name in self.each(partition, part)]
         return {"items": [one for one in shown if one is not None], "next": next_}
@@ -148,16 +150,16 @@ class Look:
         return {} if worker is None else worker.partitions
 
     def serves(self, partition: MatcherPartition) -> bool:
-        """Whether this matcher still serves it. Ask while the lock is held."""
+        """Returns true if this matcher still serves it. To be called while the lock is held."""
         return self._partitions().get(partition.number) is partition and partition.phase is OwningPhase.OWNED
 
     def served_partitions(self) -> list[MatcherPartition]:
-        """Those that this matcher serves now."""
+        """Returns the partitions that this matcher serves now."""
         with self.lock():
             return [one for one in self._partitions().values() if one.phase is OwningPhase.OWNED]
 
     def partitions_count(self) -> int | None:
-        """How many partitions there are; None where this matcher has none, and does not know."""
+        """Returns the number of partitions; None if this matcher has none, and does not know."""
         return next((one.engine.state.partitions for one in list(self._partitions().values())), None)
 
     def partitions(self, _request: web.Request) -> web.Response:
@@ -209,7 +211,7 @@ class Look:
     def _of_group(
         self, request: web.Request, all_of: Callable[[Engine], Mapping[str, T]], show: Callable[[T], dict[str, Any]]
     ) -> web.Response:
-        """Those of the group, paged by their names. Only those of the page are taken from the mapping."""
+        """Returns items of the group, paged by their names. Only those of the page are taken from the mapping."""
         asked = page_request(request.query)
         with self.served(request) as (prefix, partition):
             by_key = all_of(partition.engine)
@@ -223,7 +225,8 @@ class Look:
 
     @contextmanager
     def served(self, request: web.Request) -> Iterator[tuple[str, MatcherPartition]]:
-        """(domain/group/, its partition), which does not change meanwhile. 503 if this matcher does not serve it."""
+        """Yields (domain/group/, its partition), which does not change meanwhile. 503 if this matcher does not serve
+        it."""
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
         with self.lock():
@@ -238,7 +241,7 @@ class Look:
 
 
 def first_of(names: Iterable[str], asked: PageRequest) -> tuple[list[str], str | None]:
-    """Of the names above `after`, the first `limit` in their order; behind which there are more."""
+    """Returns the first `limit` names above `after` in their order, and the last of them if there are more."""
     limit, after = asked
     found = nsmallest(limit + 1, names if after is None else (name for name in names if name > after))
     return found[:limit], found[limit - 1] if len(found) > limit else None
@@ -259,7 +262,7 @@ def _partition(partition: MatcherPartition) -> dict[str, Any]:
 
 
 def client_summary(client: RegisteredClient) -> dict[str, Any]:
-    """One client, without what it is registered for."""
+    """Returns one client, without its registrations."""
     session = client.session
     return {
         "client": client.name,
@@ -278,7 +281,7 @@ def client_summary(client: RegisteredClient) -> dict[str, Any]:
 
 
 def _query(query: RegisteredQuery) -> dict[str, Any]:
-    """`members` is null while the client is not connected, or the set is being computed."""
+    """Returns one query. `members` is null while the client is not connected, or the set is being computed."""
     members = len(query.set.members) if query.set is not None and query.set.ready else None
     return {"query": query.text, "members": members, "refused": query.why_never or None}
 
@@ -294,7 +297,7 @@ def _registration(client: RegisteredClient, obj: Obj) -> dict[str, Any]:
 
 
 def show_described(described: StoredDescription | None) -> dict[str, Any]:
-    """An object's description and its version; null where it has none, or never had one."""
+    """Returns an object's description and its version; null if it has none, or never had one."""
     if described is None:
         return {"description": None, "described_ms": None}
     description = None if described.description is None else show_description(described.description)
@@ -302,13 +305,13 @@ def show_described(described: StoredDescription | None) -> dict[str, Any]:
 
 
 def show_description(description: Description) -> dict[str, Any]:
-    """As JSON has it: whole numbers without a fraction."""
+    """Returns the description as JSON has it: whole numbers without a fraction."""
     shown: dict[str, Any] = msgspec.json.decode(encode_description(description))
     return shown
 
 
 def show_object(obj: Obj) -> dict[str, Any]:
-    """One object, without who is registered for it."""
+    """Returns one object, without the names of its clients."""
     return {
         "object": obj.name,
         "version": obj.version if obj.version >= 0 else None,
