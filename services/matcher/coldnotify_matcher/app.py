@@ -1,4 +1,4 @@
-"""The matcher as a process: its worker, and what its HTTP port answers."""
+"""The matcher as a process: its worker, and the routes of its HTTP port."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ _PORT_SETTING = "COLDNOTIFY_MATCHER_PORT / --matcher-port"
 
 
 def run(settings: MatcherSettings) -> int:
-    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
+    """Serve until SIGTERM or SIGINT. Returns the exit code; 0: stopped in order; 1: the HTTP port cannot be opened.
 
     Raises SettingError.
     """

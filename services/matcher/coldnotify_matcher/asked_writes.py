@@ -1,6 +1,6 @@
-"""What is written over HTTP, descriptions and operators' requests: where topics end, and records that become durable.
+"""Writes for HTTP requests, descriptions and operators' requests: ends of topics, and records that become durable.
 
-Its methods run in an event loop; what waits for Kafka waits in threads of their own, at most two.
+Its methods run in an event loop; calls that wait for Kafka run in threads of their own, at most two.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 RECORD_TIMEOUT_MS = 5_000
-"""Until a record that Kafka does not take counts as lost. Whoever waits for it does so for some seconds."""
+"""Time after which a record that Kafka does not take counts as lost. Its caller waits for some seconds."""
 IDLE_S = 60.0
-"""After so long without a record the producer is let go: its connections, its threads, and the errors it would collect
-while nobody polls it."""
+"""After so long without a record the producer is dropped: its connections, its threads, and the errors that it would
+collect while it is not polled."""
 _POLL_S = 0.2
 
 
@@ -30,25 +30,26 @@ class LogEnd(NamedTuple):
 
     objects: int
     sessions: int
-    """The topic of claims: what is read up to there knows of each matcher that served the partition by then."""
+    """The topic of claims: a reader that has read up to there knows each matcher that served the partition by then."""
 
 
 class AskedWrites:
-    """For use in one event loop."""
+    """Writes records, and asks for ends of topics. For use in one event loop."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
         self._topics = settings.topics
         self._wanted: dict[int, asyncio.Future[LogEnd]] = {}
-        """By partition, who waits for a question that is not asked yet."""
+        """By partition, the waiting callers of a question that is not asked yet."""
         self._asking: asyncio.Task[None] | None = None
         self._line: _Line | None = None
         self._idle: asyncio.TimerHandle | None = None
 
     async def end(self, admin: AdminClient, partition: int) -> LogEnd:
-        """Where the partition ends, asked after this call. Raises KafkaUnavailable.
+        """Returns the partition's end, requested after this call. Raises KafkaUnavailable.
 
-        Who comes while a question is under way waits for the next, which is about all that have come by then.
+        A caller that comes while a question is under way waits for the next one, which serves all that have come by
+        then.
         """
         future = self._wanted.get(partition)
         if future is None:
@@ -58,11 +59,11 @@ class AskedWrites:
         return await asyncio.shield(future)  # others wait for the same answer
 
     async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
-        """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+        """Returns the record's offset, once it is durable; -1: Kafka does not say. Raises NotWritten."""
         return await self._write(self._topics.objects, partition, key, value, timestamp_ms)
 
     async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
-        """The same, of a record of the requests topic. Raises NotWritten."""
+        """Does the same for a record of the requests topic. Raises NotWritten."""
         return await self._write(self._topics.requests, partition, key, value, 0)
 
     async def _write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
@@ -71,7 +72,7 @@ class AskedWrites:
             return await line.write(topic, partition, key, value, timestamp_ms)
         except NotWritten:
             if self._line is line:
-                self._line = None  # it may be of no use any more
+                self._line = None  # it may not be usable any more
             raise
         finally:
             self._let_go_later()
@@ -87,7 +88,7 @@ class AskedWrites:
                 except Exception as error:
                     for future in wanted.values():
                         future.set_exception(error)
-                        future.exception()  # seen, also where who waited has gone
+                        future.exception()  # marks it as seen, even if the caller has gone
                 else:
                     for partition, future in wanted.items():
                         end = LogEnd(ends[objects, partition], ends[claims, partition])
@@ -99,7 +100,7 @@ class AskedWrites:
         if self._line is None:
             producer = Producer(producer_config(self._settings, message_timeout_ms=RECORD_TIMEOUT_MS))
             await asyncio.to_thread(connect, producer)
-            if self._line is None:  # nobody was quicker
+            if self._line is None:  # no other call was quicker
                 self._line = _Line(producer)
         return self._line
 
@@ -121,7 +122,7 @@ class _Line:
         self._polling: asyncio.Task[None] | None = None
 
     async def write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
-        """As AskedWrites's; with 0 the time is the producer's."""
+        """Does the same as that of AskedWrites; with timestamp 0 the producer sets the time."""
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[int] = loop.create_future()
 
@@ -142,7 +143,7 @@ class _Line:
     def _on_delivery(self, durable: "asyncio.Future[int]", error: KafkaError | None, message: Message) -> None:
         self._under_way -= 1
         if durable.done():
-            return  # who waited has gone
+            return  # the caller has gone
         if error is not None:
             durable.set_exception(NotWritten(f"Kafka has not acknowledged the record: {error.str()}"))
         else:

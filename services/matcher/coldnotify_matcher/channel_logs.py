@@ -1,4 +1,4 @@
-"""The logs of channels of one partition, between shell and engine: their records, and what is stored of them."""
+"""The logs of channels of one partition, between shell and engine: their records, and their stored state."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from coldnotify_matcher.state_records import OFFSET_MAX, retention_of
 
 
 class ChannelLogs:
-    """Those of the retentions that domains have; none where Kafka has no topics for them."""
+    """The logs of the retentions that domains have; empty if Kafka has no topics for them."""
 
     def __init__(self, engine: Engine, logs: Sequence[ChannelsLog]) -> None:
         self._engine = engine
@@ -32,7 +32,8 @@ class ChannelLogs:
     # ---- loading -------------------------------------------------------------------------------------------------
 
     def merge(self, key: str, record: ChannelsRecord | None) -> bool:
-        """Keep the record with the higher (generation, through); a null ends them all. False: this one is outdone."""
+        """Keep the record with the higher (generation, through); a null ends them all. Returns false if this one is
+        outdone."""
         if record is None:
             self._stored.pop(key, None)
             return True
@@ -43,14 +44,14 @@ class ChannelLogs:
         return True
 
     def stored(self) -> Iterator[tuple[str, ChannelsRecord]]:
-        """What there is of the logs as they are today: another log's offsets say nothing of this one."""
+        """Yields the state of the present logs: another log's offsets say nothing about them."""
         for key, record in self._stored.items():
             log = self._by_retention.get(retention_of(key))
             if log is not None and record.epoch == log.epoch:
                 yield key, record
 
     def beyond(self, key: str, record: ChannelsRecord, bounds: Mapping[str, LogBounds]) -> str | None:
-        """What it says that cannot be of a log with these bounds; None: it can be."""
+        """Returns the reason why a record cannot belong to a log with these bounds; None: it can."""
         end = bounds[self._topics[retention_of(key)]].end
         for field, offset in (
             ("through", record.through - 1),
@@ -62,16 +63,16 @@ class ChannelLogs:
         return None
 
     def start(self, bounds: Mapping[str, LogBounds]) -> None:
-        """Their records will come, after those that `logs_before` says."""
+        """Start the logs: their records come next, after those that `logs_before` adds."""
         for topic, log in self._logs.items():
             self._engine.channels.start(log.retention, log.epoch, bounds[topic].start, bounds[topic].log_start)
 
     def forget_stored(self) -> None:
-        """The engine has it."""
+        """Forget the stored state, which the engine has now."""
         self._stored = {}
 
     def is_beyond(self, client: str, session: SessionRecord, bounds: Mapping[str, LogBounds]) -> bool:
-        """Whether the client, by its key, cannot have been so far in its channels."""
+        """Returns true if the client, by its key, cannot have been so far in its channels."""
         log = self._by_retention.get(self._retentions.of(client.partition("/")[0]))
         if log is None or log.epoch != session.channels_epoch:
             return False
@@ -80,35 +81,35 @@ class ChannelLogs:
     # ---- records -------------------------------------------------------------------------------------------------
 
     def on_record(self, record: JobRecord, now_ms: int) -> None:
-        """One record of a log."""
+        """Hand on one record of a log."""
         self._engine.channels.on_message(_message(self._logs[record.topic].retention, record), now_ms)
 
     def skip(self, record: JobRecord) -> None:
-        """One record that is set aside."""
+        """Skip one record that is set aside."""
         self._engine.channels.skip(self._logs[record.topic].retention, record.offset)
 
     def on_end(self, topic: str, offset: int) -> None:
-        """A log has been read up to there."""
+        """Note that a log was read up to this offset."""
         self._engine.channels.on_end(self._logs[topic].retention, offset)
 
     def replay_from(self, topic: str) -> int:
-        """From which offset of a log nobody has rejected what is to be."""
+        """Returns the first offset of a log at which no predecessor has rejected records."""
         return self._engine.state.channel_logs[self._logs[topic].retention].replay_from
 
     def on_log_start(self, topic: str, log_start: int) -> None:
-        """A log begins there by now."""
+        """Note that a log begins at this offset now."""
         self._engine.channels.on_log_start(self._logs[topic].retention, log_start)
 
     def done(self, topic: str) -> int:
-        """Up to which offset of a log nothing is left to be done."""
+        """Returns the offset of a log up to which everything is done."""
         return self._engine.channels.done(self._logs[topic].retention)
 
     def wanted(self) -> list[tuple[str, int]]:
-        """What lies behind and is to be read: (topic, offset)."""
+        """Returns the older places that are to be read: (topic, offset)."""
         return [(self._topics[retention], start) for retention, start in self._engine.channels.wanted_blocks()]
 
     def on_block(self, block: events.LogBlock, now_ms: int) -> None:
-        """What was read of that."""
+        """Hand on a block that was read there."""
         retention = self._logs[block.topic].retention
         records = [_message(retention, record) for record in block.records]
         count = self._engine.state.count
@@ -121,7 +122,7 @@ class ChannelLogs:
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def needed(self, request: internal_pb2.Request) -> str | None:
-        """The log that the answer to a request promises to have been read to its end; None: none."""
+        """Returns the log that the answer to a request promises to have been read to its end; None: there is none."""
         if not self._logs:
             return None
         body = request.WhichOneof("body")
@@ -132,13 +133,13 @@ class ChannelLogs:
         return self._log_of(request) if concerned else None
 
     def times_of(self, request: internal_pb2.Request) -> list[tuple[str, int]]:
-        """The times that a request says: (log, Unix ms)."""
+        """Returns the times in a request: (log, Unix ms)."""
         at = [channel.at for channel in _channels(request) if channel.since == wire_pb2.SINCE_TIME]
         topic = self._log_of(request) if at else None
         return [] if topic is None else [(topic, min(ms, OFFSET_MAX)) for ms in at]
 
     def at_offsets(self, request: internal_pb2.Request, offsets: Sequence[int]) -> internal_pb2.Request:
-        """The same request with offsets in their place."""
+        """Returns the same request with offsets in place of times."""
         resolved = internal_pb2.Request.FromString(request.SerializeToString())
         of_time = (channel for channel in _channels(resolved) if channel.since == wire_pb2.SINCE_TIME)
         for channel, offset in zip(of_time, offsets, strict=True):
@@ -150,7 +151,7 @@ class ChannelLogs:
 
 
 def _channels(request: internal_pb2.Request) -> Sequence[internal_pb2.Channel]:
-    """Those that a request registers, or says to be behind."""
+    """Returns the channels that a request registers, or reports to be behind in."""
     match request.WhichOneof("body"):
         case "open":
             return request.open.channels

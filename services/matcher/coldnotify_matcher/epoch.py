@@ -6,12 +6,13 @@ from coldnotify_schemas.channels import Retention
 
 
 def epoch_of(objects_topic_id: str, partitions: int, counter: int) -> int:
-    """32 bits, not 0, that change with the objects topic's id, its partition count and the operator's counter."""
+    """Returns 32 bits, not 0, that change with the objects topic's id, its partition count and the operator's
+    counter."""
     return _epoch(f"{objects_topic_id}/{partitions}/{counter}")
 
 
 def channels_epoch_of(topic_id: str, partitions: int, counter: int, retention: Retention) -> int:
-    """The same of a log of channels: its topic's id, and which retention it is for."""
+    """Returns the same for a log of channels, from its topic's id and its retention."""
     return _epoch(f"{topic_id}/{partitions}/{counter}/{retention.value}")
 
 

@@ -1,6 +1,6 @@
 """Generations: each owner of a partition claims a higher one than all before it, as a record of the sessions topic.
 
-An owner whose claim is outdone gives up. A claim that something was written over is written again.
+An owner whose claim is outdone gives up. A claim that was overwritten is written again.
 """
 
 import msgspec
@@ -17,52 +17,53 @@ class Generations:
     """The generations of one partition, as one matcher's run sees them. `owner` tells the run from all others."""
 
     def __init__(self, partition: int, topic: str, cluster: Cluster, owner: str) -> None:
-        """`topic`: holds the claims, beside sessions."""
+        """`topic` holds the claims, beside sessions."""
         self._partition = partition
         self._topic = topic
         self._cluster = cluster
         self._owner = owner
         self.highest = 0
-        """Known to be claimed, or to have written."""
+        """The highest generation that is known to be claimed, or to have written."""
         self.claimed = 0
-        """By this run; 0: it has claimed none."""
+        """This run's claim; 0: it has claimed none."""
         self.last: GenerationRecord | None = None
         """The claim before this run's."""
         self._lost = False
-        """Something stands where this run's claim was, and is none."""
+        """True if this run's claim was overwritten by a record that is not a claim."""
         self._claimed_higher = False
 
     @property
     def is_read_back(self) -> bool:
-        """This run's claim has come back from the log, and no higher one."""
+        """True if this run's claim has come back from the log, and no higher one."""
         return self.claimed > 0 and self.highest == self.claimed
 
     @property
     def is_outdone(self) -> bool:
-        """Another run's claim came first."""
+        """True if another run's claim came first."""
         return self.highest > self.claimed
 
     def claim(self, requests_topic_changed: bool) -> ProducedRecord:
-        """The record that claims the next one."""
+        """Returns the record that claims the next one."""
         self.claimed = self.highest + 1
         return self._record(self.claimed, requests_topic_changed)
 
     def requests_since(self, requests_topic_changed: bool) -> int:
-        """The first generation under the present requests topic; `applied` of older records is of one that is no more.
+        """Returns the first generation under the present requests topic; `applied` of older records refers to a former
+        topic.
 
-        A claim says so for its successors: whoever made it may have failed before it wrote any record again.
+        A claim carries it for its successors: its owner may have failed before it wrote any record again.
         """
         if requests_topic_changed:
             return self.claimed
         return self.last.requests_since if self.last is not None else 0
 
     def saw(self, generation: int) -> None:
-        """A record of this generation was read. Should the claims themselves be lost: gateways would drop whatever a
-        lower generation says."""
+        """Note that a record of this generation was read. It counts if the claims themselves are lost: gateways would
+        drop all records of a lower generation."""
         self.highest = max(self.highest, generation)
 
     def on_record(self, value: bytes | None, now_ms: int, phase: OwningPhase) -> None:
-        """A record under the claims' key. Raises TakenOver, and Unreadable."""
+        """Handle a record under the claims' key. Raises TakenOver, and UnreadableState."""
         if value is None:
             self._lost = True
             return
@@ -91,10 +92,11 @@ class Generations:
             self.last = record
 
     def take_repairs(self, heard: int | None, requests_topic_changed: bool) -> list[ProducedRecord]:
-        """The claim again, if something was written over it. `heard`: gateways go by this higher generation."""
+        """Returns the claim again, if it was overwritten. `heard`: gateways follow this higher generation."""
         repairs = [self._record(self.claimed, requests_topic_changed)] if self._lost else []
         if heard is not None and not self._claimed_higher:
-            # The claims were lost, with their topic. Reading this one back, the matcher loads anew, and above it.
+            # The claims were lost, with their topic. When it reads this one back, the matcher loads again, with a
+            # higher one.
             self._claimed_higher = True
             repairs.append(self._record(heard, requests_topic_changed))
         self._lost = False

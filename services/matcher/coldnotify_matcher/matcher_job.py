@@ -1,4 +1,4 @@
-"""The matcher as a job: which partitions a run of it has, and what its steps are traced as."""
+"""The matcher as a job: the partitions of one run of it, and the spans of its steps."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -42,26 +42,26 @@ class MatcherJob:
 
     @property
     def topics(self) -> JobTopics:
-        """Requests, objects, the state of clients, and channels if there are any."""
+        """Topics of requests, objects, the state of clients, and channels if there are any."""
         return self._cluster.topics
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """Number of partitions."""
         return self._cluster.partitions
 
     @property
     def marks(self) -> Mapping[str, str]:
-        """By topic, what offsets are committed with."""
+        """By topic, the mark that offsets are committed with."""
         return self._cluster.marks
 
     @property
     def puts_off(self) -> bool:
-        """Whether publishes are held back, or something that was begun is to be gone on with."""
+        """True if publishes are held back, or unfinished work has to go on."""
         return self._rules.conflation.holds or self._rules.allowances.any or bool(self._unfinished)
 
     def partition(self, number: int) -> MatcherPartition:
-        """A partition of which nothing is known yet."""
+        """Returns a partition without any state yet."""
         return self.partition_type(
             number,
             self._cluster,
@@ -73,7 +73,7 @@ class MatcherJob:
         )
 
     def owner_of(self, refused: RecordRefused) -> int | None:
-        """The partition whose step a record was of that Kafka does not take."""
+        """Returns the partition whose step contained a record that Kafka does not take."""
         if refused.topic == self._rules.topics.rejected:
             return None
         if refused.topic == self._rules.topics.notifications:

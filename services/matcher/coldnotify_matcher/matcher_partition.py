@@ -1,4 +1,4 @@
-"""A partition of the matcher's job: what its records mean while it is loaded, claimed and owned, around its engine."""
+"""A partition of the matcher's job: handles its records while it is loaded, claimed and owned, around its engine."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -42,11 +42,12 @@ from coldnotify_matcher.state_records import (
 _paced = Paced(structlog.get_logger())
 
 ASIDE_MAX = 1_000
-"""Records that wait to be rejected until the partition is owned. What comes above it is only counted and logged."""
+"""Records that wait to be rejected until the partition is owned. Further ones are only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
-"""As the committed offset of objects: whatever is read, its owner is to reject and to move."""
+"""Committed offset of objects until this matcher loads the partition: its owner rejects and moves records, not this
+one."""
 _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there", "ask_outcome"))
-"""Requests whose answer promises the newest version, or that nothing was published, or what became of a record."""
+"""Requests whose answer promises the newest version, or that nothing was published, or a record's outcome."""
 
 
 class MatcherPartition(JobPartition):
@@ -65,7 +66,7 @@ class MatcherPartition(JobPartition):
     ) -> None:
         """`traced`: begins the span of a record that has this traceparent, and returns the span's own.
 
-        `unfinished`: has the numbers of the partitions that compute sets of queries, or make pages of channels.
+        `unfinished`: contains the numbers of the partitions that compute sets of queries, or make pages of channels.
         """
         super().__init__(number, cluster.topics)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
@@ -78,7 +79,7 @@ class MatcherPartition(JobPartition):
             names.sessions: check_client_key,
             names.channels_state: check_channels_key,
         }
-        """Of the topics of state."""
+        """The key checks of the state topics."""
         self._logs = ChannelLogs(self.engine, cluster.logs)
         self._traced = traced
         self._unfinished = set() if unfinished is None else unfinished
@@ -88,23 +89,24 @@ class MatcherPartition(JobPartition):
         self._buckets: Merged[RegistrationsRecord] = Merged()
         self._sessions: Merged[SessionRecord] = Merged()
         self._to_rewrite: dict[tuple[str, str], None] = {}
-        """(topic, key) of what stands last under its key and is no state, or an outdone one, which would be all that
-        compaction leaves. It is overwritten once the partition is owned."""
+        """Keys whose newest record is unreadable or superseded, as (topic, key). Compaction would keep only that
+        record, so it is overwritten once the partition is owned."""
         self._strange_keys: dict[tuple[str, bytes], None] = {}
         self._aside: dict[tuple[str, bytes | None], tuple[ProducedRecord, str]] = {}
-        """By (topic, key): what goes to the rejected topic with the next step that it owns, and why. A record that
-        follows under its key takes it back while it is loaded: what is outdone was rejected by a predecessor."""
+        """By (topic, key): records that go to the rejected topic with the next step that it owns, and the reason. A
+        later record under the key takes it back while the partition is loaded: a predecessor has rejected superseded
+        records."""
         self._newer: dict[tuple[str, bytes], NewerFormat] = {}
-        """By (topic, key): records of a later release that stand last under their key. It is theirs then."""
+        """By (topic, key): records of a later release that are the newest of their key. The key is theirs then."""
         self.engine.start_load(_NOTHING_IS_FRESH)
 
     def on_load(self, takeover: Takeover) -> None:
-        """Objects from the committed offset on are this matcher's to reject and to move."""
+        """Begin to load: this matcher rejects and moves objects from the committed offset on."""
         self.engine.start_load(takeover.table_committed)
 
     @property
     def at(self) -> At:
-        """What the engine is handling."""
+        """The record or client that the engine is handling."""
         return self.engine.state.at
 
     @property
@@ -114,28 +116,28 @@ class MatcherPartition(JobPartition):
 
     @property
     def table_done(self) -> int:
-        """Up to which offset of the objects topic all is fanned out."""
+        """The offset of the objects topic up to which all is fanned out."""
         return self.engine.objects_done
 
     @property
     def first_not_stored(self) -> int | None:
-        """The first request that a successor is to handle again: its session's record waits."""
+        """Offset of the first request that a successor has to handle again: its session's record waits."""
         return self.engine.state.brief.first_offset
 
     @property
     def clients(self) -> int:
-        """How many are known."""
+        """Number of known clients."""
         return len(self.engine.clients) or len(self._sessions.winners)
 
     @property
     def about(self) -> dict[str, object]:
-        """Its generation, and how much it holds."""
+        """Its generation, and its numbers of objects and clients."""
         engine = self.engine
         return {"generation": engine.generation, "objects": len(engine.objects), "clients": len(engine.clients)}
 
     @property
     def requests_topic_changed(self) -> bool:
-        """The predecessor's committed offsets are of a requests topic that is no more."""
+        """True if the predecessor's committed offsets refer to a former requests topic."""
         takeover = self.takeover
         if takeover is not None and takeover.requests_known:
             return False
@@ -145,7 +147,7 @@ class MatcherPartition(JobPartition):
         return last.requests_topic_id != self._cluster.requests_topic_id
 
     def on_end(self, topic: str, offset: int) -> None:
-        """The reader is at the end of this topic's partition."""
+        """Note that the reader is at the end of this topic's partition."""
         if topic == self._objects:
             self.engine.on_objects_end(offset)
         elif topic in self._logs:
@@ -154,14 +156,15 @@ class MatcherPartition(JobPartition):
         self.note_progress(topic, offset)
 
     def on_record(self, record: JobRecord, now_ms: int) -> None:
-        """One record of a compacted topic, or of a log. Raises TakenOver, or what a handler raises over it."""
+        """Handle one record of a compacted topic, or of a log. Raises TakenOver, or the exception of a handler."""
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == self._objects:
             rejected_for, said = (said, None) if said.__class__ is str else ("", said)
             moved, traceparent, since, removes, urgent = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is OwningPhase.OWNED:
                 traceparent = self._traced(record, traceparent)
-            # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
+            # Each is made here, a hundred thousand after a long log: through its class it would take three times as
+            # long.
             fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent)
             if rejected_for:
                 self.engine.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
@@ -174,13 +177,13 @@ class MatcherPartition(JobPartition):
         self.note_progress(topic, offset + 1)
 
     def prepare(self, record: JobRecord) -> bool:
-        """Whether all queries are held against what a record of the objects topic changes."""
+        """Returns true if all queries are evaluated for the change by a record of the objects topic."""
         if record.topic != self._objects or not self.engine.state.members.sets.any_dear:
             return True
         return self.engine.prepare_object(record.key, record.value, record.timestamp_ms, self.turn)
 
     def skip(self, record: JobRecord, reason: str) -> None:
-        """One record that is set aside: it counts as read, and as nothing else."""
+        """Skip one record that is set aside: it counts as read, and has no other effect."""
         if record.topic == self._objects:
             self.engine.skip_object(record.key, record.offset)
         elif record.topic in self._logs:
@@ -191,7 +194,8 @@ class MatcherPartition(JobPartition):
         self.note_progress(record.topic, record.offset + 1)
 
     def on_unreadable(self, gap: UnreadableOffsets) -> None:
-        """Offsets that nobody can read: the first of them is named in the rejected topic, unless a predecessor has."""
+        """Skip offsets that cannot be read: the first of them is named in the rejected topic, unless a predecessor has
+        done so."""
         topic, told = gap.topic, True
         if topic == self._objects:
             told = gap.start >= self.engine.state.replay_from
@@ -208,7 +212,7 @@ class MatcherPartition(JobPartition):
             self.note_progress(topic, gap.next)
 
     def set_aside(self, record: JobRecord, reason: str, why: str) -> None:
-        """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
+        """Write the record to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
         by_key = record.topic in self._check_key and record.key is not None
         about = (record.topic, record.key if by_key else b"%d" % record.offset)
         if self.phase is not OwningPhase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
@@ -223,7 +227,7 @@ class MatcherPartition(JobPartition):
         )  # fmt: skip
 
     def request_of(self, record: JobRecord, now_ms: int) -> internal_pb2.Request | None:
-        """What a record of the requests topic says; None: it is none, and set aside."""
+        """Returns the request in a record of the requests topic; None: the record is invalid, and set aside."""
         cluster = self._cluster
         try:
             request = parse_request(
@@ -241,45 +245,46 @@ class MatcherPartition(JobPartition):
         return request
 
     def needs_barrier(self, request: internal_pb2.Request) -> bool:
-        """Whether its answer promises the newest version."""
+        """Returns true if its answer promises the newest version."""
         return request.WhichOneof("body") in _NEED_BARRIER
 
     def needs_log(self, request: internal_pb2.Request) -> str | None:
-        """The log of channels that its answer promises to have been read."""
+        """Returns the log of channels that its answer promises to have been read."""
         return self._logs.needed(request)
 
     def times_of(self, request: internal_pb2.Request) -> Sequence[tuple[str, int]]:
-        """The times from which on channels are to be told."""
+        """Returns the times from which on channels are to be sent."""
         return self._logs.times_of(request)
 
     def at_offsets(self, request: internal_pb2.Request, offsets: Sequence[int]) -> internal_pb2.Request:
-        """The same request, with offsets in their place."""
+        """Returns the same request, with offsets in place of times."""
         return self._logs.at_offsets(request, offsets)
 
     def log_done(self, topic: str) -> int:
-        """Up to which offset of a log of channels all is told, and stored."""
+        """Returns the offset of a log of channels up to which all is sent, and stored."""
         return self._logs.done(topic)
 
     def on_log_start(self, topic: str, log_start: int) -> None:
-        """Retention has removed what is below."""
+        """Note that retention has removed all below."""
         self._logs.on_log_start(topic, log_start)
 
     def wanted_blocks(self) -> Sequence[tuple[str, int]]:
-        """What sessions that are behind in channels wait for."""
+        """Returns the blocks that sessions that are behind in channels wait for."""
         return self._logs.wanted() if self.topics.logs else ()
 
     def on_block(self, block: LogBlock, now_ms: int) -> None:
-        """What was read of that."""
+        """Hand on a block that was read."""
         self._logs.on_block(block, now_ms)
 
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> int:
-        """A batch of (offset, request), in order, for as long as the turn lasts."""
+        """Handle a batch of (offset, request), in order, for as long as the turn lasts. Returns the number of handled
+        ones."""
         handled = self.engine.on_requests(requests, now_ms, self.turn)
         self._note_unfinished()
         return handled
 
     def flush(self, now_ms: int) -> None:
-        """Fan out what was held back until now."""
+        """Fan out publishes that were held back until now."""
         self.engine.flush(now_ms, self.turn)
         self._note_unfinished()
 
@@ -290,46 +295,46 @@ class MatcherPartition(JobPartition):
             self._unfinished.discard(self.number)
 
     def next_due_ms(self) -> int | None:
-        """When a publish that is held back is to be fanned out (Unix time); None: none is."""
+        """Returns the time at which a held publish is to be fanned out (Unix time); None: none is held."""
         return self.engine.next_due_ms()
 
     def on_tick(self, now_ms: int) -> None:
-        """About a second has passed."""
+        """Tell the engine that about a second has passed."""
         self.engine.on_tick(now_ms)
 
     def take_step(self, now_ms: int) -> Outputs:
-        """The engine's step and repairs; then tombstones and inbox records."""
+        """Returns the engine's step and repairs; then tombstones and inbox records."""
         step = self.engine.take_step(now_ms)
         rest = [*step.tombstones, *_inbox_writes(self._names.notifications, step)]
         return Outputs([*step.state, *self.take_repairs()], rest)
 
     def take_counts(self) -> dict[str, int]:
-        """The engine's events since the last time."""
+        """Returns the engine's events since the last call."""
         counts, self.engine.counts = self.engine.counts, {}
         return counts
 
     def take_use(self) -> dict[str, Use]:
-        """What domains used since the last time."""
+        """Returns the use by domains since the last call."""
         use, self.engine.state.use = self.engine.state.use, {}
         return use
 
     @property
     def claimed(self) -> bool:
-        """The claim has come back from the log, and with it everything that stands before it."""
+        """True if the claim has come back from the log, and with it all records before it."""
         return self.phase is OwningPhase.CLAIMING and self._generations.is_read_back
 
     def claim(self) -> ProducedRecord:
-        """The record that claims the next generation. Raises NewerFormat."""
+        """Returns the record that claims the next generation. Raises NewerFormat."""
         for error in self._newer.values():
             raise error
         self.phase = OwningPhase.CLAIMING
         return self._generations.claim(self.requests_topic_changed)
 
     def take_repairs(self) -> list[ProducedRecord]:
-        """What is owed to the topics beside the engine's step.
+        """Returns records for the topics beside the engine's step.
 
-        That is what was set aside, tombstones of what stands under no client's key, and the claim once more if
-        something was written over it.
+        These are the records that were set aside, tombstones of invalid keys, and the claim again if it was
+        overwritten.
         """
         if self.phase is not OwningPhase.OWNED:
             return []
@@ -344,11 +349,11 @@ class MatcherPartition(JobPartition):
 
     @property
     def must_claim_again(self) -> bool:
-        """Another matcher's claim came first."""
+        """True if another matcher's claim came first."""
         return self.phase is OwningPhase.CLAIMING and self._generations.is_outdone
 
     def own(self, now_ms: int, ends: Ends) -> None:
-        """Everything is loaded and claimed: build the state and take over."""
+        """Build the state and take over: everything is loaded and claimed."""
         since = self._generations.requests_since(self.requests_topic_changed)
         for key, stored in self._logs.stored():
             self.engine.state.at = key
@@ -387,9 +392,9 @@ class MatcherPartition(JobPartition):
     def _is_believed(
         self, topic: str, key: str, record: RegistrationsRecord | SessionRecord, ends: Ends, *, applied_counts: bool
     ) -> bool:
-        """Whether its offsets are of requests and objects that there have been; else it is set aside, and written over.
+        """Returns true if its offsets refer to existing requests and objects; else it is set aside, and overwritten.
 
-        They are known only now: a predecessor may have gone on writing until this matcher's claim.
+        The ends are known only now: a predecessor may have gone on writing until this matcher's claim.
         """
         client = key if topic == self._names.sessions else key.rpartition("/")[0]
         if self.takeover is not None and client in self.takeover.aside:
@@ -415,7 +420,7 @@ class MatcherPartition(JobPartition):
 
     def _on_state_record(self, record: JobRecord, key: bytes, now_ms: int) -> None:
         topic = record.topic
-        # What comes later is not outdone by a load any more, and the claim has looked at what came before.
+        # Later records are not outdone by a load any more, and the claim has checked the earlier ones.
         loading = self.phase in (OwningPhase.FOLLOWING, OwningPhase.LOADING)
         if loading:
             self._aside.pop((topic, key), None)
@@ -450,7 +455,7 @@ class MatcherPartition(JobPartition):
             self._overwrite(topic, key)
 
     def _overwrite(self, topic: str, key: bytes) -> None:
-        """What stands last under this key of a state topic is no state: ours, or a null, is written behind it."""
+        """Overwrite a state topic's key whose newest record is invalid: our record, or a null, is written after it."""
         try:
             text = self._check_key[topic](key)
         except UnreadableState:
@@ -488,7 +493,7 @@ class MatcherPartition(JobPartition):
 
 
 def _set_aside(topic: str, why: str) -> str:
-    """The engine's name of the event, for `metrics.count`."""
+    """Returns the engine's name of the event, for `metrics.count`."""
     return f"set_aside:{topic}:{why}"
 
 

@@ -1,18 +1,18 @@
-"""Records of one compacted topic while it is loaded: what each key holds, whatever order writers came in. Pure."""
+"""Records of one compacted topic while it is loaded: the winner of each key, whatever the order of writers. Pure."""
 
 from typing import Generic, TypeVar
 
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 
 ENDED_MAX = 10_000
-"""Nulls that are remembered, the latest. What an earlier generation writes behind one comes within seconds, or minutes
-where its process stood still: a follower need not keep those of clients that were forgotten months ago."""
+"""Nulls that are remembered, the latest. An earlier generation's record after a null comes within seconds, or minutes
+if its process was stopped: a follower need not keep the nulls of clients that were forgotten months ago."""
 
 R = TypeVar("R", RegistrationsRecord, SessionRecord)
 
 
 class Merged(Generic[R]):
-    """Those of registrations, or of sessions."""
+    """The records of registrations, or of sessions."""
 
     def __init__(self) -> None:
         self.winners: dict[str, R] = {}
@@ -21,7 +21,7 @@ class Merged(Generic[R]):
         """By key, the generation of a null, the latest last."""
 
     def merge(self, key: str, record: R | None, ended_by: int = 0) -> bool:
-        """Take the next record, or a null of the generation `ended_by`; 0: it does not say which. False: outdone."""
+        """Take the next record, or a null of the generation `ended_by`; 0: unknown. Returns false if it is outdone."""
         before = self.winners.get(key)
         if record is None:
             if before is not None and 0 < ended_by < before.generation:

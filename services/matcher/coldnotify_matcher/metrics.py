@@ -6,7 +6,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from coldnotify_matcher import channel_metrics
 
 OUTCOMES = ("published", "repeated", "altered", "stale")
-"""Of publishes, as the engine's history names them; their events come with the domain."""
+"""Outcomes of publishes, as the engine's history names them; their events come with the domain."""
 EVENTS = {
     "published": Counter("coldnotify_matcher_publishes_total", "Records that brought a newer version of an object"),
     "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
@@ -178,7 +178,7 @@ REJECTED_FIELDS = (
     "description", "timestamp",
 )  # fmt: skip
 UNKNOWN_FIELD = "unknown_field"
-"""Instead of a name that the publisher made up: there is no end to those."""
+"""Replaces a name that the publisher made up: their number has no bound."""
 for _field in (*REJECTED_FIELDS, UNKNOWN_FIELD):
     EVENTS["rejected"].labels(_field)  # so that a rate is known before the first
 MESSAGE_FIELDS = ("key", "domain", "payload", "id", "to", "source", "expires_at", "priority", "time")
@@ -196,9 +196,9 @@ DOMAIN_PUBLISHES = Counter(
     ("domain", "outcome"),
 )
 DOMAINS_MAX = 50
-"""So many domains have a row of their own: publishers choose their names, and there may be any number of them."""
+"""Number of domains with a row of their own: publishers choose their names, and there may be any number of them."""
 OTHER_DOMAINS = "(others)"
-"""No domain's name holds a parenthesis."""
+"""A name of a domain cannot contain a parenthesis."""
 _domains: set[str] = set()
 
 TAKEOVER_SECONDS = Histogram(
@@ -298,16 +298,15 @@ PARTITIONS_WAITING = Gauge(
 
 
 def show_topics(topics: TopicNames) -> None:
-    """Show each topic of which records may be set aside, from the beginning with 0."""
+    """Show each topic whose records may be set aside, from the beginning with 0."""
     for topic in topics.co_partitioned:
         for why in ("not_understood", "raised"):
             SET_ASIDE.labels(topic, why)
 
 
 def count(event: str, by: int) -> None:
-    """`event`: the engine's name. With "rejected" and "messages_rejected" comes the field, "rejected:key"; with
-    "missed" the reason; with an outcome the domain; with "set_aside" the topic and why, "set_aside:topic:why".
-    """
+    """Count an event by the engine's name. With "rejected" and "messages_rejected" comes the field, "rejected:key";
+    with "missed" the reason; with an outcome the domain; with "set_aside" the topic and why, "set_aside:topic:why"."""
     name, _, field = event.partition(":")
     if name == "set_aside":
         SET_ASIDE.labels(*field.split(":")).inc(by)
@@ -328,7 +327,7 @@ def count(event: str, by: int) -> None:
 
 
 def _row_of(domain: str, outcome: str) -> str | None:
-    """The label under which a domain's publishes are counted; None: they are not."""
+    """Returns the label under which a domain's publishes are counted; None: they are not counted."""
     if domain in _domains:
         return domain
     if len(_domains) >= DOMAINS_MAX:

@@ -1,4 +1,4 @@
-"""The headers of records that mean something to a matcher. Whatever else a publisher adds is passed over."""
+"""The headers of records that matchers use. Other headers of publishers are ignored."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,25 +15,25 @@ Headers = Iterable[tuple[str, str | bytes | None]]
 
 
 class SaidByHeaders(NamedTuple):
-    """What a record's headers say."""
+    """The contents of a record's headers."""
 
     moved: bool = False
-    """It came from a wrong partition, by one of our matchers."""
+    """True if one of our matchers moved it from a wrong partition."""
     traceparent: str = ""
     """The trace that its publisher keeps; "" without one."""
     since: bytes = b""
-    """Where its version was first, as one of our matchers wrote it down again (`records.since_of`); b"" without one."""
+    """The first place of its version, if one of our matchers wrote it again (`records.since_of`); b"" without one."""
     removes: bytes = b""
-    """Which version the null removes (`removals.removal_of`); b"" without one."""
+    """The version that the null removes (`removals.removal_of`); b"" without one."""
     urgent: bool = False
-    """Its publisher says that it is of high priority."""
+    """True if its publisher asks for high priority."""
 
 
 NOTHING_SAID = SaidByHeaders()
 
 
 class HeadedObjectRecord(NamedTuple):
-    """A record of the objects topic with what its headers say, as the engine takes it."""
+    """A record of the objects topic with its parsed headers, as the engine takes it."""
 
     key: bytes | None
     value: bytes | None
@@ -47,7 +47,7 @@ class HeadedObjectRecord(NamedTuple):
 
 
 class EndedByHeaders(NamedTuple):
-    """What the headers of a null of registrations or sessions say."""
+    """The headers of a null of registrations or sessions."""
 
     by: int = 0
     """The generation that wrote it; 0: it does not say."""
@@ -61,10 +61,10 @@ class HeadersReader:
         self._of_clients = frozenset((topics.registrations, topics.sessions))
 
     def __call__(self, topic: str, headers: Headers | None) -> SaidByHeaders | EndedByHeaders | MessageHeaders | str:
-        """What the headers of a topic's record say. None: a name in them is no UTF-8.
+        """Returns the parsed headers of a topic's record. `headers` None: a name in them is not UTF-8.
 
-        Of an object or a channel's message: a text says why they cannot be understood. It is rejected then: told
-        without what it says it might go to those whom it is not for.
+        For an object or a channel's message a text is the reason why they are invalid. Such a record is rejected:
+        without its headers it might be sent to clients that it is not for.
         """
         if topic in self._of_clients:
             return _ended(headers or ())
@@ -81,7 +81,7 @@ class HeadersReader:
 
 
 def read_headers(headers: Headers) -> SaidByHeaders:
-    """What those of an objects record say; a header that is damaged counts as none."""
+    """Returns the headers of an objects record; a damaged header counts as absent."""
     moved, since, removes, urgent = False, b"", b"", False
     for name, value in headers:
         if name == MOVED_HEADER:

@@ -1,6 +1,6 @@
-"""Records of the requests topic as they are read: each field is checked, so that no handler meets one it cannot use.
+"""Records of the requests topic: each field is checked as they are read, so that no handler meets an unusable one.
 
-Whoever may write to the topic may write anything. A request that is not understood is set aside, and the next is read.
+A writer to the topic may write anything. An invalid request is set aside, and the next is read.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,19 @@ from coldnotify_matcher.engine.operating import KINDS as OF_AN_OPERATOR
 from coldnotify_matcher.state_records import UnreadableState
 
 PAGE_MAX = (1 << 32) - 2
-"""The page that is asked for next has the number behind it, which is 32 bits long, too."""
+"""The next page's number is one higher, and has 32 bits, too."""
 
 _OF_A_GATEWAY = frozenset(("acks", "beat"))
-"""Requests that are no client's."""
+"""Requests that do not come from a client."""
 REASON_CHARS_MAX = 400
-"""Of what an operator has a client told: gateways pass on at most 1,000."""
+"""Maximum of an operator's reason for a client: gateways pass on at most 1,000."""
 
 
 def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int, now_ms: int) -> internal_pb2.Request:
-    """The request that `value` is, of one of `partitions` partitions. Raises Unreadable, which names the field.
+    """Returns the request in `value`, for one of `partitions` partitions. Raises UnreadableState, which names the
+    field.
 
-    `inboxes`: how many partitions the topic of notifications has.
+    `inboxes`: the number of partitions of the topic of notifications.
     """
     try:
         request = internal_pb2.Request.FromString(value)
@@ -115,7 +116,8 @@ def _check_unsettled(said: wire_pb2.Unsettled) -> None:
 
 
 def _check_channels(channels: Sequence[internal_pb2.Channel]) -> None:
-    """A channel's name and attributes are its client's to answer for: the engine refuses what they cannot be."""
+    """Check channels, but not their names and attributes: the engine refuses invalid ones, for which the client is
+    responsible."""
     if len(channels) > OBJECTS_PER_FRAME_MAX:
         raise UnreadableState(f"channels: has {len(channels)} channels (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
     for channel in channels:

@@ -17,7 +17,7 @@ KAFKA_TIMEOUT_S = 5.0
 
 
 def topics_of(names: TopicNames) -> JobTopics:
-    """The topics of a matcher without channels."""
+    """Returns the topics of a matcher without channels."""
     return JobTopics(requests=names.requests, table=names.objects, state=(names.registrations, names.sessions))
 
 
@@ -31,7 +31,7 @@ class ChannelsLog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What must not change while a matcher runs: topics' ids and sizes."""
+    """The topics' ids and sizes, which must not change while a matcher runs."""
 
     partitions: int
     inboxes: int
@@ -39,17 +39,17 @@ class Cluster:
     requests_topic_id: str
     epoch: int
     state_topic_ids: tuple[str, ...] = ()
-    """Of the topics of state: what was read from the ones of before is no longer what is durable."""
+    """Ids of the topics of state: records read from former ones are not the durable ones any more."""
     logs: tuple[ChannelsLog, ...] = ()
-    """Of the retentions that domains have. Empty: there are no channels."""
+    """Logs of the retentions that domains have. Empty: there are no channels."""
     channels_missing: str = ""
-    """Why there are none: a topic that `coldnotify topics apply` of this release would make."""
+    """The reason why there are none: a missing topic that `coldnotify topics apply` of this release would make."""
     names: TopicNames = field(default_factory=TopicNames)
     """The names of the topics."""
 
     @property
     def topics(self) -> JobTopics:
-        """What a matcher reads."""
+        """The topics that a matcher reads."""
         topics = topics_of(self.names)
         if not self.logs:
             return topics
@@ -61,10 +61,11 @@ class Cluster:
 
     @property
     def marks(self) -> dict[str, str]:
-        """By topic, what offsets are committed with: its id, and the epoch behind it where an operator began another.
+        """By topic, the mark that offsets are committed with: its id, and the epoch after it if an operator began
+        another.
 
-        Those of another topic do not count: a run commits until it notices that it was made anew. Those of another
-        epoch do not say what was fanned out in this one: the first to take over in it may fail before it commits.
+        Offsets of another topic do not count: a run commits until it notices that the topic was made again. Offsets of
+        another epoch do not say what was fanned out in this one: the first owner in it may fail before it commits.
         """
         objects = self.objects_topic_id
         if self.epoch != epoch_of(objects, self.partitions, 0):
@@ -77,10 +78,11 @@ class Cluster:
 def cluster_of(
     admin: AdminClient, names: TopicNames, epoch_counter: int, retentions: Retentions | None = None
 ) -> Cluster:
-    """The topics as they are now. Raises Failure if they do not fit together, ServiceError if they are not known.
+    """Returns the topics as they are now. Raises RunFailure if they do not fit together, ServiceError if they are not
+    known.
 
-    `retentions`: of domains' channels; None: as if no operator had said anything. Where topics of theirs do not exist,
-    as under release 0.1.0, there are no channels.
+    `retentions`: of domains' channels; None: the defaults. If their topics do not exist, as under release 0.1.0, there
+    are no channels.
     """
     used = (retentions or Retentions()).used
     of_channels = (names.channels_state, *(retention.topic(names) for retention in used))
@@ -121,7 +123,7 @@ def cluster_of(
 
 
 def _describe(admin: AdminClient, needed: tuple[str, ...], of_channels: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-    """What Kafka says of these, and why it says nothing of those of channels; "": it does."""
+    """Returns Kafka's descriptions of these, and the reason why those of channels are missing; "": they are not."""
     try:
         return describe_topics(admin, (*needed, *of_channels), KAFKA_TIMEOUT_S), ""
     except (TopicMissing, TopicForbidden):
@@ -135,6 +137,6 @@ def _describe(admin: AdminClient, needed: tuple[str, ...], of_channels: tuple[st
 def check_topics(
     admin: AdminClient, epoch_counter: int, expected: Cluster, retentions: Retentions | None = None
 ) -> None:
-    """Raises Failure if they are not what a run began with, ServiceError if they are not known."""
+    """Raises RunFailure if they differ from those that a run began with, ServiceError if they are not known."""
     if cluster_of(admin, expected.names, epoch_counter, retentions) != expected:
         raise RunFailure("a topic was recreated or resized, or topics of channels are there that were not")

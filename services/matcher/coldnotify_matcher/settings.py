@@ -1,4 +1,4 @@
-"""What the matcher can be told."""
+"""The settings of the matcher."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 FORGOTTEN_AFTER_S_MIN = 60
 """A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""
 DELETED_KEPT_LONGER_S = 3600
-"""Than the clients that may lack the deletion are remembered: these are looked at in turn, a million in 17 minutes."""
+"""Deletions are kept longer than the clients that may lack them: these are checked in turn, a million in 17 minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         maximum=REGISTRATIONS_MAX,
     )
     matcher_half_sets_bytes_max: int = setting(
-        # The longest set that one client can say takes 11 MiB.
+        # The longest set that one client can send takes 11 MiB.
         32 * 1024 * 1024,
         "maximum memory (bytes), per partition, for the names of incomplete registration sets (last chunk "
         f"missing); above it a set without a new chunk for {ANSWER_S} s is dropped, else the one of the largest that "
@@ -120,7 +120,7 @@ class MatcherSettings(ChannelSettings, InsideSettings):
         return self.matcher_group or self.topics.group("matcher")
 
     def rules(self) -> Rules:
-        """What of it is the engine's business. Raises SettingError."""
+        """Returns the settings that concern the engine. Raises SettingError."""
         bounds = Bounds(self.matcher_conflation_auto_min_ms, self.matcher_conflation_auto_max_ms)
         try:
             conflation = parse_intervals(self.matcher_conflation, bounds)

@@ -1,6 +1,6 @@
-"""Records of the state topics as they are read back: whose they are, and whether they can be understood at all.
+"""Records of the state topics as they are read back: their keys and contents are checked.
 
-Every number has bounds here: one that no matcher can have come to would otherwise be believed by all that follow.
+Every number has bounds here: otherwise all successors would believe a number that no matcher can have reached.
 """
 
 from typing import TypeVar
@@ -28,7 +28,7 @@ from coldnotify_streams.errors import NewerFormat
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
 CLOCKS_APART_MS_MAX = 366 * 86_400_000
-"""A client last seen so far in the future was seen by nobody. A predecessor's clock may have been wrong by less."""
+"""No matcher has seen a client at a time so far in the future. A predecessor's clock may have been wrong by less."""
 _GATEWAY_DIGITS = 16
 _EPOCH_MAX = (1 << 32) - 1
 _FAILURES_MAX = (1 << 32) - 1
@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 
 class UnreadableState(ValueError):
-    """A state record that none of our matchers wrote; the message names the field and what is wrong with it."""
+    """A state record that none of our matchers wrote; the message names the field and its fault."""
 
 
 class _Head(msgspec.Struct):
@@ -55,12 +55,12 @@ _channels = msgspec.json.Decoder(ChannelsRecord)
 
 
 def is_generation_key(key: bytes | None) -> bool:
-    """Whether it is the key of the partition's GenerationRecord."""
+    """Returns true if it is the key of the partition's GenerationRecord."""
     return key == _GENERATION_KEY
 
 
 def check_client_key(key: bytes) -> str:
-    """The key of a session's record, if it is domain/group/client. Raises Unreadable."""
+    """Returns the key of a session's record, if it is domain/group/client. Raises UnreadableState."""
     parts = _text(key).split("/")
     if len(parts) != 3:
         raise UnreadableState(f"key: {key[:80]!r} is not domain/group/client")
@@ -73,7 +73,7 @@ def check_client_key(key: bytes) -> str:
 
 
 def check_bucket_key(key: bytes) -> str:
-    """The key of a registrations record, if it is domain/group/client/bucket. Raises Unreadable."""
+    """Returns the key of a registrations record, if it is domain/group/client/bucket. Raises UnreadableState."""
     client, _, bucket = key.rpartition(b"/")
     number = whole_number(bucket, REGISTRATIONS_MAX - 1)
     if number is None or b"%d" % number != bucket:
@@ -82,7 +82,7 @@ def check_bucket_key(key: bytes) -> str:
 
 
 def check_channels_key(key: bytes) -> str:
-    """The key of a record of channels_state, if it is retention/bucket. Raises Unreadable."""
+    """Returns the key of a record of channels_state, if it is retention/bucket. Raises UnreadableState."""
     text = _text(key)
     retention, _, bucket = text.partition("/")
     number = whole_number(bucket)
@@ -93,7 +93,7 @@ def check_channels_key(key: bytes) -> str:
 
 
 def retention_of(key: str) -> Retention:
-    """Whose log a record of channels_state is of, by a key that was checked."""
+    """Returns the retention of the log of a channels_state record, by a key that was checked."""
     return _RETENTIONS[key.partition("/")[0]]
 
 
@@ -105,7 +105,7 @@ def _text(key: bytes) -> str:
 
 
 def generation_of(value: bytes, now_ms: int, *, newest_format: int = FORMAT) -> int:
-    """The generation that wrote any state record. Raises Unreadable, NewerFormat."""
+    """Returns the generation that wrote any state record. Raises UnreadableState, NewerFormat."""
     head = _decode(_head, value)
     if head.format > newest_format:
         raise NewerFormat(f"a state record has format {head.format}: a matcher of this release knows {newest_format}")
@@ -115,12 +115,12 @@ def generation_of(value: bytes, now_ms: int, *, newest_format: int = FORMAT) -> 
 
 
 def check_generation(generation: int, now_ms: int) -> None:
-    """Whether takeovers can have come to this one. Raises Unreadable."""
+    """Raises UnreadableState if takeovers cannot have reached this generation."""
     _check("generation", generation, 0, generation_max(now_ms))
 
 
 def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
-    """Raises Unreadable, NewerFormat."""
+    """Returns the claim in a record. Raises UnreadableState, NewerFormat."""
     generation_of(value, now_ms)
     record = _decode(_generation, value)
     _check("requests_since", record.requests_since, 0, record.generation)
@@ -128,7 +128,7 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
-    """Raises Unreadable, NewerFormat."""
+    """Returns the bucket in a record. Raises UnreadableState, NewerFormat."""
     generation_of(value, now_ms, newest_format=FORMAT_WITH_CHANNELS)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
@@ -158,7 +158,10 @@ def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
 
 
 def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
-    """Raises Unreadable, NewerFormat. `inboxes`: how many partitions the topic of notifications has."""
+    """Returns the session in a record. Raises UnreadableState, NewerFormat.
+
+    `inboxes`: the number of partitions of the topic of notifications.
+    """
     generation_of(value, now_ms)
     record = _decode(_session, value)
     if len(record.gateway) != _GATEWAY_DIGITS or not all(digit in "0123456789abcdef" for digit in record.gateway):
@@ -175,7 +178,10 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
 
 
 def parse_channels(value: bytes, now_ms: int) -> ChannelsRecord:
-    """Raises Unreadable, NewerFormat. What it says of channels' names is not looked at: nothing rests on it."""
+    """Returns the channels' bucket in a record. Raises UnreadableState, NewerFormat.
+
+    Names of channels in it are not checked: nothing depends on them.
+    """
     generation_of(value, now_ms)
     record = _decode(_channels, value)
     _check("epoch", record.epoch, 0, _EPOCH_MAX)
@@ -195,6 +201,6 @@ def _decode(decoder: "msgspec.json.Decoder[R]", value: bytes) -> R:
 
 def _check(field: str, number: int, least: int, most: int) -> None:
     if not least <= number <= most:
-        # A number of JSON may have any length.
+        # A number in JSON may have any length.
         shown = number if -OFFSET_MAX <= number <= OFFSET_MAX else "far out of range"
         raise UnreadableState(f"{field}: is {shown} ({least} to {most} is possible)")

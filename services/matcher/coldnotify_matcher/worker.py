@@ -33,7 +33,7 @@ from coldnotify_matcher.settings import MatcherSettings
 log = structlog.get_logger()
 
 _NOBODY = 1
-"""No gateway's id: these are 64 random bits."""
+"""The id of no gateway: these are 64 random bits."""
 
 _GAUGES = Gauges(
     metrics.LAG_REQUESTS,
@@ -79,12 +79,12 @@ class MatcherWorker(StreamWorker):
             clocks=self.clock.trust,
         )
         self._spans: list[Span] = []
-        """Of the publishes that this step handles."""
+        """Spans of the publishes in this step."""
         self._cluster: Cluster | None = None
 
     @property
     def partitions(self) -> Mapping[int, MatcherPartition]:
-        """This matcher's."""
+        """The partitions of this matcher."""
         return cast(Mapping[int, MatcherPartition], self.owned)
 
     @property
@@ -93,7 +93,7 @@ class MatcherWorker(StreamWorker):
         return cast(Mapping[int, MatcherPartition], self.others)
 
     def begin(self) -> MatcherJob:
-        """Look at the topics, and make the run's job. Raises Failure, ServiceError."""
+        """Look at the topics, and make the run's job. Raises RunFailure, ServiceError."""
         self._cluster = cluster_of(
             self.admin, self._settings.topics, self._settings.epoch_counter, self._rules.retentions
         )
@@ -113,17 +113,17 @@ class MatcherWorker(StreamWorker):
         )
 
     def check_topics(self) -> None:
-        """Raises Failure if the topics are not those that the run began with, ServiceError if they are not known."""
+        """Raises RunFailure if the topics are not those that the run began with, ServiceError if they are not known."""
         assert self._cluster is not None
         check_topics(self.admin, self._settings.epoch_counter, self._cluster, self._rules.retentions)
 
     def clock_probe(self) -> ProducedRecord:
-        """An inbox record for a gateway that there is not: all gateways skip it, as those of others."""
+        """Returns an inbox record for a gateway that does not exist: all gateways skip it, like those of others."""
         inbox = internal_pb2.Inbox(format=FORMAT, gateway=_NOBODY)
         return ProducedRecord(self._settings.topics.notifications, 0, None, inbox.SerializeToString())
 
     def on_durable(self, partitions: Sequence[JobPartition]) -> None:
-        """Their events are counted; spans end."""
+        """Count the partitions' events, and end spans."""
         for partition in partitions:
             for name, by in partition.take_counts().items():
                 metrics.count(name, by)
@@ -137,15 +137,15 @@ class MatcherWorker(StreamWorker):
                 span.end()
 
     def on_took_over(self, partition: JobPartition, seconds: float) -> None:
-        """A partition is served, so long after it was assigned."""
+        """Note that a partition is served, so long after it was assigned."""
         metrics.TAKEOVER_SECONDS.labels("followed" if partition.warm else "loaded").observe(seconds)
 
     def on_loads_anew(self) -> None:
-        """A partition that had failed is loaded once more."""
+        """Note that a partition that had failed is loaded again."""
         metrics.PARTITION_RELOADS.inc()
 
     def on_looked(self, looked: LookedAtPartitions) -> None:
-        """What is served and what waits."""
+        """Show the served and the waiting partitions."""
         metrics.PARTITIONS_OWNED.set(len(looked.owned))
         metrics.PARTITIONS_WAITING.set(looked.waiting)
         if looked.tick:
@@ -172,16 +172,16 @@ class MatcherWorker(StreamWorker):
                 self._allowances.agree(limits, self.clock.trust.now_ms)
 
     def on_stepped(self, seconds: float) -> None:
-        """A step that had something to do took so long."""
+        """Note the duration of a step that had something to do."""
         metrics.STEP_SECONDS.observe(seconds)
 
     def _show_intervals(self, owned: Sequence[MatcherPartition]) -> None:
-        for domain in self._rules.conflation.entries:  # of the setting, so they stay few
+        for domain in self._rules.conflation.entries:  # named in the setting, so they stay few
             longest_ms = max((p.engine.conflation.interval_ms(domain) for p in owned), default=0)
             metrics.CONFLATION_INTERVAL_SECONDS.labels(domain).set(longest_ms / 1000)
 
     def _traced(self, record: JobRecord, traceparent: str) -> str:
-        """What the record leads to belongs to its span."""
+        """Begin a span of the record; its deliveries belong to that span."""
         assert self._tracer is not None
         about: Attributes = {
             "coldnotify.object": (record.key or b"").decode(errors="replace"),
