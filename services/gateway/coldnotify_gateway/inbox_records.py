@@ -43,7 +43,7 @@ def parse_inbox(value: bytes, now_ms: int) -> Inbox:
     try:
         inbox = Inbox.FromString(value)
     except DecodeError:
-        raise UnreadableInbox("inbox: is no message of internal.proto") from None
+        raise UnreadableInbox("inbox: not a message of internal.proto") from None
     if inbox.format != FORMAT:
         raise UnreadableInbox(f"format: is {inbox.format}; this release knows {FORMAT}")
     if inbox.generation > generation_max(now_ms):
@@ -59,7 +59,7 @@ def _check_item(item: Item) -> None:
         case "fan_out":
             _check_newest(item.fan_out.newest)
             if item.fan_out.traceparent and not is_traceparent(item.fan_out.traceparent):
-                raise UnreadableInbox("traceparent: is no W3C trace context")
+                raise UnreadableInbox("traceparent: not a W3C trace context")
         case "page":
             _check_offset("complete", item.page.complete)
             _check_offset("channels_complete", item.page.channels_complete)

@@ -34,7 +34,7 @@ def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int
     try:
         request = internal_pb2.Request.FromString(value)
     except DecodeError:
-        raise UnreadableState("request: is no message of internal.proto") from None
+        raise UnreadableState("request: not a message of internal.proto") from None
     if request.format != FORMAT:
         raise UnreadableState(f"format: is {request.format}; this release knows {FORMAT}")
     kind = request.WhichOneof("body")

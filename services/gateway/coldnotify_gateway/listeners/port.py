@@ -107,5 +107,7 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:
-        raise ListenError(f"COLDNOTIFY_GATEWAY_HOST / --gateway-host: {host!r} is no address here: {error}") from None
+        raise ListenError(
+            f"COLDNOTIFY_GATEWAY_HOST / --gateway-host: {host!r} is not an address of this machine: {error}"
+        ) from None
     return family, str(address[0])
