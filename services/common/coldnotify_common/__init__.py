@@ -1,1 +1,2 @@
-"""Services have in common: settings, logging, the admin HTTP port, Kafka client configuration, tenancy, `played`."""
+"""Code that all services share: settings, logging, the admin HTTP port, Kafka client configuration, tenancy,
+`played`."""

@@ -1,4 +1,4 @@
-"""Whose an address is, and networks that settings name. Pure."""
+"""Groups IP addresses by subscriber, and parses the networks that settings name. Pure."""
 
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -6,15 +6,16 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Network = IPv4Network | IPv6Network
 
 _SUBSCRIBER_BYTES = 8
-"""Of an IPv6 address: its /64, which is what one subscriber has; the rest is theirs to choose, 2^64 times over."""
+"""An IPv6 address is counted by its /64, because one subscriber gets a /64 and may choose any of the 2^64 addresses in
+it."""
 _CACHED_MAX = 8192
-"""An address is asked for several times in its connection's life. Beyond it, in a flood of many addresses, a look costs
-some microseconds."""
+"""Cache size. Each address is looked up several times during its connection. In a flood of more addresses, a lookup
+costs some microseconds."""
 
 
 @lru_cache(_CACHED_MAX)
 def subscriber(address: str) -> bytes:
-    """What stands for all addresses that somebody with this one may have; b"" for what is no address."""
+    """Returns a key shared by all addresses that one subscriber may use; b"" if the text is not an IP address."""
     parsed = _parse(address)
     if parsed is None:
         return b""
@@ -22,7 +23,8 @@ def subscriber(address: str) -> bytes:
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """Addresses and networks, separated by commas or spaces. Raises ValueError, whose text names the one at fault."""
+    """Parses addresses and networks, separated by commas or spaces. Raises ValueError, whose text names the invalid
+    one."""
     return tuple(ip_network(word) for word in text.replace(",", " ").split())
 
 
@@ -30,18 +32,18 @@ LOOPBACK = networks("127.0.0.0/8 ::1")
 
 
 class Among:
-    """Whether an address is of one of some networks."""
+    """A set of networks; `address in among` is true if one of them contains the address."""
 
     def __init__(self, some: tuple[Network, ...]) -> None:
         self._networks = some
         self._look = lru_cache(_CACHED_MAX)(self._among)
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Returns true if there is at least one network."""
         return bool(self._networks)
 
     def __contains__(self, address: object) -> bool:
-        """What is no address is in none."""
+        """Returns true if a network contains the address; false for a text that is not an IP address."""
         return bool(self._networks) and isinstance(address, str) and self._look(address)
 
     def _among(self, address: str) -> bool:

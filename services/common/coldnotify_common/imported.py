@@ -1,4 +1,4 @@
-"""Looks up by its name what a table does not import: `module:attribute`."""
+"""Imports an object by its name, `module:attribute`, for tables that must not import it themselves."""
 
 import importlib
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from coldnotify_common.settings import Settings
 
 
 def imported(name: str) -> Any:
-    """The attribute, or the module where none is named. Raises ImportError, AttributeError."""
+    """Returns the attribute, or the module if the name has no attribute. Raises ImportError, AttributeError."""
     module, _, attribute = name.partition(":")
     found = importlib.import_module(module)
     return getattr(found, attribute) if attribute else found
 
 
 def settings_classes(names: Iterable[str]) -> tuple[type[Settings], ...]:
-    """The settings classes of these names. A name may stand for a tuple of classes. Raises TypeError."""
+    """Returns the settings classes of these names. A name may refer to a tuple of classes. Raises TypeError."""
     classes: list[type[Settings]] = []
     for name in names:
         found = imported(name)

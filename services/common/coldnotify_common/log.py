@@ -1,8 +1,8 @@
-"""Logging: structlog over the standard library, one line an event on stderr, for people or as JSON.
+"""Logging: structlog over the standard library, one line per event on stderr, for people or as JSON.
 
-What libraries log with the standard library (aiohttp, librdkafka through our configuration) comes out the same way;
-what strangers can make aiohttp and asyncio say comes at most once a second of each kind. Of what is logged for people,
-no character steers a terminal or makes a line of its own; JSON escapes such characters itself.
+Log records of libraries (aiohttp, librdkafka through our configuration) get the same format. Lines that strangers can
+make aiohttp and asyncio write are limited to one a second of each kind. In the format for people, no character of a
+value can control a terminal or begin a new line; JSON escapes such characters itself.
 """
 
 import io
@@ -18,13 +18,14 @@ from coldnotify_common.paced import PacedRecords
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _OF_STRANGERS = ("aiohttp.server", "aiohttp.web", "aiohttp.websocket", "asyncio")
-"""Loggers whose lines anybody who reaches a port can cause: malformed HTTP, connections that end in a handshake."""
+"""Loggers whose lines anybody who reaches a port can cause: malformed HTTP, connections that end during the
+handshake."""
 
 _OF_LINES = ("event", "stack", "exception")
 
 
 def configure(log_format: str, log_level: str, service: str) -> None:
-    """Sets up logging for this process. `log_format`: console or json; `service` is in every line."""
+    """Sets up logging for this process. `log_format`: console or json; `service`: added to every line."""
     level = _LEVELS[log_level]
 
     def name_service(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -61,7 +62,7 @@ def configure(log_format: str, log_level: str, service: str) -> None:
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        # Filters before any processor runs: a debug line that is not wanted costs next to nothing.
+        # Filters before any processor runs, so that an unwanted debug line costs next to nothing.
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )
@@ -75,7 +76,7 @@ def _left_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
 
 
 class _Quoted:
-    """A text that the console's renderer shows in quotes, as it does one with spaces."""
+    """A text that the console renderer shows in quotes, as it does a text with spaces."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -85,7 +86,8 @@ class _Quoted:
 
 
 def _steers_nothing(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """All that the renderer writes out as it is. What is no text it shows by repr(), which escapes the same."""
+    """Replaces unprintable characters in texts, which the renderer would write unchanged. It shows other values by
+    repr(), which escapes such characters, too."""
     for name, value in event.items():
         if isinstance(value, str) and not value.isprintable():
             event[name] = visible_lines(value) if name in _OF_LINES else _Quoted(value)

@@ -1,39 +1,40 @@
-"""Memory that many connections took is given back to the system when they are gone.
+"""Returns memory to the operating system after many connections have closed.
 
-What Python frees, glibc keeps for the next time: behind a flood of TLS handshakes a process would hold hundreds of MiB
-until its end.
+glibc keeps what Python frees for later use: after a flood of TLS handshakes, a process would hold hundreds of MiB until
+its end.
 """
 
 import ctypes
 from collections.abc import Callable
 
 FALL_MIN = 500
-"""So many connections less than there were make it worth while: 5 to 50 KiB each."""
+"""Number of closed connections that makes returning memory worthwhile: each held 5 to 50 KiB."""
 _EVERY_S = 10.0
-"""It takes some 20 ms for 100 MiB, in which nothing else is done."""
+"""Minimum time between two calls of malloc_trim, because one takes about 20 ms for 100 MiB and blocks the process."""
 
 
 def malloc_trim() -> None:
-    """Has glibc give back whole pages that nobody uses, in the midst of its heap, too. Elsewhere nothing is done."""
+    """Makes glibc return whole unused pages, also from the middle of its heap. Does nothing on other C libraries."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(ctypes.c_size_t(0))
 
 
 class Ebb:
-    """Sees connections go. `tick` it now and then."""
+    """Returns memory when the number of connections has fallen. Call `tick` regularly."""
 
     def __init__(self, give_back: Callable[[], None] = malloc_trim) -> None:
         self._give_back = give_back
         self._peak = 0
-        """The most since memory was given back last."""
+        """The largest number of connections since memory was last returned."""
         self._last = 0
         self._not_before_s = float("-inf")
 
     def tick(self, connections: int, now_s: float, peak: int) -> bool:
-        """There are so many now. Returns whether memory was given back: when many have gone, and no more are going.
+        """Reports the current number of connections. Returns true if memory was returned.
 
-        `peak`: the most since the last tick, or a bound of it. A flood may come and go between two.
+        Memory is returned once many connections have closed and the number no longer falls. `peak`: the largest number
+        since the last tick, or an upper bound of it, because a flood may come and go between two ticks.
         """
         going = connections < self._last
         self._last = connections

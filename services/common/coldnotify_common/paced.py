@@ -1,6 +1,6 @@
-"""At most one log line a second of each kind: what strangers can cause at any rate is said, and does not fill the log.
+"""Limits log lines to one a second of each kind, so that strangers who cause lines at any rate cannot fill the log.
 
-The next line of a kind says, as `left_out`, how many were not written since the last one.
+The next line of a kind carries the number of omitted lines as `left_out`.
 """
 
 import logging
@@ -12,26 +12,27 @@ from typing import Any
 
 EVERY_S = 1.0
 _KINDS_MAX = 256
-"""Kinds that are remembered. A kind is to be a constant of the code; what libraries log may hold a stranger's words."""
+"""Number of kinds kept. A kind should be a constant of the code, but messages of libraries may contain a stranger's
+words."""
 _KIND_CHARS_MAX = 100
 _REASON_CHARS_MAX = 200
 _OF_WORDS = re.compile(r"[:'\"\n]")
 _MALFORMED_HTTP = "aiohttp.http_exceptions"
-"""By name: what serves HTTP is imported when there is time for it."""
+"""The module's name, because aiohttp is imported only after the process has become ready."""
 
 
 class Pace:
-    """Whether one more of a kind may be said. Any thread may ask."""
+    """Decides if another line of a kind may be logged. Safe to call from any thread."""
 
     def __init__(self, every_s: float = EVERY_S, now_s: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
         self._now_s = now_s
         self._lock = threading.Lock()
         self._said: dict[str, tuple[float, int]] = {}
-        """When a kind was said last, and how many were left out since; in the order of the former."""
+        """Time of the last line of each kind, and the number of lines omitted since; ordered by that time."""
 
     def take(self, kind: str) -> int | None:
-        """How many of this kind were left out since the last one that was said; None: this one is left out, too."""
+        """Returns the number of lines of this kind omitted since the last one logged; None: omit this one, too."""
         with self._lock:
             now_s = self._now_s()
             said_s, left_out = self._said.get(kind, (now_s - self._every_s, 0))
@@ -46,18 +47,18 @@ class Pace:
 
 
 class Paced:
-    """A structlog logger whose lines are paced, each event by itself. Any thread may log."""
+    """A structlog logger that limits the lines of each event separately. Any thread may log."""
 
     def __init__(self, logger: Any, every_s: float = EVERY_S, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`logger`: what structlog.get_logger() gives."""
+        """`logger`: a logger that structlog.get_logger() returned."""
         self._logger = logger
         self._pace = Pace(every_s, now_s)
 
     def log(self, event: str, *, level: str = "info", raised: BaseException | None = None, **fields: object) -> None:
-        """Writes the line, or counts it. `event` is the kind: words of the code, none of a stranger's.
+        """Writes the line, or counts it. `event` is the kind: a constant of the code, without a stranger's words.
 
-        `raised`: what went wrong where nobody expected it, shown with its traceback; its kind and where it was raised
-        are part of the line's, so one that strangers cause all the time hides no other.
+        `raised`: an unexpected exception, logged with its traceback. Its class and the place that raised it are part of
+        the kind, so an exception that strangers cause all the time does not hide another.
         """
         kind = event
         if raised is not None:
@@ -71,15 +72,15 @@ class Paced:
 
 
 class PacedRecords(logging.Filter):
-    """The same for a logger of the standard library that is a library's: a kind is a message before its arguments."""
+    """Limits the lines of a library's standard logger. A kind is a message without its arguments."""
 
     def __init__(self, every_s: float = EVERY_S, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._pace = Pace(every_s, now_s)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is written. One that is has `left_out`, where there were any."""
-        # asyncio puts what differs each time (the transport, the protocol) into further lines.
+        """Returns true if the record is logged. A logged record has `left_out` if records were omitted before it."""
+        # asyncio puts the parts that vary (the transport, the protocol) on further lines.
         kind = f"{record.name} {record.levelno} {str(record.msg).partition(chr(10))[0][:_KIND_CHARS_MAX]}"
         left_out = self._pace.take(kind)
         if left_out:
@@ -88,7 +89,7 @@ class PacedRecords(logging.Filter):
 
 
 def _where(raised: BaseException) -> str:
-    """Which error, and the place in the code that raised it."""
+    """Returns the exception's class and the place in the code that raised it."""
     at = raised.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -97,11 +98,11 @@ def _where(raised: BaseException) -> str:
 
 
 def _as_a_strangers(record: logging.LogRecord) -> bool:
-    """Malformed HTTP is no error of ours, and where it was found is of no use: the reason is enough."""
+    """Logs malformed HTTP as INFO with its reason only, because it is not our error and its traceback is of no use."""
     error = record.exc_info[1] if record.exc_info else None
     if type(error).__module__ != _MALFORMED_HTTP:
         return True
-    # What was malformed stands behind the first words, and may be a token.
+    # The malformed text follows the first words, and may be a token.
     reason = _OF_WORDS.split(str(getattr(error, "message", "")), 1)[0].strip()[:_REASON_CHARS_MAX]
     record.msg, record.args = f"{record.getMessage()}: {reason}", None
     record.exc_info, record.levelno, record.levelname = None, logging.INFO, "INFO"

@@ -1,26 +1,26 @@
-"""Rest between rounds of work: what comes meanwhile is done together, and a round costs much that it has only once.
+"""Pauses between rounds of work, so that more items share a round's fixed cost.
 
 Pure: no clock.
 """
 
 _LEAST_S = 0.000_1
-"""Less is no rest: falling asleep and waking up takes as long."""
+"""A shorter pause is skipped, because falling asleep and waking up takes as long."""
 
 
 class Rest:
-    """Of one who works in rounds, each begun by what is there to do. What comes after a rest does not wait."""
+    """The pauses of a worker that works in rounds. An item that arrives after the pause does not wait."""
 
     def __init__(self, share: float, max_s: float) -> None:
-        """After a round that took some time he rests for `share` times that, at most `max_s`."""
+        """After each round, the pause is `share` times the round's duration, at most `max_s`."""
         self._share = share
         self._max_s = max_s
         self._until_s = float("-inf")
 
     def begin(self, began_s: float, ended_s: float) -> None:
-        """A round is over that was worth a rest."""
+        """Begins the pause after a round that lasted from `began_s` to `ended_s`."""
         self._until_s = ended_s + min(max(0.0, ended_s - began_s) * self._share, self._max_s)
 
     def left_s(self, now_s: float) -> float:
-        """How long the next round is to wait; 0: it may begin."""
+        """Returns how long the next round has to wait, in s; 0 if it may begin."""
         left_s = self._until_s - now_s
         return left_s if left_s >= _LEAST_S else 0.0

@@ -1,4 +1,4 @@
-"""Work of an event loop that takes long, in slices: between two of them everybody else has a turn."""
+"""Runs long work of an event loop in slices, so that other tasks run between two of them."""
 
 import asyncio
 import time
@@ -8,13 +8,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SLICE_S = 0.002
-"""Then others have their turn. Two of the costliest items, which are looked at as a whole, take less than this."""
+"""Length of a slice. Two of the costliest items, which cannot be split, take less than this."""
 
 
 class Slices:
-    """Of one event loop, and of all who have such work there: one of them at a time goes on beyond its first slice.
+    """Runs all long work of one event loop. One piece at a time continues beyond its first slice.
 
-    So however many they are, nobody else waits for more than one slice.
+    So no other task waits for more than one slice, however many pieces there are.
     """
 
     def __init__(self, slice_s: float = SLICE_S) -> None:
@@ -22,7 +22,7 @@ class Slices:
         self._long = asyncio.Lock()
 
     async def all(self, items: Iterable[T]) -> list[T]:
-        """What an iterable gives, which does its work item by item. Raises what that raises."""
+        """Returns the items of an iterable that does its work item by item. Raises what the iterable raises."""
         made: list[T] = []
         work = iter(items)
         if self._some(work, made):
@@ -34,7 +34,7 @@ class Slices:
                     return made
 
     def _some(self, work: "Iterable[T]", made: list[T]) -> bool:
-        """One slice of it. Whether that was the last one."""
+        """Runs one slice. Returns true if it was the last one."""
         until_s = time.perf_counter() + self._slice_s
         for one in work:
             made.append(one)

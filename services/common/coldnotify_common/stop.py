@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a request to stop in order: a flag for threads, an event for asyncio."""
+"""Turns SIGTERM and SIGINT into a request to stop in order: a flag for threads, an event for asyncio."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class StopFlag:
     """A flag that a signal handler may set whatever the threads are doing.
 
-    threading.Event is not that: its set() takes a lock that the interrupted thread may hold.
+    threading.Event would not do: its set() takes a lock that the interrupted thread may hold.
     """
 
     def __init__(self) -> None:
@@ -22,17 +22,18 @@ class StopFlag:
         self._read_fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def set(self) -> None:
-        """Asks to stop. May be called from anywhere, any number of times."""
+        """Requests the stop. May be called from anywhere, any number of times."""
         if not self._is_set:
             self._is_set = True
             os.write(self._write_fd, b"x")
 
     def is_set(self) -> bool:
-        """Whether to stop."""
+        """Returns true if the stop was requested."""
         return self._is_set
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the flag is set, at most `timeout_s`; whether it is. Any number of threads may wait."""
+        """Waits until the flag is set, at most `timeout_s`. Returns true if it is set. Any number of threads may
+        wait."""
         if not self._is_set:
             poll = select.poll()
             poll.register(self._read_fd, select.POLLIN)
@@ -40,7 +41,7 @@ class StopFlag:
         return self._is_set
 
     def close(self) -> None:
-        """Frees the flag's file descriptors; set() and wait() may not be called any more."""
+        """Closes the flag's file descriptors; afterwards set() and wait() may not be called."""
         self._is_set = True
         os.close(self._read_fd)
         os.close(self._write_fd)
@@ -48,7 +49,7 @@ class StopFlag:
 
 @contextmanager
 def stop_flag() -> Iterator[StopFlag]:
-    """A StopFlag that SIGTERM and SIGINT set while the block runs. In the main thread only."""
+    """Yields a StopFlag that SIGTERM and SIGINT set while the block runs. In the main thread only."""
     flag = StopFlag()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -65,7 +66,8 @@ def stop_flag() -> Iterator[StopFlag]:
 
 @contextmanager
 def stop_event() -> Iterator[asyncio.Event]:
-    """An asyncio.Event that SIGTERM and SIGINT set while the block runs. In the main thread's running loop only."""
+    """Yields an asyncio.Event that SIGTERM and SIGINT set while the block runs. In the main thread's running loop
+    only."""
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
     for number in _SIGNALS:

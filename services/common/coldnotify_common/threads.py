@@ -1,4 +1,4 @@
-"""A thread that dies by an exception ends its process: the others would go on, and serve nobody."""
+"""Ends the process when an exception ends one of its threads: the other threads would go on, and serve nobody."""
 
 import os
 import sys
@@ -10,10 +10,10 @@ log = structlog.get_logger()
 
 
 def end_with_any_thread() -> None:
-    """From here on. The exit code is 1, and whoever supervises the process starts it again.
+    """Makes every uncaught exception of a thread end the process with exit code 1, so that its supervisor restarts it.
 
-    A thread that expects an error handles it. What is left is a bug of ours or of a library's: confluent-kafka's poll()
-    was seen to raise a SystemError of its own, behind which nobody took delivery reports any more.
+    A thread handles the errors that it expects. Any other exception is a bug of ours or of a library: confluent-kafka's
+    poll() was seen to raise a SystemError of its own, after which nobody read delivery reports any more.
     """
 
     def end(args: threading.ExceptHookArgs) -> None:

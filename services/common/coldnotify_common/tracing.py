@@ -1,8 +1,8 @@
 """Traces: spans of publish, match and deliver, sent to an OpenTelemetry collector. Needs coldnotify-server[otel].
 
-Nothing of OpenTelemetry is imported unless the setting, or OpenTelemetry's own variables, name a collector. A trace
-context is text (`traceparent`) everywhere but in here. Spans wait in a queue of OpenTelemetry's (2,048 of them, beyond
-that they are dropped), and a thread of its own sends them: no service waits for its collector.
+OpenTelemetry is imported only if the setting, or OpenTelemetry's own variables, name a collector. Everywhere else, a
+trace context is a text (`traceparent`). Spans wait in OpenTelemetry's queue (2,048 of them; further ones are dropped),
+and a thread of its own sends them: no service waits for its collector.
 """
 
 import os
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 Attributes = Mapping[str, str | int]
-"""Of a span, by name."""
+"""Attributes of a span, by name."""
 
 STOP_S_MAX = 2.0
-"""For the last spans to reach the collector. It may be away, and the process does not wait for it."""
+"""Time for the last spans to reach the collector. It may be away, and the process does not wait longer."""
 _PATH = "/v1/traces"
 _SETTING = "COLDNOTIFY_TRACE_ENDPOINT / --trace-endpoint"
 _EXTRA = "coldnotify-server[otel]"
@@ -35,20 +35,20 @@ _ON = "true"
 
 
 class Span:
-    """One step of a publish on its way."""
+    """A span: one step of a publish on its way to devices."""
 
     __slots__ = ("_span", "traceparent")
 
     def __init__(self, span: "OtelSpan", parent: str) -> None:
         self._span = span
         context = span.get_span_context()
-        # A span that is not kept leaves no gap: what follows hangs on the one before it.
+        # A span that is not recorded leaves no gap: the next span takes this one's parent as its own.
         own = f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags) & 0xFF:02x}"
         self.traceparent = own if span.is_recording() else parent
-        """For the next step; "" if there is nothing to carry on."""
+        """The trace context for the next step; "" if there is none to pass on."""
 
     def end(self, error: str = "") -> None:
-        """It ends now; `error`: what went wrong, in words."""
+        """Ends the span. `error`: a message if the step failed."""
         if error:
             from opentelemetry.trace import StatusCode
 
@@ -57,10 +57,10 @@ class Span:
 
 
 class Tracer:
-    """Makes a service's spans. Any thread may use it."""
+    """Creates a service's spans. Any thread may use it."""
 
     def __init__(self, service: str, exporter: "SpanExporter", instance: str = "") -> None:
-        """`service`: matcher, gateway or http. Raises ImportError where the extra is not installed."""
+        """`service`: matcher, gateway or http. Raises ImportError if the extra is not installed."""
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -68,14 +68,14 @@ class Tracer:
         about = {"service.instance.id": instance or f"{socket.gethostname()}:{os.getpid()}"}
         if not os.environ.get("OTEL_SERVICE_NAME"):
             about["service.name"] = f"coldnotify-{service}"
-        # By default all is kept of what a publisher's trace says is kept, and of what comes without a trace;
-        # OTEL_TRACES_SAMPLER says otherwise.
+        # By default, a publisher's trace is kept if the publisher sampled it, and publishes without a trace are all
+        # kept; OTEL_TRACES_SAMPLER overrides this.
         self._provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("coldnotify")
 
     def begin(self, name: str, parent: str, attributes: Attributes | None = None) -> Span:
-        """A span from now on, within the trace of `parent`, a valid traceparent; "": a trace of its own."""
+        """Begins a span in the trace of `parent`, a valid traceparent; "" begins a new trace."""
         from opentelemetry.context import Context
         from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
@@ -87,15 +87,15 @@ class Tracer:
         return Span(self._tracer.start_span(name, context, attributes=attributes), parent)
 
     def close(self) -> None:
-        """Sends what is left, for at most STOP_S_MAX."""
-        # The shutdown itself takes up to 30 s where the collector does not answer.
+        """Sends the remaining spans, for at most STOP_S_MAX."""
+        # The shutdown itself takes up to 30 s if the collector does not answer.
         thread = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
         thread.start()
         thread.join(STOP_S_MAX)
 
 
 def tracer_of(settings: ServiceSettings, service: str, instance: str = "") -> Tracer | None:
-    """What makes the service's spans; None: no traces are wanted. Raises SettingError."""
+    """Returns the service's tracer; None if traces are not configured. Raises SettingError."""
     endpoint = settings.trace_endpoint
     if endpoint:
         parts = urlsplit(endpoint)
