@@ -1,4 +1,4 @@
-"""What a node counts for tenants, and the usage records that say so. Pure."""
+"""Counts the usage of tenants at one node, and builds the usage records. Pure."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ from coldnotify_schemas.tenants import (
 )
 
 COUNTED_MAX = 40_000
-"""Tenants that are counted: twice as many as there may be at a time, for those that were removed since the start."""
+"""Number of tenants counted: twice as many as may exist at a time, because tenants removed since the start stay."""
 _ALL_EVERY_MS = 60_000
-"""How often all tenants are said, also those for whom nothing has changed: a job that lost its table has them again."""
+"""Interval of records of all tenants, including those without changes, so that a job that lost its table recovers."""
 
 
 class UsageCounts:
-    """One node's counters since its start, by tenant. They only grow: a record that is lost or repeated harms none."""
+    """One node's counters since its start, by tenant. They only grow: a lost or repeated record does no harm."""
 
     def __init__(self, node: str, boot: str) -> None:
         self.node = node
@@ -26,11 +26,12 @@ class UsageCounts:
         self._counters: dict[str, TenantCounters] = {}
         self._changed: set[str] = set()
         self._said: set[str] = set()
-        """What the last records said because it had changed: they are said once more, so that a rate ends at once."""
+        """Tenants that the last records contained because they had changed. The next records repeat them, so that a
+        rate falls to 0 at once."""
         self._all_said_ms: int | None = None
 
     def changing(self, tenant: str) -> TenantCounters:
-        """The counters of a tenant, which the caller changes at once: they stand in the next record.
+        """Returns the counters of a tenant, which the caller changes at once: the next record contains them.
 
         A tenant beyond COUNTED_MAX is counted as `default`.
         """
@@ -43,7 +44,7 @@ class UsageCounts:
         return counters
 
     def gauges(self, tenant: str, *, objects: int, clients: int, registrations: int) -> None:
-        """How many there are now; nothing is said where that is as before."""
+        """Sets the current numbers; numbers equal to the former ones cause no record."""
         known = self._counters.get(tenant)
         there = (0, 0, 0) if known is None else (known.objects, known.clients, known.registrations)
         if there != (objects, clients, registrations):
@@ -51,17 +52,17 @@ class UsageCounts:
             counters.objects, counters.clients, counters.registrations = objects, clients, registrations
 
     def tenants(self) -> list[str]:
-        """All that were ever counted."""
+        """Returns all tenants ever counted."""
         return list(self._counters)
 
     def of(self, tenant: str) -> TenantCounters | None:
-        """As they stand; not to be changed."""
+        """Returns the tenant's counters, which the caller must not change; None if it was never counted."""
         return self._counters.get(tenant)
 
     def records(self, at_ms: int, partitions: int) -> Iterator[tuple[int, bytes]]:
-        """Partition and value of what is to be written now.
+        """Yields partition and value of the usage records to write now.
 
-        That is what has changed since the last time, what had changed then, and once a minute all.
+        They contain the tenants that changed since the last call, those that had changed then, and once a minute all.
         """
         names = self._changed | self._said
         if self._all_said_ms is None or at_ms - self._all_said_ms >= _ALL_EVERY_MS:

@@ -1,4 +1,4 @@
-"""Whether a publish may be let in: each tenant's token buckets at this node, and its share of the agreement. Pure."""
+"""Admits or refuses publishes, by each tenant's token buckets at this node and its share of the agreement. Pure."""
 
 from collections.abc import Iterable, Mapping
 from math import exp
@@ -12,46 +12,50 @@ from coldnotify_common.tenancy.table import TenantTable
 from coldnotify_common.tenancy.token_bucket import TokenBucket
 
 PUBLISHES, BYTES = "in_per_s", "in_bytes_per_s"
-"""The limits that what comes in is refused by."""
+"""Limits on incoming publishes."""
 DELIVERIES, OUT_BYTES = "out_per_s", "out_bytes_per_s"
-"""The limits that a publish is refused by if the agreement says so (`over: refuse`), for what it would lead to."""
+"""Limits on outgoing deliveries. A publish that would exceed one is refused if the agreement says so (`over:
+refuse`)."""
 OBJECTS = "objects_max"
-"""The limit that a publish of an object is refused by that is not there yet."""
+"""The limit that refuses a publish of an object that does not exist yet."""
 OBJECTS_RETRY_S = 10.0
-"""After that who wants to publish one object more may ask again: one may have been deleted, or more agreed."""
+"""Delay before another publish of a new object is worth a try: meanwhile an object may be deleted, or the agreement
+raised."""
 _SHARE_MIN = 0.02
-"""Of an equal share, what a node may let in whatever a verdict gives it: what it is asked for shows that it needs more.
-All nodes together exceed the agreement by at most so much."""
+"""Minimum share of a node, as a fraction of an equal share, whatever a verdict assigns to it, because publishes refused
+here show that this node needs more. All nodes together exceed the agreement by at most this fraction."""
 _SHOWN_CHARS_MAX = 80
 _MEASURED_OVER_S = 2.0
-"""Time constant of the rate that a refusal names."""
+"""Time constant of the measured rate in a refusal."""
 
 
 class Admitted(NamedTuple):
-    """It may be published."""
+    """The publishes are admitted."""
 
     tenant: str
 
 
 RETRY_AFTER_S_MAX = 3600.0
-"""An agreement may be of next to nothing, and may be another one an hour later."""
+"""Upper bound of the retry delay. A rate may be almost 0, and the agreement may be a different one an hour later."""
 
 
 class GateRefused(NamedTuple):
-    """It may not, now."""
+    """The publishes are refused for now."""
 
     tenant: str
     limit: str
     """The field of the agreement."""
     allowed: float
-    """Its value: for the tenant at all nodes together."""
+    """The agreed value, for the tenant at all nodes together."""
     measured: float
-    """What the tenant asks for per second: over all nodes where a verdict says so, else here."""
+    """The rate that the tenant requests per second: at all nodes if a verdict states it, otherwise at this one."""
     retry_after_s: float
-    """After that the same may be let in, unless others of the tenant come first. At most RETRY_AFTER_S_MAX."""
+    """Delay after which the same publishes may be admitted, unless others of the tenant come first. At most
+    RETRY_AFTER_S_MAX."""
 
     def for_object(self, missing: str) -> str:
-        """In words, if `limit` is OBJECTS: the publish was of `missing`, or of many and of this one among them."""
+        """Returns the error text if `limit` is OBJECTS. `missing`: the object, or one of many objects, that does not
+        exist yet."""
         words = f"there are {self.measured:.0f}, and object {missing[:_SHOWN_CHARS_MAX]} is none of them"
         return f"tenant {self.tenant} is above its agreement: {self.limit} is {self.allowed:.0f}; {words}"
 
@@ -62,10 +66,10 @@ class _Standing(NamedTuple):
 
 
 class Gate:
-    """Lets publishes in, or refuses them, for all tenants at this node, and counts both. Times are of one clock, in s.
+    """Admits or refuses publishes of all tenants at this node, and counts both. Times are of one clock, in s.
 
-    Of n nodes each begins with 1/n of a rate. A verdict gives each its share; without a fresh one it is 1/n again,
-    where n counts the nodes that verdicts named in the last minute in which there were any, and this one.
+    Each of n nodes begins with 1/n of a rate. A verdict assigns each node its share; without a fresh verdict it is 1/n
+    again, where n counts this node and the nodes named by verdicts during the last minute that had verdicts.
     """
 
     def __init__(self, table: TenantTable, counts: UsageCounts) -> None:
@@ -74,13 +78,13 @@ class Gate:
         self._standings: dict[str, _Standing] = {}
         self._limited: dict[str, _Limited] = {}
         self._doors = KnownNodes(counts.node)
-        """Nodes that let publishes in."""
+        """Nodes that admit publishes."""
         self._tellers = KnownNodes(counts.node)
-        """Matchers that tell others of publishes."""
+        """Matchers that deliver publishes."""
         self._newest_s = float("-inf")
 
     def admit(self, domain: str, publishes: int, size_bytes: int, now_s: float) -> Admitted | GateRefused:
-        """Asked for `publishes` of one domain that have `size_bytes` together: all of them are let in, or none."""
+        """Admits all of `publishes` of one domain, with `size_bytes` together, or none."""
         tenant = self._table.of(domain)
         agreement = tenant.agreement
         counters = self._counts.changing(tenant.name)
@@ -102,8 +106,8 @@ class Gate:
         return Admitted(tenant.name)
 
     def held_elsewhere(self, tenant: str, here: Iterable[str], now_s: float) -> tuple[int, int, int]:
-        """How many objects, clients and registrations the tenant has in partitions that are not among `here`, as the
-        verdict says; none of each without a verdict that counts."""
+        """Returns the numbers of objects, clients and registrations that the tenant has in partitions other than
+        `here`, according to its verdict; zeros without a valid verdict."""
         standing = self._standing(tenant, now_s)
         found = [0, 0, 0]
         if standing is not None:
@@ -113,7 +117,8 @@ class Gate:
         return found[0], found[1], found[2]
 
     def full_of_objects(self, domain: str, now_s: float) -> GateRefused | None:
-        """Why one object more would be too many for the domain's tenant; None: it would not, as far as is known."""
+        """Returns a refusal if another object would exceed the limit of the domain's tenant; None if it would not, as
+        far as known."""
         tenant = self._table.of(domain)
         most = tenant.agreement.objects_max
         if most is None:
@@ -123,54 +128,54 @@ class Gate:
         return GateRefused(tenant.name, OBJECTS, most, there_are, OBJECTS_RETRY_S) if there_are >= most else None
 
     def refuse(self, refused: GateRefused, publishes: int) -> None:
-        """These were refused for another reason than their rate."""
+        """Counts publishes that were refused for a reason other than their rate."""
         self._counts.changing(refused.tenant).refused += publishes
 
     def on_verdict(self, tenant: str, verdict: Verdict | None, age_s: float, now_s: float) -> None:
-        """There is this verdict now, made `age_s` ago; None: none any more."""
+        """Takes the tenant's current verdict, made `age_s` ago; None if it was deleted."""
         if verdict is None or age_s >= VERDICT_S:
             self._standings.pop(tenant, None)
         elif self._table.get(tenant) is not None:
             self._standings[tenant] = _Standing(verdict, now_s + VERDICT_S - max(0.0, age_s))
         if verdict is None or age_s < -NODE_SEEN_S or self._table.get(tenant) is None:
-            return  # of who is no tenant, nobody's share is to become smaller
+            return  # a verdict for an unknown tenant must not reduce anybody's share
         made_s = now_s - max(0.0, age_s)
         self._doors.on_verdict(verdict.shares, made_s)
         self._tellers.on_verdict(verdict.out_shares, made_s)
         self._newest_s = max(self._newest_s, made_s)
 
     def on_agreement(self, tenant: Tenant, now_s: float) -> None:
-        """The table has this tenant now: what comes in from now on comes in at its rates."""
+        """Applies the rates of a tenant's new agreement from now on."""
         limited = self._limited.get(tenant.name)
         if limited is not None:
             limited.change(tenant.agreement, limited.share, now_s)
 
     def forget(self, tenant: str) -> None:
-        """There is no such tenant any more."""
+        """Removes a tenant."""
         self._standings.pop(tenant, None)
         self._limited.pop(tenant, None)
 
     def verdict_of(self, tenant: str, now_s: float) -> Verdict | None:
-        """The tenant's verdict, if it counts."""
+        """Returns the tenant's verdict if it is still valid, otherwise None."""
         standing = self._standing(tenant, now_s)
         return None if standing is None else standing.verdict
 
     def verdict_age_s(self, now_s: float) -> float:
-        """How old the newest verdict is, of whatever tenant; infinite: there was none."""
+        """Returns the age of the newest verdict of any tenant, in s; infinite if there was none."""
         return now_s - self._newest_s
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are that let publishes in, as far as is known, this one among them."""
+        """The number of nodes known to admit publishes, including this one."""
         return len(self._doors)
 
     def out_share(self, tenant: str, now_s: float) -> float:
-        """Which part of the tenant's out-rates is this node's, if it tells others of publishes."""
+        """Returns this node's share of the tenant's outgoing rates, if it delivers publishes."""
         standing = self._standing(tenant, now_s)
         return self._part_of({} if standing is None else standing.verdict.out_shares, len(self._tellers))
 
     def fullest(self, now_s: float, at_least: float, most: int) -> list[tuple[str, str, float]]:
-        """Tenant, limit and the part of it that is used, of those that use most; by verdicts that count."""
+        """Returns tenant, limit and used fraction of the limits with the highest use, according to valid verdicts."""
         found = []
         for name in self._standings:
             tenant, verdict = self._table.get(name), self.verdict_of(name, now_s)
@@ -195,13 +200,13 @@ class Gate:
 
 
 class _Limited:
-    """A tenant with a limit at this node."""
+    """A tenant that has a limit, at this node."""
 
     def __init__(self, agreement: Agreement, share: float, now_s: float) -> None:
         self.agreement = agreement
         self.share = share
         self._buckets: dict[str, TokenBucket] = {}
-        """By limit."""
+        """Token buckets by limit."""
         self._asked = _Rate(now_s)
         self._asked_bytes = _Rate(now_s)
         self.change(agreement, share, now_s)
@@ -245,7 +250,7 @@ class _Limited:
 
 
 class _Rate:
-    """A rate per second that forgets with _MEASURED_OVER_S."""
+    """A rate per second, averaged with the time constant _MEASURED_OVER_S."""
 
     __slots__ = ("_at_s", "_since_s", "_sum")
 
@@ -259,7 +264,7 @@ class _Rate:
 
     def value(self, now_s: float) -> float:
         self._fade(now_s)
-        # Shortly after the beginning there is less to be remembered than later; of the first moment nothing is known.
+        # Corrects for the short history just after the start; at least 0.1 s, because the first moment gives no rate.
         weight = 1 - exp(-max(now_s - self._since_s, 0.1) / _MEASURED_OVER_S)
         return self._sum / (_MEASURED_OVER_S * weight)
 
@@ -270,14 +275,15 @@ class _Rate:
 
 
 class _OutOfOne(NamedTuple):
-    """What one publish leads to, on the average."""
+    """The average deliveries and bytes that one publish causes."""
 
     deliveries: float
     out_bytes: float
 
 
 def _out_of_one(standing: _Standing | None) -> _OutOfOne:
-    """As in the last minute; nothing, where nobody has measured it. Whom a publish would reach is not known here."""
+    """Returns the averages of the last minute; zeros without measurements, because this node does not know whom a
+    publish would reach."""
     if standing is None or not standing.verdict.per_min.publishes:
         return _OutOfOne(0.0, 0.0)
     counted = standing.verdict.per_min
@@ -296,7 +302,7 @@ def _may_refuse(agreement: Agreement) -> bool:
 
 def _bucket(before: TokenBucket | None, per_s: float, agreement: Agreement, share: float, now_s: float) -> TokenBucket:
     rate = per_s * share
-    capacity = max(1.0, rate * agreement.burst_s)  # of less than one, none would ever pass
+    capacity = max(1.0, rate * agreement.burst_s)  # with a capacity below 1, no publish would ever pass
     if before is None:
         return TokenBucket(rate, capacity, now_s)
     before.change(rate, capacity, now_s)
@@ -304,7 +310,7 @@ def _bucket(before: TokenBucket | None, per_s: float, agreement: Agreement, shar
 
 
 def _used(agreement: Agreement, verdict: Verdict) -> list[tuple[str, float]]:
-    """By limit, the part of it that was used in the last minute, or is there now."""
+    """Returns by limit the fraction used in the last minute, or in use now."""
     a, m, g = agreement, verdict.per_min, verdict.gauges
     pairs: tuple[tuple[str, float | None, float], ...] = (
         (PUBLISHES, a.in_per_s, m.publishes / 60),

@@ -1,23 +1,23 @@
-"""How many nodes share an agreement, as verdicts have named them. Pure."""
+"""Counts the nodes that share an agreement, as named by verdicts. Pure."""
 
 from collections.abc import Iterable
 
 NODES_MAX = 1_000
 NODE_SEEN_S = 60.0
-"""A node that no verdict has named for so long, while there were verdicts, is gone."""
+"""A node is removed after this time without a verdict that names it, counted only while verdicts arrive."""
 
 
 class KnownNodes:
-    """The nodes that the last minute of verdicts named, and this one. Times are of one clock, in s."""
+    """This node, and the nodes named in the last minute of verdicts. Times are of one clock, in s."""
 
     def __init__(self, this: str) -> None:
         self._this = this
         self._named_s: dict[str, float] = {}
-        """When the newest verdict that named the node was made."""
+        """Times at which the newest verdict that names each node was made."""
         self._newest_s = float("-inf")
 
     def on_verdict(self, nodes: Iterable[str], made_s: float) -> None:
-        """A verdict of then names these."""
+        """Records that a verdict made at `made_s` names these nodes."""
         named_s = self._named_s
         for node in nodes:
             if made_s > named_s.get(node, float("-inf")) and (node in named_s or len(named_s) < NODES_MAX):

@@ -1,8 +1,8 @@
 """Reads the tenants and the verdicts from Kafka, in a thread of its own, for as long as the service runs.
 
-A topic that is not there (a Kafka of the release before) is looked for again and again: until then nobody is limited.
-One that was made anew is read from its beginning, by a consumer that knows nothing of the one before: Kafka's client
-would go on in the new topic at the place it had reached, where there is such a place.
+A missing topic (in a Kafka of the release before) is looked for repeatedly: until it exists, nobody is limited. A topic
+that was deleted and created again is read from its beginning by a new consumer, because Kafka's client would continue
+in the new topic at the old offset, if that offset exists.
 """
 
 import secrets
@@ -24,18 +24,18 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 _POLL_S = 0.2
-"""How soon the thread notices that it is to stop."""
+"""Maximum time until the thread notices that it has to stop."""
 _BATCH_RECORDS_MAX = 500
 _FETCH_WAIT_MS = 2000
-"""How long Kafka may wait before it says that there is nothing new. What is written comes at once, whatever this is; a
-topic that is read later than the other waits for that answer once."""
+"""Maximum time that Kafka waits before it answers that there are no new records. New records arrive at once, whatever
+this is; a topic that is assigned later than the other waits once for that answer."""
 _RETRY_S = 2.0
 _CHECK_S = 5.0
-"""How often it is asked whether the topics are still those that are read."""
+"""Interval of checks that the topics were not deleted and created again."""
 _ASK_S = 1.0
-"""A Kafka that is there answers in milliseconds; stopping waits for a question that is under way."""
+"""Timeout of a question. A running Kafka answers in milliseconds; stopping waits for a question under way."""
 _VERDICTS_BACK_MS = 60_000
-"""How far back verdicts are of use: those of the last minute name the nodes that there are."""
+"""Age of the oldest verdicts to read: the verdicts of the last minute name the existing nodes."""
 _JOIN_S = 3.0
 _PARTITION = 0
 """Both topics have one partition, so that their records have one order."""
@@ -49,27 +49,27 @@ _BEGIN_ANEW = {
 
 
 class ReadKeeper(Protocol):
-    """Who keeps what is read. Called from the reader's thread."""
+    """Keeps the records read. Called from the reader's thread."""
 
     def on_load(self) -> None:
-        """The tenants topic is read from its beginning."""
+        """Begins a read of the tenants topic from its beginning."""
 
     def on_tenant(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of it."""
+        """Takes a record of the tenants topic."""
 
     def on_loaded(self, *, missing: bool) -> None:
-        """It was read up to its end; what did not come since on_load is there no more. `missing`: there is no such
-        topic."""
+        """The tenants topic was read up to its end; tenants without a record since on_load no longer exist. `missing`:
+        the topic does not exist."""
 
     def on_verdict(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the verdicts topic."""
+        """Takes a record of the verdicts topic."""
 
     def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
-        """What stands there, of either topic, nobody can read; what comes behind it is told."""
+        """Reports an unreadable record of either topic; the records after it follow."""
 
 
 class TenancyReader:
-    """Reads both topics, or that of tenants alone, and follows them."""
+    """Reads both topics, or only that of tenants, and follows them."""
 
     def __init__(self, settings: ServiceSettings, keeper: ReadKeeper, *, verdicts: bool = True) -> None:
         self._settings = settings
@@ -79,29 +79,29 @@ class TenancyReader:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tenancy-reader", daemon=True)
         self._assigned: dict[str, str] = {}
-        """What is read, each with the topic's id."""
+        """The topics being read, with their ids."""
         self._tenants_end: int | None = None
-        """Up to where the tenants are to be read, until they were. Kafka's word that there is nothing more comes only
-        when it has waited for more."""
+        """The end offset of the tenants topic, until it was reached; then None. Needed because Kafka reports the end of
+        a partition only after it has waited for more records."""
         self._begin_anew = False
-        """What is assigned is not what there is."""
+        """The assigned topics no longer match the existing ones."""
         self._next_look_s = 0.0
-        """Before that, topics that are missing are not looked for."""
+        """Missing topics are not looked for before this time."""
         self._next_check_s = 0.0
-        """Before that, nobody asks whether those that are read are still there."""
+        """The topics being read are not checked before this time."""
 
     def start(self) -> None:
-        """Begins to read."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends reading; waits a moment for the thread."""
+        """Stops reading, and waits at most _JOIN_S for the thread."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
-        # No group is joined: the id only has to be there.
+        # The group is never joined, but the client requires a group id.
         group = self._settings.topics.group(f"tenancy-{secrets.token_hex(8)}")
         looks = TopicLooks(self._settings)
         while not self._stop.is_set():
@@ -128,7 +128,7 @@ class TenancyReader:
             try:
                 self._read_on(consumer, looks)
             except KafkaException as error:
-                # Whoever reads no more holds everybody to the agreements of that moment.
+                # A reader that stopped would hold everybody to the agreements of that moment.
                 _paced.log("the tenants cannot be read", level="warning", error=str(error))
                 self._stop.wait(_RETRY_S)
 
@@ -152,12 +152,13 @@ class TenancyReader:
                 self._take(message)
 
     def _assign(self, consumer: RecordConsumer, looks: TopicLooks, topics: Sequence[str]) -> None:
-        """Have those be read that are there: at once, as one that comes later waits for the other's fetch."""
+        """Assigns the topics that exist, all at once, because one assigned later waits for the other's fetch."""
         found: dict[str, str] = {}
         places = []
         for topic in topics:
             try:
-                # Asked before anything is read: a topic that takes its place meanwhile is found by the next check.
+                # Reads the topic's id before any record: the next check then finds a topic that replaces this one
+                # meanwhile.
                 read = str(looks.describe(topic, _ASK_S).topic_id)
                 places.append(self._place(consumer, topic))
             except TopicMissing:
@@ -166,7 +167,7 @@ class TenancyReader:
                 if topic == self._tenants:
                     self._keeper.on_loaded(missing=True)
             except (ServiceError, KafkaException):
-                continue  # what else is wrong with Kafka, the service says itself
+                continue  # the service itself reports other problems with Kafka
             else:
                 found[topic] = read
         if not places:
@@ -179,7 +180,7 @@ class TenancyReader:
                 self._on_tenants_read(place.offset)
 
     def _place(self, consumer: RecordConsumer, topic: str) -> TopicPartition:
-        """Where reading begins."""
+        """Returns the offset to start from."""
         if topic == self._verdicts:
             since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
             (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
@@ -191,7 +192,7 @@ class TenancyReader:
         return place
 
     def _on_tenants_read(self, offset: int) -> None:
-        """What lies before this offset was read."""
+        """Ends the load once the records before this offset include all that the topic held at the start."""
         if self._tenants_end is not None and offset >= self._tenants_end:
             self._tenants_end = None
             self._keeper.on_loaded(missing=False)
@@ -200,7 +201,7 @@ class TenancyReader:
         try:
             there = str(looks.describe(topic, _ASK_S).topic_id)
         except ServiceError:
-            return  # a topic that is gone is read anew once there is another one
+            return  # a deleted topic is read again from its beginning once it was created again
         if there != read:
             log.warning("a topic of tenants is read anew", topic=topic, error="it was made anew")
             self._begin_anew = True

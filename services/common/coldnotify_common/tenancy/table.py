@@ -1,28 +1,28 @@
-"""The table of tenants: which tenant a domain belongs to, and what was agreed with it. Pure."""
+"""The table of tenants: maps a domain to its tenant and the agreement with it. Pure."""
 
 from coldnotify_schemas.tenants import DEFAULT_TENANT, Tenant
 
 TENANTS_MAX = 20_000
-"""A service holds all of them in memory: about 2 KB each with some domains."""
+"""Maximum number of tenants. A service holds all of them in memory: about 2 KB each with some domains."""
 DOMAINS_IN_ALL_MAX = 500_000
 
 
 class TableFull(ValueError):
-    """One more tenant, or its domains, would be above the bounds of the table; the message says which."""
+    """Another tenant, or its domains, would exceed the bounds of the table; the message says which."""
 
 
 class TenantTable:
-    """All tenants. One object, changed in place as records come.
+    """All tenants. One object, changed in place as records arrive.
 
-    A domain that two tenants name belongs to the one whose name comes first in the order of bytes. So every service
-    says the same, in whatever order it has read the records. Who writes agreements refuses such a thing; it happens
-    when two of them write at the same time, or somebody else writes to the topic.
+    A domain that two tenants claim belongs to the one whose name comes first in byte order. So all services agree, in
+    whatever order they have read the records. Tools that write agreements reject such a claim; it happens if two of
+    them write at the same time, or somebody else writes to the topic.
     """
 
     def __init__(self) -> None:
         self._tenants: dict[str, Tenant] = {}
         self._claimants: dict[str, tuple[str, ...]] = {}
-        """Domain -> names of the tenants that name it, in order; one, unless there is a conflict."""
+        """Domain -> names of the tenants that claim it, in order; one name unless there is a conflict."""
         self._default = Tenant(DEFAULT_TENANT)
         self._conflicts: set[str] = set()
         self._limited_out: dict[str, Tenant] = {}
@@ -32,28 +32,28 @@ class TenantTable:
         return len(self._tenants)
 
     def of(self, domain: str) -> Tenant:
-        """The tenant that a domain belongs to: `default`, where none names it."""
+        """Returns the tenant of a domain; `default` if no tenant claims it."""
         claimants = self._claimants.get(domain)
         return self._default if claimants is None else self._tenants[claimants[0]]
 
     def get(self, name: str) -> Tenant | None:
-        """The tenant of this name, if there is one. `default` is there only if somebody has set it."""
+        """Returns the tenant of this name, or None. `default` is in the table only if somebody has written it."""
         return self._tenants.get(name)
 
     def all(self) -> list[Tenant]:
-        """Every tenant that was set, by name."""
+        """Returns every tenant in the table, by name."""
         return [self._tenants[name] for name in sorted(self._tenants)]
 
     def limited_out(self) -> list[Tenant]:
-        """Those with a limit on what goes out."""
+        """Returns the tenants with a limit on outgoing deliveries."""
         return list(self._limited_out.values())
 
     def limited_held(self) -> list[Tenant]:
-        """Those with a limit on clients or registrations."""
+        """Returns the tenants with a limit on clients or registrations."""
         return list(self._limited_held.values())
 
     def put(self, tenant: Tenant) -> None:
-        """There is this tenant now, in the place of the one of its name. Raises TableFull, and changes nothing."""
+        """Adds a tenant, or replaces the one of its name. Raises TableFull, and then changes nothing."""
         before = self._tenants.get(tenant.name)
         if before is None and len(self._tenants) >= TENANTS_MAX:
             raise TableFull(f"tenants: there are {TENANTS_MAX} already")
@@ -78,7 +78,7 @@ class TenantTable:
             self._default = tenant
 
     def remove(self, name: str) -> bool:
-        """There is no such tenant any more; False: there was none."""
+        """Removes a tenant. Returns false if it did not exist."""
         tenant = self._tenants.pop(name, None)
         if tenant is None:
             return False
@@ -90,7 +90,8 @@ class TenantTable:
         return True
 
     def clashes(self, tenant: Tenant) -> str | None:
-        """Why this tenant may not be written beside the others: the field and the other tenant; None: it may."""
+        """Returns the reason why this tenant conflicts with the others: the field and the other tenant; None if it does
+        not."""
         for domain in tenant.domains:
             for other in self._claimants.get(domain, ()):
                 if other != tenant.name:
@@ -102,7 +103,7 @@ class TenantTable:
         return None
 
     def conflicts(self) -> dict[str, tuple[str, ...]]:
-        """The domains that more than one tenant names, and by whom; it belongs to the first."""
+        """Returns the domains that several tenants claim, with the tenants' names; a domain belongs to the first."""
         return {domain: self._claimants[domain] for domain in sorted(self._conflicts)}
 
     def _unclaim(self, tenant: Tenant) -> None:

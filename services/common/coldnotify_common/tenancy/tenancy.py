@@ -1,11 +1,11 @@
-"""Tenants as a service uses them: the table and the gate, kept up to date, and counters that are written.
+"""Tenancy of a service: keeps the table and the gate up to date, and writes usage counters.
 
     tenancy = Tenancy(settings, "gateway")
     tenancy.start()
     verdict = tenancy.admit(domain, publishes, size_bytes)    # Admitted, or Refused with limit, retry_after_s ...
     tenancy.stop()
 
-Any thread may ask: one lock is held for the microseconds of a look-up or a count, never during a wait.
+Safe to call from any thread: one lock is held for the microseconds of a look-up or a count, never during a wait.
 """
 
 import secrets
@@ -37,18 +37,19 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 DAMAGED_MAX = 1_000
-"""Damaged records that are remembered; more are counted as so many."""
+"""Maximum number of damaged records kept; the metric counts no further ones."""
 LABELLED_MAX = 50
-"""Tenants that have labels of their own in metrics, those that were refused or thinned first; all others share one."""
+"""Number of tenants with labels of their own in metrics: the first that were refused or thinned; all others share one
+label."""
 OTHERS = "(others)"
 _SHOWN_CHARS_MAX = 80
 NOT_READ_YET = "the tenants were not read yet"
-"""Why a service that has just started is not ready."""
+"""The reason why a service that has just started is not ready."""
 _NOTHING = (0, 0, 0)
 
 
 class Used(NamedTuple):
-    """What a domain used, as a matcher sees it."""
+    """Usage of a domain, as a matcher counts it."""
 
     publishes: int
     bytes: int
@@ -59,7 +60,7 @@ class Used(NamedTuple):
 
 
 class OutLimit(NamedTuple):
-    """What this node may tell of a tenant's publishes, a second: its part of the agreement. None: no limit."""
+    """This node's share of a tenant's outgoing rates, per second. None: no limit."""
 
     tenant: str
     per_s: float | None
@@ -68,18 +69,18 @@ class OutLimit(NamedTuple):
 
 
 class PartitionStock(NamedTuple):
-    """What domains have in one partition of the matchers'."""
+    """Objects, clients and registrations of each domain in one partition of the matchers."""
 
     partition: int
     tenure: str
-    """Another one for each owner: what an earlier one said counts no more."""
+    """Differs for each owner of the partition: the numbers of an earlier owner no longer count."""
     by_domain: Mapping[str, tuple[int, int, int]]
-    """Objects, live clients, registrations; nothing of all others."""
+    """Objects, live clients and registrations; domains without any are absent."""
 
 
 class HeldLimit(NamedTuple):
-    """How many sessions and registrations a tenant may have, and has at all nodes as far as this one knows. None: no
-    limit."""
+    """Limits of a tenant on sessions and registrations, and its current numbers at all nodes, as far as this node
+    knows. None: no limit."""
 
     tenant: str
     clients_max: int | None
@@ -89,48 +90,49 @@ class HeldLimit(NamedTuple):
 
 
 class Tenancy:
-    """See the module's docstring. `start` returns at once; `not_ready` says when the tenants are known."""
+    """Tenants of a service; see the module's docstring. `start` returns at once; `not_ready` is None once the tenants
+    are known."""
 
     def __init__(self, settings: ServiceSettings, role: str) -> None:
-        """`role`: http, gateway ...: the beginning of the node's name in usage records."""
+        """`role`: the kind of service (http, gateway ...), the first part of the node's name in usage records."""
         self.lock = threading.Lock()
         """Held while any of the following is read or changed."""
         self.table = TenantTable()
-        # Drawn, not configured: two nodes of one name would each use the share of both.
+        # Drawn at random, not configured: two nodes of the same name would each use the share of both.
         self.counts = UsageCounts(f"{role}-{secrets.token_hex(4)}", secrets.token_hex(8))
         self.gate = Gate(self.table, self.counts)
         self.damaged: dict[str, str] = {}
-        """What is wrong with a record, by its key. The tenant is as it was before, or unknown."""
+        """Damaged records: the error by key. The tenant keeps its former agreement, or is unknown."""
         self.refused: Counter[tuple[str, str]] = Counter()
         """Refused publishes, sessions and registrations by tenant and limit; at most LABELLED_MAX tenants."""
         self.thinned: Counter[str] = Counter()
-        """By tenant, deliveries that its agreement has spared; at most as many."""
+        """Deliveries saved by thinning, by tenant; at most LABELLED_MAX tenants."""
         self.admitted = 0
         self.not_ready: str | None = NOT_READ_YET
-        """Why agreements are not known yet; None: they are, or there is no such topic."""
+        """The reason why agreements are not known yet; None once they are, or if the topic does not exist."""
         self._seen: set[str] | None = None
         self._labelled: set[str] = set()
         self._held: dict[int, UsageCounts] = {}
-        """By the partitions that this matcher serves."""
+        """Usage counts by partition, for the partitions that this matcher serves."""
         self._here: dict[str, tuple[int, int, int]] = {}
-        """By tenant, what it has in them."""
+        """Objects, clients and registrations of each tenant in those partitions."""
         self._tenants_topic = settings.topics.tenants
         self._reader = TenancyReader(settings, self)
         self.writer = UsageWriter(settings, self._records)
 
     def start(self) -> None:
-        """Begins to read, and to write."""
+        """Starts reading and writing."""
         self._reader.start()
         self.writer.start()
 
     def stop(self) -> None:
-        """Ends both; the last counts are written. Takes some seconds at most."""
+        """Stops both, after writing the last counts. Takes some seconds at most."""
         self.writer.end()
         self._reader.stop()
         self.writer.stop()
 
     def admit(self, domain: str, publishes: int, size_bytes: int) -> Admitted | GateRefused:
-        """As Gate.admit, now."""
+        """Admits or refuses publishes at the current time, as Gate.admit does."""
         with self.lock:
             answer = self.gate.admit(domain, publishes, size_bytes, time.monotonic())
             if isinstance(answer, GateRefused):
@@ -140,7 +142,7 @@ class Tenancy:
         return answer
 
     def used(self, by_domain: Iterable[tuple[str, Used]]) -> None:
-        """Counts what domains used: for matchers, through whom all of it goes."""
+        """Counts the usage of domains: for matchers, because all publishes pass through them."""
         with self.lock:
             for domain, use in by_domain:
                 counted = self.table.of(domain)
@@ -155,7 +157,8 @@ class Tenancy:
                     self.thinned[self._label(counted.name)] += use.thinned
 
     def holds(self, stocks: Iterable[PartitionStock]) -> None:
-        """What domains have in the partitions that this matcher serves, all of them: of others it says nothing more."""
+        """Takes the numbers of all partitions that this matcher serves; partitions that are not in `stocks` are
+        dropped."""
         with self.lock:
             before, self._held, self._here = self._held, {}, {}
             for partition, tenure, by_domain in stocks:
@@ -174,7 +177,8 @@ class Tenancy:
                     self._here[name] = _plus(self._here.get(name, _NOTHING), has)
 
     def turned_away(self, by_limit: Iterable[tuple[tuple[str, str], int]]) -> None:
-        """By domain and limit of its tenant's agreement, sessions and registrations that this matcher refused."""
+        """Counts sessions and registrations that this matcher refused, by domain and limit of its tenant's
+        agreement."""
         with self.lock:
             for (domain, limit), number in by_limit:
                 name = self.table.of(domain).name
@@ -182,7 +186,7 @@ class Tenancy:
                 self.refused[self._label(name), limit] += number
 
     def held_limits(self) -> list[HeldLimit]:
-        """Those of all tenants with a limit on clients or registrations, now: for matchers."""
+        """Returns the limits of all tenants with a limit on clients or registrations: for matchers."""
         with self.lock:
             now_s = time.monotonic()
             here = [partition_node(partition) for partition in self._held]
@@ -197,23 +201,24 @@ class Tenancy:
             return found
 
     def full_of_objects(self, domain: str) -> GateRefused | None:
-        """Why one object more would be too many for the domain's tenant; None: it would not, as far as is known."""
+        """Returns a refusal if another object would exceed the limit of the domain's tenant; None if it would not, as
+        far as known."""
         with self.lock:
             return self.gate.full_of_objects(domain, time.monotonic())
 
     def refuse_objects(self, refused: GateRefused, publishes: int) -> None:
-        """Publishes were refused, some of which would have made one object more."""
+        """Counts publishes that were refused because some of them would have created another object."""
         with self.lock:
             self.gate.refuse(refused, publishes)
             self.refused[self._label(refused.tenant), refused.limit] += publishes
 
     def tenant_of(self, domain: str) -> str:
-        """The name of the tenant that a domain belongs to."""
+        """Returns the name of the tenant that a domain belongs to."""
         with self.lock:
             return self.table.of(domain).name
 
     def out_limits(self) -> list[OutLimit]:
-        """Those of all tenants with a limit on what goes out, now: for matchers."""
+        """Returns the limits of all tenants with a limit on outgoing deliveries: for matchers."""
         with self.lock:
             now_s = time.monotonic()
             found = []
@@ -226,21 +231,22 @@ class Tenancy:
             return found
 
     def high_shares(self) -> list[tuple[str, float]]:
-        """Of each tenant with an agreement, which part of its publishes may be of high priority: for matchers."""
+        """Returns for each tenant the share of its publishes that may be of high priority: for matchers."""
         with self.lock:
             return [(tenant.name, tenant.agreement.high_priority_share) for tenant in self.table.all()]
 
     def verdict_of(self, tenant: str) -> Verdict | None:
-        """The tenant's verdict, if it counts."""
+        """Returns the tenant's verdict if it is still valid, otherwise None."""
         with self.lock:
             return self.gate.verdict_of(tenant, time.monotonic())
 
     def on_load(self) -> None:
-        """The tenants topic is read from its beginning. From the reader's thread, as all that follows."""
+        """Begins a read of the tenants topic from its beginning. The reader's thread calls this and the methods
+        below."""
         self._seen = set()
 
     def on_tenant(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of it. A damaged one is skipped, counted and told."""
+        """Takes a record of the tenants topic. A damaged one is skipped, kept in `damaged` and logged."""
         shown = (key or b"").decode(errors="replace")[:_SHOWN_CHARS_MAX]
         try:
             name = parse_tenant_key(key)
@@ -271,7 +277,7 @@ class Tenancy:
         self._on_damaged(shown, full)
 
     def on_loaded(self, *, missing: bool) -> None:
-        """The tenants topic was read up to its end."""
+        """The tenants topic was read up to its end: removes tenants that were not in it."""
         seen, self._seen = self._seen, None
         if seen is not None and not missing:
             with self.lock:
@@ -282,7 +288,8 @@ class Tenancy:
         self.not_ready = None
 
     def on_verdict(self, key: bytes | None, value: bytes | None) -> None:
-        """A record of the verdicts topic. A damaged one is skipped: what it would say does not count for long."""
+        """Takes a record of the verdicts topic. A damaged one is skipped, because a verdict is valid only for a short
+        time."""
         try:
             name = parse_tenant_key(key)
             verdict = None if value is None else parse_verdict(value)
@@ -294,7 +301,7 @@ class Tenancy:
             self.gate.on_verdict(name, verdict, age_s, time.monotonic())
 
     def on_unreadable(self, topic: str, offset: int, reason: str) -> None:
-        """A record of either topic that nobody can read, whosever it was."""
+        """Reports an unreadable record of either topic; its tenant is not known."""
         if topic == self._tenants_topic:
             self._on_damaged(f"@{offset}", reason)
         else:

@@ -1,4 +1,4 @@
-"""What a service's tenancy is like, as metrics. The number of labels is bounded, however many tenants there are."""
+"""Metrics of a service's tenancy. The number of labels is bounded, however many tenants there are."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -10,23 +10,24 @@ from prometheus_client.registry import Collector
 from coldnotify_common.tenancy.tenancy import Tenancy
 
 FULLEST_MAX = 20
-"""Tenants and limits whose use is shown: those nearest to their agreement."""
+"""Number of pairs of tenant and limit whose use is shown: those with the highest use."""
 FULL_AT_LEAST = 0.5
-"""Below it nobody needs to look, and no label is spent."""
+"""Minimum fraction shown: a lower use needs no attention, and gets no label."""
 
 
 class TenancyCollector(Collector):
-    """Read off when somebody asks. None: only the names, for the documentation."""
+    """Reads a service's tenancy at each scrape. Without one (None), it only describes the metrics, for the
+    documentation."""
 
     def __init__(self, tenancy: Tenancy | None) -> None:
         self._tenancy = tenancy
 
     def describe(self) -> Iterable[Metric]:
-        """All of them, without values."""
+        """Yields all metrics without values."""
         return TenancyCollector(None).collect()
 
     def collect(self) -> Iterator[Metric]:
-        """All of them, as they are."""
+        """Yields all metrics with their current values."""
         tenants = GaugeMetricFamily("coldnotify_tenants", "Tenants that this service knows.")
         damaged = GaugeMetricFamily(
             "coldnotify_tenants_damaged", "Tenants whose record cannot be read: each is as it was before, or unknown."

@@ -1,4 +1,5 @@
-"""Agreements and the usage history as Kafka has them: read to the end once, and written. Blocks; for threads."""
+"""Reads agreements and the usage history from Kafka, once up to their end, and writes agreements. Blocks; for
+threads."""
 
 import time
 from collections.abc import Iterator
@@ -23,22 +24,22 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.table import TableFull, TenantTable
 
 _GROUP = "tenancy-look"
-"""Never committed, never joined: a consumer only needs to have one."""
+"""Group id of the consumers. They never join it nor commit, but a consumer needs a group id."""
 _POLL_S = 0.2
 _BATCH = 500
 _PARTITION = 0
 
 
 class StoredTenants(NamedTuple):
-    """What the tenants topic holds."""
+    """The contents of the tenants topic."""
 
     table: TenantTable
     damaged: dict[str, str]
-    """What is wrong with a record, by its key; by "@" and its offset, where it cannot be read."""
+    """Damaged records: the error by key; by "@" and the offset if the record cannot be read."""
 
 
 def read_tenants(settings: ServiceSettings, timeout_s: float) -> StoredTenants:
-    """All tenants. Raises KafkaUnavailable, TopicMissing."""
+    """Reads all tenants. Raises KafkaUnavailable, TopicMissing."""
     newest: dict[bytes | None, bytes | None] = {}
     found = StoredTenants(TenantTable(), {})
     for message in _read(settings, settings.topics.tenants, None, time.monotonic() + timeout_s):
@@ -57,27 +58,27 @@ def read_tenants(settings: ServiceSettings, timeout_s: float) -> StoredTenants:
 
 
 def write_tenant(settings: ServiceSettings, tenant: Tenant, timeout_s: float) -> None:
-    """There is this tenant from now on. Raises KafkaUnavailable: then it may be there, or not."""
+    """Writes a tenant. Raises KafkaUnavailable, after which the tenant may or may not have been written."""
     _write(settings, tenant.name, encode_tenant(tenant), timeout_s)
 
 
 def remove_tenant(settings: ServiceSettings, name: str, timeout_s: float) -> None:
-    """There is no such tenant any more, nor a damaged record of it. Raises KafkaUnavailable."""
+    """Deletes a tenant, or a damaged record of it. Raises KafkaUnavailable."""
     _write(settings, parse_tenant_key(name.encode()), None, timeout_s)
 
 
 def read_history(
     settings: ServiceSettings, tenant: str, span: str, since_s: float, timeout_s: float
 ) -> list[tuple[HistoryKey, TenantCounters]]:
-    """What a tenant used by "hour" or by "day", of records that were written from `since_s` (Unix time) on, by time.
+    """Returns a tenant's usage by "hour" or by "day", from records since `since_s` (Unix time), ordered by time.
 
-    Reads what was written since for all tenants. Raises KafkaUnavailable, TopicMissing.
+    Reads the records of all tenants since then. Raises KafkaUnavailable, TopicMissing.
     """
     found: dict[HistoryKey, TenantCounters] = {}
     beginning = f"usage:{tenant}:{span}:".encode()
     for message in _read(settings, settings.topics.usage_history, int(since_s * 1000), time.monotonic() + timeout_s):
         if isinstance(message, Gap):
-            continue  # whosever it was: an hour that is lost hides no others
+            continue  # its tenant is unknown; one lost hour does not hide the others
         key, value = _bytes(message.key()), _bytes(message.value())
         if key is None or not key.startswith(beginning):
             continue
@@ -88,12 +89,12 @@ def read_history(
             else:
                 found[parsed] = parse_counters(value)
         except InvalidTenant:
-            continue  # one damaged hour hides no others
+            continue  # one damaged hour does not hide the others
     return sorted(found.items(), key=lambda one: one[0].when)
 
 
 def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_s: float) -> Iterator[Message | Gap]:
-    """Its records up to where it ends now, and what of it cannot be read."""
+    """Yields the records of a topic up to its current end, and its unreadable gaps."""
     place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING if since_ms is None else since_ms)
     consumer = RecordConsumer(consumer_config(settings, settings.topics.group(_GROUP), enable_partition_eof=True))
     try:

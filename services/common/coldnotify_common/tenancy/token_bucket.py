@@ -1,16 +1,17 @@
-"""A token bucket: so much a second, and some at once after a quiet time. Pure: time comes in as an argument."""
+"""A token bucket: limits a rate per second, and allows a burst after a quiet time. Pure: time comes in as an
+argument."""
 
 from math import inf
 
 _ROUNDING = 1e-6
-"""Of a token: who waited for exactly as long as it was told is not refused for the last digit of a sum."""
+"""Tolerance, in tokens: a caller that waited for exactly the time it was given is not refused because of rounding."""
 
 
 class TokenBucket:
-    """Holds at most `capacity` tokens and begins full; `rate` tokens a second come in. All times in s, of one clock.
+    """Holds at most `capacity` tokens, begins full, and gains `rate` tokens per second. All times in s, of one clock.
 
-    What costs more than the bucket can hold is let in when it is full, and leaves it in debt. So a batch of any size
-    passes at some time, and over a long time the rate holds exactly.
+    A cost above the capacity is admitted when the bucket is full, and leaves it in debt. So a batch of any size passes
+    at some time, and over a long time the rate is exact.
     """
 
     __slots__ = ("_at_s", "_tokens", "capacity", "rate")
@@ -22,23 +23,23 @@ class TokenBucket:
         self._at_s = now_s
 
     def change(self, rate: float, capacity: float, now_s: float) -> None:
-        """From now on; what has come in until now came in at the rate until now."""
+        """Sets rate and capacity from now on; the tokens until now are added at the former rate."""
         self._fill(now_s)
         self.rate = rate
         self.capacity = capacity
         self._tokens = min(self._tokens, capacity)
 
     def wait_s(self, cost: float, now_s: float) -> float:
-        """How long until so much may be taken; 0: now; inf: never."""
+        """Returns the time until this cost may be taken, in s; 0: now; inf: never."""
         self._fill(now_s)
         lacking = min(cost, self.capacity) - self._tokens
         if lacking <= _ROUNDING:
             return 0.0
-        # A share of the smallest rate is none.
+        # A share of the smallest rate may round to 0.
         return lacking / self.rate if self.rate > 0 else inf
 
     def take(self, cost: float) -> None:
-        """Takes so much: after `wait_s` has said 0."""
+        """Takes the cost; call only after `wait_s` has returned 0."""
         self._tokens -= cost
 
     def _fill(self, now_s: float) -> None:

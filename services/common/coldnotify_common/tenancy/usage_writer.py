@@ -1,4 +1,5 @@
-"""Writes a node's usage records once a second, from a thread of its own. Nothing waits for it, and nothing piles up."""
+"""Writes a node's usage records once a second, in a thread of its own. Nothing waits for it, and its queue is
+bounded."""
 
 import threading
 import time
@@ -16,19 +17,20 @@ _paced = Paced(structlog.get_logger())
 EVERY_S = 1.0
 _ASK_S = 1.0
 _LOOK_EVERY_S = 60.0
-"""How soon partitions that were added are noticed."""
+"""Maximum time until added partitions are noticed."""
 _MESSAGE_TIMEOUT_MS = 10_000
-"""A record that is older says nothing that the next one does not say."""
+"""Time after which an unwritten record is dropped, because the next one contains its numbers, too."""
 _QUEUED_MAX = 1_000
 _LAST_S = 2.0
 _JOIN_S = 5.0
 
 Take = Callable[[int, int], Iterable[tuple[int, bytes]]]
-"""From the time (Unix, ms) and the number of partitions: partition and value of each record that is to be written."""
+"""Called with the time (Unix, ms) and the number of partitions; returns partition and value of each record to write."""
 
 
 class UsageWriter:
-    """Asks `take` once a second. What cannot be written is dropped: counters are cumulative, a later record says it."""
+    """Calls `take` once a second. A record that cannot be written is dropped, because counters are cumulative: a later
+    record includes it."""
 
     def __init__(self, settings: ServiceSettings, take: Take) -> None:
         self._settings = settings
@@ -39,20 +41,20 @@ class UsageWriter:
         self._partitions = 0
         self._looked_s = float("-inf")
         self.written = 0
-        """Records that Kafka has."""
+        """Number of records that Kafka has acknowledged."""
         self.dropped = 0
-        """Records that it did not take in time."""
+        """Number of records that Kafka did not take in time."""
 
     def start(self) -> None:
-        """Begins to write."""
+        """Starts the thread."""
         self._thread.start()
 
     def end(self) -> None:
-        """It is to end; `stop` waits for that."""
+        """Requests the end; `stop` waits for it."""
         self._stop.set()
 
     def stop(self) -> None:
-        """Writes what has changed since, and ends; waits for that, a few seconds at most."""
+        """Writes the last changes and ends; waits a few seconds at most."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
@@ -62,7 +64,7 @@ class UsageWriter:
             producer_config(
                 self._settings,
                 name="usage-writer",
-                enable_idempotence=False,  # a record that comes twice changes nothing
+                enable_idempotence=False,  # a duplicate record changes nothing
                 message_timeout_ms=_MESSAGE_TIMEOUT_MS,
                 queue_buffering_max_messages=_QUEUED_MAX,
                 on_delivery=self._on_delivery,
@@ -70,7 +72,7 @@ class UsageWriter:
         )
         while not self._stop.is_set():
             began_s = time.monotonic()
-            producer.poll(0)  # what became of the records before
+            producer.poll(0)  # delivery reports of earlier records
             self._write(producer)
             self._stop.wait(began_s + EVERY_S - time.monotonic())
         if self._partitions:
@@ -90,7 +92,8 @@ class UsageWriter:
                 self._drop(str(error))
 
     def _known_partitions(self, producer: Producer) -> int:
-        """0: not known yet; what is counted meanwhile stands in a later record."""
+        """Returns the number of partitions; 0 if not known yet: a later record then contains what is counted
+        meanwhile."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= (_LOOK_EVERY_S if self._partitions else EVERY_S):
             self._looked_s = now_s
