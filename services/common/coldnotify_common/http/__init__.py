@@ -1,1 +1,1 @@
-"""HTTP ports: what each answers, who may ask, bounds on bodies and connections, JSON, OpenAPI."""
+"""HTTP ports: answers, authorization, bounds on bodies and connections, JSON, OpenAPI."""

@@ -1,4 +1,4 @@
-"""What an HTTP port answers at /: what it is, what it can be asked, and where the console is."""
+"""Answers / of an HTTP port: names the port, lists its paths, and points to the console."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ _CONSOLE = (
 
 
 def about(what: str, routes: Iterable[web.AbstractRouteDef]) -> web.RouteDef:
-    """GET /: plain text that says `what` this port is, and lists the paths of `routes`."""
+    """Returns the route GET /: plain text that names the port (`what`) and lists the paths of `routes`."""
     asked: dict[str, list[str]] = {}
     for route in routes:
         if isinstance(route, web.RouteDef) and route.method != "OPTIONS":

@@ -1,7 +1,7 @@
-"""The HTTP port that every service has: /, /healthz, /readyz, /metrics and what routes it adds for looking in.
+"""The HTTP port of every service: /, /healthz, /readyz, /metrics and the service's own routes for inspection.
 
-Where the services know each other by certificates (`inside`), those and operators may look in; the three are for all,
-and so is /v1/openapi.json.
+If services identify each other by certificates (`inside`), only they and operators may inspect. The three probes and
+/v1/openapi.json stay open to everybody.
 """
 
 import asyncio
@@ -40,34 +40,38 @@ _paced = Paced(structlog.get_logger())
 _THREAD_START_TIMEOUT_S = 30
 """Opening a port takes milliseconds; a machine that needs longer than this is not working."""
 _STOP_TIMEOUT_S = 5
-"""How long answers under way may take after stop(); a scrape or a look is far shorter."""
+"""Time for answers under way after stop(); a scrape or an inspection is far shorter."""
 _CONNECTIONS_MAX = 256
-"""Each is an open file, of which a gateway keeps so many back. An HTTP node asks over at most 96, seldom over ten."""
+"""Maximum number of connections. Each is an open file, and a gateway reserves this many. An HTTP node opens at most 96
+of them, seldom over ten."""
 _SILENT_MAX = 96
-"""Of these, connections that have no whole request under way; one more closes the oldest, also one between requests."""
+"""Maximum number of connections without a whole request under way. One more closes the oldest of them, also one between
+two requests."""
 _ASKING_MAX = 128
-"""Requests under way. So there is room for who asks next, and for probes, which do not count."""
+"""Maximum number of requests under way. Connections above it stay available for the next caller, and for probes, which
+are not counted."""
 _ASKING_OF_ONE_MAX = 96
-"""Of these, by each that asks; by loopback, where nobody is asked who it is, as many as there are."""
+"""Maximum number of requests under way per caller. Loopback has no limit of its own, because callers there are not
+identified."""
 _BODY_BYTES_MAX = 1024 * 1024
-"""1,000 names with each character escaped."""
+"""Fits 1,000 names with each character escaped."""
 _BODIES_BYTES_MAX = 16 * 1024 * 1024
 _SILENT_S = 10.0
-"""From a connection to the head of its first request, TLS included; as on the other ports."""
+"""Time from a connection to the head of its first request, TLS included; as on the other ports."""
 _IDLE_S = 75.0
-"""Between two requests: longer than Prometheus' usual minute."""
+"""Time between two requests of a connection: longer than Prometheus' usual minute."""
 _TICK_S = 0.5
 _RULE_SETTING = "COLDNOTIFY_INSIDE_RULE / --inside-rule"
 
 
 class CommonMetrics(Collector):
-    """What the /metrics of every service shows: whether it is ready, its Kafka clients, and its list of the revoked."""
+    """Metrics in the /metrics of every service: readiness, its Kafka clients, and its revocation list."""
 
     def __init__(self, readiness: Callable[[], str | None]) -> None:
         self._readiness = readiness
 
     def collect(self) -> Iterator[Metric]:
-        """As things are now."""
+        """Yields the metrics with their current values."""
         ready = self._readiness() is None
         yield GaugeMetricFamily("coldnotify_ready", "1 while /readyz says that the service is ready", value=ready)
         yield from STATISTICS.collect()
@@ -84,7 +88,8 @@ class CommonMetrics(Collector):
 def standard_routes(
     readiness: Callable[[], str | None], registry: CollectorRegistry = REGISTRY
 ) -> list[web.AbstractRouteDef]:
-    """/healthz: the process answers. /readyz: 503 with the reason while `readiness` gives one. /metrics: Prometheus."""
+    """Returns the probes. /healthz: the process answers. /readyz: 503 with the reason while `readiness` gives one.
+    /metrics: Prometheus."""
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -95,7 +100,8 @@ def standard_routes(
 
     async def metrics(request: web.Request) -> web.Response:
         encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
-        # Registering in `registry` itself would be for ever, and twice where a process has two services (in tests).
+        # Registering in `registry` itself would last for ever, and happen twice in a process with two services (in
+        # tests).
         everything = CollectorRegistry()
         everything.register(_Both(CommonMetrics(readiness), registry))
         return web.Response(body=encoder(everything), headers={"Content-Type": content_type})
@@ -108,17 +114,18 @@ class _Both(Collector):
         self._sources = sources
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: so that registering does not collect."""
+        """Yields nothing, so that registering does not collect."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Of all sources."""
+        """Yields the metrics of all sources."""
         for source in self._sources:
             yield from source.collect()
 
 
 class AdminServer:
-    """An aiohttp server on its own port. `readiness` returns None when the service is ready, else why it is not."""
+    """An aiohttp server on its own port. `readiness` returns None when the service is ready, otherwise the reason why
+    not."""
 
     def __init__(
         self,
@@ -134,10 +141,10 @@ class AdminServer:
         what: str = "a service",
         api: str = "service",
     ) -> None:
-        """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors. `what`: the
-        service, as / says it. `api`: the kind of port, one of openapi.PORTS.
+        """`port` 0: any free one. `setting`: the name of the port's setting, for error messages.
 
-        `listener`: listens already, on `host`; the server closes it. `inside`: None: without TLS, everybody may look.
+        `what`: the service's name in the answer to /. `api`: the kind of port, one of openapi.PORTS. `listener`: a
+        socket that already listens on `host`; the server closes it. `inside`: None: no TLS, and everybody may inspect.
         """
         self._host = host
         self._inside = inside or Inside(InsideSettings())
@@ -150,7 +157,7 @@ class AdminServer:
         self._web: WebPort | None = None
         self._ticks: asyncio.Task[None] | None = None
         self.port = 0
-        """The actual one, after start()."""
+        """The actual port, after start()."""
 
     async def start(self) -> None:
         """Opens the port. Raises ListenError."""
@@ -189,7 +196,7 @@ class AdminServer:
         self._ticks = asyncio.create_task(self._tick(self._web))
 
     async def stop(self) -> None:
-        """Closes the port, after the answers under way. May be called twice, and before start()."""
+        """Closes the port after the answers under way. May be called twice, and before start()."""
         if self._ticks is not None:
             self._ticks.cancel()
             await asyncio.wait({self._ticks})
@@ -205,7 +212,7 @@ class AdminServer:
 
 
 def _insiders(inside: Inside) -> Middleware:
-    """A middleware: 401 and 403 for who may not look in; probes may come without a proof."""
+    """Returns a middleware that answers 401 or 403 to a caller that may not inspect; probes need no certificate."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -227,14 +234,14 @@ def _insiders(inside: Inside) -> Middleware:
 
 
 def _bounded() -> Middleware:
-    """A middleware: so many requests at a time, and so many of one; probes are always answered."""
+    """Returns a middleware that limits the requests under way, in all and per caller; probes are always answered."""
     asking = Shared(_ASKING_MAX, _ASKING_OF_ONE_MAX)
 
     @web.middleware
     async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in PROBES:
             return await handler(request)
-        # Services ask for all domains.
+        # Not by domain, because services request data of all domains.
         with asking.part(who_asks(request, by_domain=False)) as full:
             if full is not None:
                 raise not_now(full, "as many requests as this port takes")
@@ -270,7 +277,7 @@ async def listen(
 
 
 def bound_port(runner: web.AppRunner) -> int:
-    """The port that a runner with one site listens on."""
+    """Returns the port that a runner with one site listens on."""
     port = runner.addresses[0][1]
     assert isinstance(port, int)
     return port
@@ -279,11 +286,11 @@ def bound_port(runner: web.AppRunner) -> int:
 class AdminThread:
     """Runs an AdminServer in a thread of its own, for services whose main loop is not asyncio.
 
-    Handlers run in that thread: what they read must be safe to read from there.
+    Handlers run in that thread: data they read must be safe to read from there.
     """
 
     def __init__(self, server: AdminServer) -> None:
-        """`server`: not started yet."""
+        """`server`: an AdminServer that is not started yet."""
         self._server = server
         self._thread = threading.Thread(target=self._run, name="admin-http", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -293,11 +300,11 @@ class AdminThread:
 
     @property
     def port(self) -> int:
-        """The actual one, after start()."""
+        """The actual port, after start()."""
         return self._server.port
 
     def start(self) -> None:
-        """Returns when the port is open. Raises ListenError."""
+        """Starts the thread, and returns when the port is open. Raises ListenError."""
         self._thread.start()
         if not self._started.wait(_THREAD_START_TIMEOUT_S):
             raise ListenError(f"the admin port did not open within {_THREAD_START_TIMEOUT_S} s")
@@ -312,7 +319,7 @@ class AdminThread:
         try:
             self._loop.call_soon_threadsafe(self._stop.set)
         except RuntimeError:
-            return  # the loop closed between the question and the call
+            return  # the loop closed between the check and the call
         self._thread.join(2 * _STOP_TIMEOUT_S)
 
     def _run(self) -> None:

@@ -1,8 +1,9 @@
-"""Streams of server-sent events: what all of ours begin with, and how one ends after which a browser comes back.
+"""Server-sent events: the headers of all streams, and an end of a stream after which a browser reconnects.
 
-A browser's EventSource comes back by itself after an answer with status 200 that ends. After any other status it never
-does, and its page is told nothing. So what passes by itself is no status here, but a stream that ends at once: it says
-why, and when to come back. Only what will never work is a status: a wrong query, nobody who may ask, nothing there.
+A browser's EventSource reconnects by itself after an answer with status 200 that ends. After any other status it never
+does, and tells its page nothing. So a temporary failure is answered with a stream that ends at once, and states the
+reason and when to reconnect. Only permanent failures have a status of their own: a wrong query, a caller without
+permission, an unknown path.
 """
 
 import random
@@ -18,36 +19,38 @@ TYPE = "text/event-stream"
 HEADERS = {
     "Content-Type": TYPE,
     "Cache-Control": "no-store",
-    # nginx holds an answer back until it has 4 KiB of it or its end, and does not where an answer says this.
+    # nginx buffers an answer until it has 4 KiB of it or its end, unless the answer has this header.
     "X-Accel-Buffering": "no",
 }
 HEARTBEAT = b"event: heartbeat\ndata: {}\n\n"
 HEARTBEAT_S = 15.0
-"""After so long without an event comes a heartbeat: so whoever looks knows that somebody is there."""
+"""Time without an event until a heartbeat is sent, which shows a reader that the stream is alive."""
 RETRY_MS = 1000
-"""After a stream that had begun, a browser comes back so late."""
+"""Delay until a browser reconnects after a stream that had begun."""
 _CONFLICT, _TOO_MANY, _SERVER_ERROR = 409, 429, 500
 _WORDS_BYTES_MAX = 4096
 _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
 def passes(status: int) -> bool:
-    """Whether the same request may be answered otherwise later, without anybody having changed anything."""
+    """Returns true if the failure is temporary: the same request may succeed later without anybody changing
+    anything."""
     return status in (_CONFLICT, _TOO_MANY) or status >= _SERVER_ERROR
 
 
 def event_stream() -> web.StreamResponse:
-    """A stream that has not begun yet."""
+    """Returns a stream that has not begun yet."""
     return web.StreamResponse(headers=HEADERS)
 
 
 def retry(retry_ms: int = RETRY_MS) -> bytes:
-    """When a browser is to come back once the stream has ended."""
+    """Returns the field that tells a browser when to reconnect after the end of the stream."""
     return f"retry: {retry_ms}\n\n".encode()
 
 
 def unavailable(answer: web.StreamResponse) -> bytes:
-    """The last event of a stream, instead of this answer. Those who come back are spread over some time."""
+    """Returns the last event of a stream, in place of this answer. Its delay is random, so that browsers reconnect
+    spread over time."""
     after = answer.headers.get("Retry-After", "")
     retry_s = (int(after) if after.isdecimal() else 1) * random.uniform(1, 2)
     said = _said(answer).translate(_SPACE_FOR_BREAKS)
@@ -55,10 +58,10 @@ def unavailable(answer: web.StreamResponse) -> bytes:
 
 
 def come_back(paths: Collection[str]) -> Middleware:
-    """A middleware: an answer to a GET of these paths that is not 200, but passes, is a stream that ends at once.
+    """Returns a middleware that turns a temporary failure of a GET of these paths into a stream that ends at once.
 
-    Goes in front of `json_errors`. A page of any origin may read it: nothing is in there but that the service is not
-    available, and what a browser may not read it takes for final, too.
+    Place it before `json_errors`. A page of any origin may read the stream, because it only says that the service is
+    not available, and a browser treats an answer it may not read as final.
     """
 
     @web.middleware
@@ -75,7 +78,7 @@ def come_back(paths: Collection[str]) -> Middleware:
 
 
 def _said(response: web.StreamResponse) -> bytes:
-    """The answer's own JSON; where it has none, its words as JSON."""
+    """Returns the answer's own JSON; if it has none, its text as JSON."""
     body = response.body if isinstance(response, web.Response) else None
     said = body if isinstance(body, bytes) and len(body) <= _WORDS_BYTES_MAX else b""
     try:

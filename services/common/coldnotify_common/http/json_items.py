@@ -1,7 +1,7 @@
-"""Lists and objects in JSON that a stranger wrote, item by item: so they are counted before anything is made of them.
+"""Reads lists and objects in a stranger's JSON item by item, so that items are counted before they are decoded.
 
-Decoded at once, 8 MiB of `1,1,1` are four million objects before anybody can say that a thousand are allowed. Here an
-item is stepped over, at about a microsecond each, and whoever reads stops when there are too many. Pure.
+Decoded at once, 8 MiB of `1,1,1` become four million objects before a limit of a thousand is checked. Here each item is
+skipped, at about a microsecond each, and the caller stops when there are too many. Pure.
 """
 
 import re
@@ -15,28 +15,28 @@ T = TypeVar("T")
 _SHOWN_CHARS = 80
 _SPACES = b" \t\r\n"
 _LOOK_BYTES, _LONG_LOOK_BYTES = 64, 64 * 1024
-"""For what is no white space: mostly the next byte is none."""
+"""Bytes searched for the next character that is not white space: mostly it is the next byte."""
 _ITEM_BYTES_MAX = 64 * 1024 * 1024
 _BEHIND = re.compile(r"trailing characters \(byte (\d+)\)")
-"""What msgspec says of JSON with something behind it: how many bytes it has read, the first of those included."""
+"""msgspec's error for JSON followed by other bytes: the number of the first byte after it, counted from 1."""
 _skipper = msgspec.json.Decoder(msgspec.Raw)
 _text_decoder = msgspec.json.Decoder(str)
 
 
 class InvalidJson(ValueError):
-    """It is no JSON, or not of this kind."""
+    """The text is not JSON, or not of the expected kind."""
 
 
 class ItemTooLong(ValueError):
-    """An item has more bytes than it may have."""
+    """An item has more bytes than allowed."""
 
 
 class TooManyItems(ValueError):
-    """There are more than there may be."""
+    """There are more items than allowed."""
 
 
 def counted(items: Iterator[T], most: int) -> list[T]:
-    """All of them. Raises TooManyItems, as soon as there is one more than may be."""
+    """Returns all items. Raises TooManyItems as soon as there is one more than allowed."""
     found = list(islice(items, most + 1))
     if len(found) > most:
         raise TooManyItems(f"are more than the {most} that are allowed")
@@ -44,7 +44,7 @@ def counted(items: Iterator[T], most: int) -> list[T]:
 
 
 def list_in(text: bytes, field: str, most: int, item_bytes_max: int) -> list[msgspec.Raw]:
-    """Of {"field": [...]}, and nothing else. Raises InvalidJson, ItemTooLong, TooManyItems."""
+    """Returns the items of {"field": [...]} without other fields. Raises InvalidJson, ItemTooLong, TooManyItems."""
     items = JsonItems(text, item_bytes_max)
     found: list[msgspec.Raw] | None = None
     for name in items.names():
@@ -58,22 +58,22 @@ def list_in(text: bytes, field: str, most: int, item_bytes_max: int) -> list[msg
 
 
 def unknown_field(name: str) -> InvalidJson:
-    """What is said of a field that nobody knows."""
+    """Returns the error for an unknown field."""
     return InvalidJson(f"Object contains unknown field `{name[:_SHOWN_CHARS]}`")
 
 
 class JsonItems:
-    """One text, read from its beginning to its end. Each method raises InvalidJson, and ItemTooLong."""
+    """Reads one text from its beginning to its end. Each method raises InvalidJson and ItemTooLong."""
 
     def __init__(self, text: bytes, item_bytes_max: int = _ITEM_BYTES_MAX) -> None:
-        """`item_bytes_max`: of each, with the white space around it."""
+        """`item_bytes_max`: maximum size of each item, with the white space around it."""
         self._text = text
         self._view = memoryview(text)
         self._at = 0
         self._item_bytes_max = item_bytes_max
 
     def next(self) -> bytes:
-        """The byte that comes next, but for white space; b"" at the end."""
+        """Skips white space, and returns the next byte; b"" at the end."""
         look_bytes = _LOOK_BYTES
         while True:
             part = self._text[self._at : self._at + look_bytes]
@@ -84,22 +84,23 @@ class JsonItems:
             look_bytes = _LONG_LOOK_BYTES
 
     def end(self) -> None:
-        """Nothing more may come."""
+        """Checks that nothing but white space follows."""
         if byte := self.next():
             raise InvalidJson(f"{_shown(byte)} comes behind the end (byte {self._at})")
 
     def elements(self) -> Iterator[msgspec.Raw]:
-        """Of a list."""
+        """Yields the items of a list."""
         for _ in self._items(b"[", b"]"):
             yield self.value()
 
     def members(self) -> Iterator[tuple[str, msgspec.Raw]]:
-        """Of an object: names and values; a name may come twice."""
+        """Yields names and values of an object; a name may come twice."""
         for name in self.names():
             yield name, self.value()
 
     def names(self) -> Iterator[str]:
-        """Of an object's members. Each one's value is to be read before the next one is asked for."""
+        """Yields the names of an object's members. The caller has to read each value before it requests the next
+        name."""
         for _ in self._items(b"{", b"}"):
             try:
                 name = _text_decoder.decode(self.value())
@@ -109,7 +110,7 @@ class JsonItems:
             yield name
 
     def value(self) -> msgspec.Raw:
-        """Whatever comes next; it is stepped over, and not looked into."""
+        """Returns the next value undecoded, and moves behind it."""
         begin = self._at
         piece = self._view[begin : begin + self._item_bytes_max]
         try:

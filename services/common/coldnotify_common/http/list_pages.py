@@ -1,4 +1,4 @@
-"""Pages of long lists, for the endpoints that look in: `?limit=&after=`."""
+"""Pages of long lists, for the inspection endpoints: `?limit=&after=`."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -12,21 +12,21 @@ LIMIT_DEFAULT = 100
 
 
 class PageRequest(NamedTuple):
-    """What part of a list is wanted: at most `limit` items, those whose key is above `after`."""
+    """The requested part of a list: at most `limit` items, those whose key is above `after`."""
 
     limit: int
     after: str | None
 
 
 class Page(TypedDict):
-    """Part of a list; `next` is the `after` of the part that follows, None at the end."""
+    """One part of a list; `next` is the `after` of the following part, None at the end."""
 
     items: list[object]
     next: str | None
 
 
 def page_request(query: Mapping[str, str]) -> PageRequest:
-    """`limit` and `after` out of a URL's query. Raises BadRequest, which names the parameter."""
+    """Reads `limit` and `after` from a URL's query. Raises BadRequest, which names the parameter."""
     limit = whole_number("limit", query.get("limit", str(LIMIT_DEFAULT)), minimum=1, maximum=ITEMS_PER_PAGE_MAX)
     return PageRequest(limit, query.get("after"))
 
@@ -34,7 +34,7 @@ def page_request(query: Mapping[str, str]) -> PageRequest:
 def page(
     keys: Sequence[str], limit: int = LIMIT_DEFAULT, after: str | None = None, show: Callable[[str], object] = str
 ) -> Page:
-    """The page of the sorted `keys` that begins above `after`; `show(key)` makes the item that stands for a key."""
+    """Returns the page of the sorted `keys` that begins above `after`; `show(key)` makes the item for a key."""
     start = 0 if after is None else bisect_right(keys, after)
     part = keys[start : start + limit]
     more = start + limit < len(keys)

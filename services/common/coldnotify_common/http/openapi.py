@@ -1,17 +1,18 @@
-"""A port's HTTP API as OpenAPI 3.1, at /v1/openapi.json: made of the descriptions in `api/`, for the routes it has.
+"""Serves a port's HTTP API as OpenAPI 3.1 at /v1/openapi.json, built from the descriptions in `api/` for its routes.
 
-The descriptions are YAML in a short form, since nobody reads the long one. Paths are as OpenAPI has them; in them
+The descriptions are YAML in a short form, because the long one is hard to read. Paths are written as in OpenAPI; in
+them
 
-- a parameter that is a text is one of `parameters`; those of the path are added by themselves;
-- an answer that is a text is one of `responses`, or a schema that is answered as JSON; one with `events` is a stream
-  of server-sent events, of which each one's data is JSON of that schema;
-- `open` says that nobody is asked who they are: other operations may answer 401, 403 and 421, too.
+- a parameter given as a text is one of `parameters`; those of the path are added automatically;
+- an answer given as a text is one of `responses`, or a schema that is answered as JSON; one with `events` is a stream
+  of server-sent events, and the data of each event is JSON of that schema;
+- `open` marks operations without authorization: the others may answer 401, 403 and 421, too.
 
-A field of an answer that may be above 2^53, as `version` may, has a text beside it where it is: `version_text`.
+A field of an answer that may be above 2^53, as `version` may, is repeated as a text if it is: `version_text`.
 
-A schema's `fields` are `name: TYPE - words`, where `name?` may be absent. A TYPE is one of `_TYPES`, a schema's name,
-or words in brackets, `(one|another)`; behind it `[]` is a list, `[9]` one of at most nine, `{}` a map from texts to
-these, `?` says that it may be null. A schema that is `closed` has no other fields.
+A schema's `fields` are `name: TYPE - words`; `name?` may be absent. A TYPE is one of `_TYPES`, a schema's name, or
+words in brackets, `(one|another)`; after it, `[]` makes it a list, `[9]` a list of at most nine, `{}` a map from texts
+to it, and `?` allows null. A schema that is `closed` has no other fields.
 """
 
 import re
@@ -37,9 +38,10 @@ PORTS: Mapping[str, tuple[str, ...]] = {
     "gateway": (*_SERVICE, "gateway"),
     "service": _SERVICE,
 }
-"""The files of `api/` that describe each kind of port. An operation of a later one takes the place of an earlier one's.
+"""The files of `api/` that describe each kind of port. An operation of a later file replaces that of an earlier one.
 
-http: the HTTP service's. devices: a gateway's, for WebSocket and HTTP. The others are for looking in."""
+http: the HTTP service's port. devices: a gateway's port for WebSocket and HTTP. The others are for inspection.
+"""
 
 _Json = dict[str, Any]
 
@@ -66,7 +68,8 @@ _TYPES: Mapping[str, _Json] = {
     "share": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.1},
     "most": {"type": "integer", "minimum": 1, "maximum": _NUMBER_MAX},
 }
-"""The words for simple types. `ms`: Unix time. What is no `int` may be above 2^53: an answer has a text of it then."""
+"""The schemas of simple types, by name. `ms`: Unix time. Numbers other than `int` may be above 2^53; an answer repeats
+them as a text then."""
 _FIELD = re.compile(r"(?P<type>\w+|\([^)]*\))(?P<more>(?:\[\d*\]|\{\}|\?)*) - (?P<words>.*)", re.DOTALL)
 _MORE = re.compile(r"\[\d*\]|\{\}|\?")
 _REF = "#/components/"
@@ -85,9 +88,9 @@ _WORDS = (
 
 
 def route(what: str, kind: str, routes: Iterable[web.AbstractRouteDef]) -> web.RouteDef:
-    """GET /v1/openapi.json for a port of this kind, one of PORTS, that has these routes, this one, and /.
+    """Returns the route GET /v1/openapi.json for a port of this kind, one of PORTS, with these routes, this one, and /.
 
-    `what`: the port, as / says it.
+    `what`: the port's name in the answer to /.
     """
     asked = {(one.method, one.path) for one in routes if isinstance(one, web.RouteDef)} | {("GET", PATH), ("GET", "/")}
 
@@ -99,7 +102,7 @@ def route(what: str, kind: str, routes: Iterable[web.AbstractRouteDef]) -> web.R
 
 @cache
 def document(what: str, kind: str, asked: frozenset[tuple[str, str]] | None = None) -> _Json:
-    """The OpenAPI document of a port of this kind; with `asked`, of only these methods and paths (as routes)."""
+    """Returns the OpenAPI document of a port of this kind; with `asked`, only these methods and paths (as routes)."""
     said = _read(("common", *PORTS[kind]))
     wanted = None if asked is None else {(method.lower(), _template(path)) for method, path in asked}
     paths: _Json = {}
@@ -136,8 +139,8 @@ def _operations(paths: _Json) -> list[_Json]:
 
 
 def _read(pieces: Iterable[str]) -> _Json:
-    """All of them as one. Raises ValueError where two of them say different things of one name."""
-    from coldnotify_kafka.yaml_text import read_yaml  # when somebody asks: a service is to be ready soon
+    """Merges all pieces. Raises ValueError if two of them define a name differently."""
+    from coldnotify_kafka.yaml_text import read_yaml  # imported on request, because a service has to be ready soon
 
     whole: _Json = {"paths": {}, "parameters": {}, "responses": {}, "schemas": {}}
     for piece in pieces:
@@ -154,12 +157,12 @@ def _read(pieces: Iterable[str]) -> _Json:
 
 
 def _template(path: str) -> str:
-    """A route's path as OpenAPI has it."""
+    """Returns a route's path in OpenAPI's form."""
     return re.sub(r"\{(\w+):[^}]*\}", r"{\1}", path)
 
 
 def _operation(method: str, path: str, said: _Json, known: Collection[str]) -> _Json:
-    """An operation, in full. `known`: names of answers."""
+    """Returns an operation in its full form. `known`: names of answers."""
     parameters = [*re.findall(r"\{(\w+)\}", path), *said.get("parameters", [])]
     answers = dict(said["responses"])
     if not said.get("open"):
@@ -218,7 +221,7 @@ def _answer(said: _Json) -> _Json:
 
 
 def _event(schema: str) -> _Json:
-    """One event of a stream, as those tools have it that know streams: OpenAPI 3.1 itself does not say how."""
+    """Returns one event of a stream, in the form used by tools that know streams: OpenAPI 3.1 itself defines none."""
     data = {"contentMediaType": "application/json", "contentSchema": {"$ref": f"{_REF}schemas/{schema}"}}
     fields: _Json = {"data": {"type": "string", **data}, "event": {"type": "string"}, "id": {"type": "string"}}
     fields |= {"retry": {"type": "integer", "maximum": EXACT_MAX}}
@@ -226,7 +229,7 @@ def _event(schema: str) -> _Json:
 
 
 def _schema(said: _Json) -> _Json:
-    """A schema, in full."""
+    """Returns a schema in its full form."""
     made: _Json = {"description": said["is"]}
     if "schema" in said:
         return {**made, **said["schema"]}
@@ -256,7 +259,7 @@ def _schema(said: _Json) -> _Json:
 
 
 def may_be_long(schema: _Json) -> bool:
-    """Whether a field holds whole numbers that may be above 2^53."""
+    """Returns true if a field holds whole numbers that may be above 2^53."""
     kinds = schema.get("type", ())
     return (
         "integer" in ([kinds] if isinstance(kinds, str) else kinds) and schema.get("maximum", VERSION_MAX) > EXACT_MAX
@@ -264,7 +267,7 @@ def may_be_long(schema: _Json) -> bool:
 
 
 def _field(text: str) -> _Json:
-    """`TYPE - words` as a schema with its description. Raises ValueError."""
+    """Parses `TYPE - words` into a schema with its description. Raises ValueError."""
     match = _FIELD.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not TYPE - words")
@@ -303,7 +306,8 @@ def _or_null(schema: _Json) -> _Json:
 
 
 def _used(paths: _Json, components: _Json) -> _Json:
-    """Those components that the paths refer to, directly or through others. Raises ValueError where one is missing."""
+    """Returns the components that the paths refer to, directly or through others. Raises ValueError if one is
+    missing."""
     found: _Json = {kind: {} for kind in components}
     open_ = list(_references(paths))
     while open_:

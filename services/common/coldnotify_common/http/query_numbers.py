@@ -1,4 +1,4 @@
-"""Numbers in a URL's query: parsed and bounded. Whoever asks is told which parameter is wrong, and what it may be."""
+"""Parses and bounds numbers in a URL's query. An error names the parameter and its allowed values."""
 
 import re
 
@@ -11,7 +11,7 @@ _DECIMAL = re.compile(r"[0-9]{1,19}(?:\.[0-9]{0,19})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def whole_number(name: str, text: str, *, minimum: int = 0, maximum: int) -> int:
-    """The whole number that `text` is. Raises BadRequest, which names the parameter."""
+    """Returns the whole number in `text`. Raises BadRequest, which names the parameter."""
     value = whole_numbers.whole_number(text, maximum, minimum=minimum)
     if value is None:
         raise BadRequest(name, f"{text[:_SHOWN_CHARS]!r} is not a whole number from {minimum} to {maximum}")
@@ -19,8 +19,8 @@ def whole_number(name: str, text: str, *, minimum: int = 0, maximum: int) -> int
 
 
 def seconds(name: str, text: str, *, maximum: float) -> float:
-    """The time, from 0 on, that `text` is. Raises BadRequest, which names the parameter."""
-    # float() alone takes the digits of all scripts, underscores and spaces.
+    """Returns the time in `text`, in s, at least 0. Raises BadRequest, which names the parameter."""
+    # float() alone accepts the digits of all scripts, underscores and spaces.
     value = float(text) if _DECIMAL.fullmatch(text) else -1.0
     if not 0 <= value <= maximum:
         raise BadRequest(name, f"{text[:_SHOWN_CHARS]!r} is not a number from 0 to {maximum:g}")

@@ -1,4 +1,4 @@
-"""What all our HTTP endpoints share: errors as JSON that name the parameter or field at fault, and requests' ids."""
+"""Code shared by all HTTP endpoints: errors as JSON that name the wrong parameter or field, and request ids."""
 
 import re
 import secrets
@@ -17,8 +17,8 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 SERVER = "coldnotify"
-"""The header `Server` of all our answers. aiohttp's own says its version and Python's, which help only who looks for a
-hole; and what it answers by itself, to malformed HTTP, no handler or signal of ours sees."""
+"""The header `Server` of all our answers. aiohttp's own names its version and Python's, which only helps attackers; and
+our handlers and signals do not see the answers that aiohttp itself gives to malformed HTTP."""
 web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -26,16 +26,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_ID = "X-Request-Id"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""Of what a caller may choose: it stands in our log."""
+"""Request ids accepted from a caller; restricted because they are written to our log."""
 
 _READYZ = "/readyz"
-"""Its 503 is an answer, no failure; who waits for a service to get ready is given many, and the service logs why."""
+"""The path whose 503 is an answer, not a failure: a caller that waits for readiness gets many of them, and the service
+logs the reason."""
 _BROKEN_OFF = 499
-"""For the log only: nothing is sent any more."""
+"""Status for the log only: nothing is sent any more."""
 
 
 class BadRequest(ValueError):
-    """A request that is wrong in one field or parameter: answered with 400 by `json_errors`."""
+    """A field or parameter of a request is wrong: answered with 400 by `json_errors`."""
 
     def __init__(self, field: str, words: str) -> None:
         super().__init__(f"{field}: {words}")
@@ -43,7 +44,7 @@ class BadRequest(ValueError):
 
 
 class HttpNotNow(web.HTTPServiceUnavailable):
-    """There is too much at this moment: 503, with Retry-After and what else there is to say (`more`)."""
+    """The service is overloaded at the moment: 503 with Retry-After and further fields (`more`)."""
 
     def __init__(self, words: str, more: Mapping[str, object] | None = None) -> None:
         super().__init__(text=words, headers={"Retry-After": "1"})
@@ -51,12 +52,12 @@ class HttpNotNow(web.HTTPServiceUnavailable):
 
 
 def error_response(status: int, error: str, **more: object) -> web.Response:
-    """`{"error": ...}` with what else there is to say."""
+    """Returns `{"error": ...}` with further fields."""
     return json_answer({"error": error, **more}, status=status)
 
 
 def field_of(error: ValueError) -> str:
-    """The field that the message of an InvalidName, InvalidRecord or BadRequest begins with."""
+    """Returns the field that the message of an InvalidName, InvalidRecord or BadRequest begins with."""
     return str(error).partition(":")[0]
 
 
@@ -64,7 +65,7 @@ def field_of(error: ValueError) -> str:
 async def json_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns every error of a handler into JSON: {"error": ..., "field": ...} with 400, 404, 405, 413, 500...
 
-    The request's id, the caller's own or a new one, is in all that is logged meanwhile, and in the answer.
+    The request's id, the caller's own or a new one, is in all log lines meanwhile, and in the answer.
     """
     given = request.headers.get(REQUEST_ID, "")
     request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
@@ -75,14 +76,14 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
         except web.HTTPException as redirection:
             redirection.headers[REQUEST_ID] = request_id
             raise
-        if not response.prepared:  # what is streamed has sent its headers
+        if not response.prepared:  # a stream has already sent its headers
             response.headers[REQUEST_ID] = request_id
         seconds = round(time.monotonic() - started_s, 4)
         fields: dict[str, Any] = {"method": request.method, "path": request.path, "status": response.status}
         fields["seconds"] = seconds
         if response.status < 500 or request.path == _READYZ:
             log.debug("request answered", **fields)
-        else:  # of as many as anybody likes to send
+        else:  # paced, because anybody may send any number of them
             _paced.log("request answered", level="warning", **fields)
     return response
 
@@ -101,7 +102,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception as error:
         begun = request.writer.output_size > 0
         if begun and request.transport is not None:
-            # What was begun can be neither ended nor answered anew: the client is to see a body without its end.
+            # A begun answer can be neither ended nor replaced: the client has to see a body without its end.
             request.transport.abort()
         if begun and isinstance(error, ConnectionError | TimeoutError):
             return error_response(_BROKEN_OFF, "the client is gone, or does not read")

@@ -1,4 +1,4 @@
-"""Who may ask what of an HTTP port: 401 without an identity, 403 for a domain that is not theirs."""
+"""Authorizes requests to an HTTP port: 401 without an identity, 403 for a domain that the identity may not use."""
 
 from collections.abc import Collection
 
@@ -14,17 +14,18 @@ from coldnotify_common.security.identity import Identity
 _paced = Paced(structlog.get_logger())
 
 PROBES = ("/healthz", "/readyz", "/metrics")
-"""For those who watch over the service: nothing about domains is in there."""
+"""Paths for monitoring: they show nothing about domains."""
 
 
 IDENTITY = web.RequestKey("identity", Identity)
-"""Under this key of the request handlers find who asks."""
+"""The request's key for the identity of the caller, for handlers."""
 
 
 def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBES) -> Middleware:
-    """A middleware: every path but `open_paths` wants an identity; one with a {domain}, one that may publish to it.
+    """Returns a middleware that requires an identity for every path but `open_paths`.
 
-    Paths without a domain show things of many: they want somebody who may publish anywhere. Goes behind `json_errors`.
+    For a path with {domain}, the identity needs the right to publish to that domain. Other paths show data of many
+    domains: they require the right to publish to any domain. Place it after `json_errors`.
     """
 
     @web.middleware

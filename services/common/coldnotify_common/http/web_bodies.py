@@ -1,4 +1,4 @@
-"""Bodies of requests that strangers send: bounded one by one in bytes and time, and all together in bytes."""
+"""Reads request bodies of strangers: each one is bounded in bytes and time, and all together in bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,44 +13,44 @@ from coldnotify_common.http.web_shares import who_asks
 from coldnotify_common.security.shared import Full, Shared, Who
 
 SMALL_BYTES = 32 * 1024
-"""As long as a Hello may be. So much of each body is not counted: the number of connections bounds it, and whoever
-holds up long bodies must not keep others from their short ones."""
+"""The maximum size of a Hello. This much of each body is not counted: the number of connections bounds it, and callers
+that send long bodies slowly must not keep others from sending short ones."""
 TOGETHER_BYTES_MAX = 64 * 1024 * 1024
-"""Of all that is beyond that: sixteen of the longest bodies, hundreds of usual sets."""
+"""Maximum of all counted bytes together: sixteen of the longest bodies, hundreds of usual sets."""
 _OF_ONE_PERCENT = 50
-"""Of that, for each of those who send them."""
+"""Maximum share of these bytes per caller."""
 _MARGIN_S = 1.0
-"""The answer that says what was too slow comes before the connection is cut off."""
+"""Time for the timeout's answer to be sent before the connection is closed."""
 _WITH_A_BODY = ("POST", "PUT", "PATCH")
 
 
 class BodyReader:
-    """Reads them."""
+    """Reads bodies within the bounds."""
 
     def __init__(
         self, *, bytes_max: int, small_s: float, s: float, together_bytes_max: int = TOGETHER_BYTES_MAX
     ) -> None:
-        """`small_s`: for a body that says beforehand that it is small; `s`: for others."""
+        """`small_s`: time for a body whose Content-Length says that it is small; `s`: for others."""
         self._bytes_max = bytes_max
         self._small_s = small_s
         self._s = s
-        # Whoever sends one body must be able to send the longest.
+        # A caller that sends one body must be able to send the longest.
         of_one = max(together_bytes_max * _OF_ONE_PERCENT // 100, min(bytes_max, together_bytes_max))
         self._together = Shared(together_bytes_max, of_one)
         self._long = asyncio.Lock()
 
     @property
     def under_way_bytes(self) -> int:
-        """What is held at the moment, without the first bytes of each."""
+        """The counted bytes held at the moment, without the first bytes of each body."""
         return self._together.taken
 
     @asynccontextmanager
     async def read(
         self, request: web.Request, bytes_max: int | None = None, *, outcome: str = ""
     ) -> AsyncIterator[bytes]:
-        """The whole body, which counts to the end of the block. Raises what is answered with 408, 413, 503.
+        """Yields the whole body, which counts until the end of the block. Raises the answers 408, 413, 503.
 
-        `bytes_max`: where this request's may have fewer than others. `outcome`: said where there are too many.
+        `bytes_max`: a smaller limit for this request. `outcome`: added to the answer if too many bytes are under way.
         """
         most = self._bytes_max if bytes_max is None else min(bytes_max, self._bytes_max)
         length = request.content_length
@@ -77,7 +77,7 @@ class BodyReader:
                         counted += more
                         pieces.append(data)
                         if counted:
-                            # Of all long bodies one piece at a time, and everybody else has a turn between two.
+                            # Reads one piece of all long bodies at a time; other tasks run between two pieces.
                             async with self._long:
                                 await asyncio.sleep(0)
             except TimeoutError:
@@ -99,14 +99,14 @@ class BodyReader:
 
 
 def bodies_read_by(reader: BodyReader) -> Middleware:
-    """A middleware: what handlers `read()` has been read before them. Goes behind what asks who it is."""
+    """Returns a middleware that reads the body before a handler calls `read()`. Place it after the authorization."""
 
     @web.middleware
     async def read(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in _WITH_A_BODY or request.match_info.http_exception is not None:
             return await handler(request)
         async with reader.read(request) as body:
-            request._read_bytes = body  # where aiohttp keeps what it has read itself
+            request._read_bytes = body  # aiohttp keeps a body it has read in this attribute
             return await handler(request)
 
     return read

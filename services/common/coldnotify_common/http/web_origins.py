@@ -1,6 +1,7 @@
-"""Which pages of browsers may ask an HTTP port, and by which names it may be asked: 403 for a page from elsewhere, 421.
+"""Checks which web pages may use an HTTP port (403 for a page from elsewhere), and under which host names (421).
 
-Otherwise any page that somebody visits could ask with their certificate, or where nobody is asked for one.
+Otherwise any page that somebody visits could send requests with their certificate, or without one where none is
+required.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,15 +19,16 @@ _paced = Paced(structlog.get_logger())
 
 ANY_HOST = "*"
 _OWN_SITES = ("", "same-origin", "none")
-"""Of Sec-Fetch-Site: no browser, one of before 2023, or one over plain HTTP; this very origin; typed, or a bookmark.
-`same-site` is not among them: another port of this host is that, and another machine of the domain."""
+"""Accepted values of Sec-Fetch-Site. Empty: no browser, one from before 2023, or one over plain HTTP. same-origin: a
+page of this port. none: typed, or a bookmark. `same-site` is rejected, because it includes another port of this host
+and another machine of the domain."""
 _SHOWN_CHARS = 200
 
 
 def own_pages(passed_on: Collection[str] = (), navigable: Collection[str] = ()) -> Middleware:
-    """A middleware: a browser's page from elsewhere may ask for nothing, but for the paths that are `passed_on`.
+    """Returns a middleware that rejects requests of pages from elsewhere, except for paths in `passed_on`.
 
-    It may lead to those that are `navigable`, as a link does. Goes behind `json_errors`.
+    Such a page may navigate to the paths in `navigable`, as a link does. Place it after `json_errors`.
     """
 
     @web.middleware
@@ -43,10 +45,10 @@ def own_pages(passed_on: Collection[str] = (), navigable: Collection[str] = ()) 
 
 
 def foreign(request: web.Request, navigable: Collection[str] = ()) -> tuple[str, str] | None:
-    """The header, and what it says, that tells a page from elsewhere; None: a page of this port's, or no page.
+    """Returns the header, and its value, that shows a page from elsewhere; None: a page of this port, or no page.
 
-    What is no browser says neither Origin nor Sec-Fetch-Site. Browsers say an Origin of what changes something and of
-    what a script may read; of images, frames and links only the other one.
+    Clients other than browsers send neither Origin nor Sec-Fetch-Site. Browsers send Origin with requests that change
+    something and with those whose answers a script may read; with images, frames and links only the other header.
     """
     origin = request.headers.get("Origin")
     if origin is not None and not is_of(origin, request.host):
@@ -58,7 +60,7 @@ def foreign(request: web.Request, navigable: Collection[str] = ()) -> tuple[str,
 
 
 def is_of(origin: str, host: str) -> bool:
-    """Whether a page of this origin (a header's) comes from this very host and port."""
+    """Returns true if a page of this origin (a header's value) comes from this host and port."""
     try:
         return urlsplit(origin).netloc == host
     except ValueError:
@@ -66,12 +68,12 @@ def is_of(origin: str, host: str) -> bool:
 
 
 def asked_by_name(names: Iterable[str], setting: str, passed_on: Collection[str] = ()) -> Middleware:
-    """A middleware: the port may be asked by an address, as localhost, and by these names; `*`: by any.
+    """Returns a middleware that accepts requests to an address, to localhost, and to these names; `*`: to any name.
 
-    Paths that are `passed_on` may be asked by all names: who answers them looks at that.
-
-    A page's owner may make its name lead to this machine. To the browser, what answers here is that page's own then.
-    `setting`: how the names are told, for the words of the refusal. Goes behind `json_errors`.
+    Paths in `passed_on` accept all names: their handlers check the name.
+    The owner of a page may point its name at this machine. The browser then treats answers from here as that page's
+    own.
+    `setting`: the name of the setting, for the error message. Place it after `json_errors`.
     """
     known = frozenset(names)
 
@@ -88,7 +90,7 @@ def asked_by_name(names: Iterable[str], setting: str, passed_on: Collection[str]
 
 
 def is_known(host: str, names: Collection[str]) -> bool:
-    """Whether this Host, with or without a port, is an address, localhost, or one of these names (`*`: any)."""
+    """Returns true if this Host, with or without a port, is an address, localhost, or one of these names (`*`: any)."""
     if ANY_HOST in names:
         return True
     name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
@@ -97,12 +99,12 @@ def is_known(host: str, names: Collection[str]) -> bool:
 
 
 def names_of(setting: str, *hosts: str) -> frozenset[str]:
-    """The names of a setting, separated by spaces, and the hosts that the process itself listens as."""
+    """Returns the names of a setting, separated by spaces, and the hosts that the process itself listens on."""
     return frozenset([*setting.split(), *(host for host in hosts if host)])
 
 
 def _navigates(request: web.Request) -> bool:
-    """A link, or what is typed: the whole tab becomes that page."""
+    """Returns true for a link or a typed address: the whole tab loads that page."""
     headers = request.headers
     return (
         request.method == "GET"

@@ -1,6 +1,6 @@
-"""A port for HTTP that strangers reach: its connections are bounded in number and time from accept on, TLS included.
+"""An HTTP port open to strangers: bounds its connections in number and time from accept on, TLS included.
 
-aiohttp's own server sees a connection once TLS has shaken hands, and leaves one without a request open for long.
+aiohttp's own server sees a connection only after the TLS handshake, and keeps one without a request open for long.
 """
 
 import asyncio
@@ -24,27 +24,28 @@ log = structlog.get_logger()
 _paced = Paced(log)
 
 _ACCEPTED_AT_ONCE = 100
-"""Then those that are there have their turn."""
+"""Number of connections accepted in a row; then existing connections are served."""
 _NO_FILES_S = 1.0
-"""Without files for more connections, accepting pauses for so long."""
+"""Pause of accepting when no files are left for further connections."""
 IDLE_S = 30.0
-"""Between two requests of one connection. A client that comes more rarely connects again."""
+"""Maximum time between two requests of one connection. A client that sends requests more rarely has to reconnect."""
 _TLS_GOODBYE_S = 3.0
-"""How long the end of a connection waits for the other side's goodbye."""
+"""Maximum wait for the other side's close message at the end of a TLS connection."""
 _READ_BYTES = 32 * 1024
-"""Of a body that nobody reads, or of requests that are sent ahead, twice as much is held of each connection."""
+"""Read buffer. Up to twice as much is held for each connection, of an unread body or of requests sent ahead."""
 _CUT_OFF_S = 1.0
-"""Of the time for a stop: for cutting off what has not ended by itself."""
+"""The last part of the time for a stop: closes connections that have not ended by themselves."""
 _NEVER_S = float("inf")
 
 K = TypeVar("K", bound=Hashable)
 
 
 class Silent(Generic[K]):
-    """Those that are not asking anything: how many and until when. With one more, `Places` says who is dropped."""
+    """Connections without a request under way: limits their number and time. If there are too many, `Places` chooses
+    which one is dropped."""
 
     def __init__(self, number_max: int, drop: Callable[[K], None], of_address_max: int | None = None) -> None:
-        """`of_address_max`: of one address; None: as many as there may be."""
+        """`of_address_max`: limit per address; None: no limit of its own."""
         self._drop = drop
         self._places: Places[K] = Places(number_max, of_address_max)
         self._due_s: dict[K, float] = {}
@@ -53,23 +54,25 @@ class Silent(Generic[K]):
         return len(self._due_s)
 
     def add(self, one: K, address: bytes = b"", due_s: float = _NEVER_S, *, shared: bool = False) -> None:
-        """`due_s`: when it is dropped, on the clock of `tick`. `shared`: many are behind its address."""
+        """Adds a connection. `due_s`: the time at which it is dropped, on the clock of `tick`. `shared`: many clients
+        share its address."""
         self._due_s[one] = due_s
         leaving = self._places.add(one, address, shared=shared)
         if leaving is not None:
             self._end(leaving)
 
     def add_nobodys(self, one: K, due_s: float) -> None:
-        """The same, as long as a balancer has not said whose it is: it has a time, and takes nobody's place."""
+        """Adds a connection whose address the balancer has not named yet: it has a time, but takes no place of an
+        address."""
         self._due_s[one] = due_s
 
     def discard(self, one: K) -> None:
-        """It asks, or is gone."""
+        """Removes a connection that sends a request, or is gone."""
         self._places.discard(one)
         self._due_s.pop(one, None)
 
     def tick(self, now_s: float) -> None:
-        """Drops those whose time is over."""
+        """Drops connections whose time is over."""
         for one in [one for one, due_s in self._due_s.items() if due_s <= now_s]:
             self._end(one)
 
@@ -79,7 +82,7 @@ class Silent(Generic[K]):
 
 
 class WebPort:
-    """Serves an application from `start` to `stop`. `tick` it now and then: else nothing ends by its time."""
+    """Serves an application from `start` to `stop`. Call `tick` regularly: without it, no time limit takes effect."""
 
     def __init__(
         self,
@@ -99,14 +102,13 @@ class WebPort:
         proxies: Container[str] = (),
         on_malformed_header: Callable[[], None] = lambda: None,
     ) -> None:
-        """`silent_s`: from accept to a request's head, TLS included; `idle_s`: from an answer to the next one.
+        """`silent_s`: from accept to a request's head, TLS included; `idle_s`: from an answer to the next request.
 
-        `shutdown_timeout_s`: how long answers under way may take from `stop` on.
-
-        `hold`: whether one more connection of this address may be; `release`: it is gone. `handler_cancellation`: a
-        request ends with its connection. `silent_of_address_max`: of those that are not asking anything, unless the
-        address is `shared` by many. A connection from one of the `proxies` begins with a PROXY protocol header;
-        `on_malformed_header`: one did not.
+        `shutdown_timeout_s`: time for answers under way, from `stop` on.
+        `hold`: returns true if another connection of this address is allowed; `release`: called when it is gone.
+        `handler_cancellation`: a request is cancelled with its connection. `silent_of_address_max`: limit per address
+        of connections without a request, unless the address is `shared` by many. A connection from one of the `proxies`
+        begins with a PROXY protocol header; `on_malformed_header`: called if one does not.
         """
         self._loop = asyncio.get_running_loop()
         self._max = connections_max
@@ -120,11 +122,11 @@ class WebPort:
         self._silent: Silent[_Connection] = Silent(silent_max, _Connection.abort, silent_of_address_max)
         self._open: set[_Connection] = set()
         self._ending = 0
-        """Those of them that are cut off: they hold no place any more, though their sockets close a moment later."""
+        """Open connections being aborted: they no longer count, though their sockets close a moment later."""
         self._peak = 0
         self._by_handler: dict[web.RequestHandler, _Connection] = {}
         self._asked: dict[int, web.Request] = {}
-        """Requests that are not answered yet, by their ids: they have no hash."""
+        """Requests without an answer, by id(), because a request has no hash."""
         self._all_answered = asyncio.Event()
         self._stopping = False
         self._shutdown_timeout_s = shutdown_timeout_s
@@ -141,7 +143,7 @@ class WebPort:
         self._listener: socket.socket | None = None
 
     async def start(self, listener: socket.socket) -> None:
-        """`listener` listens already, and is the port's from now on."""
+        """Serves the port. `listener` already listens; the port owns it from now on."""
         await self._runner.setup()
         listener.setblocking(False)
         self._listener = listener
@@ -149,31 +151,31 @@ class WebPort:
 
     @property
     def port(self) -> int:
-        """The actual one, after start()."""
+        """The actual port, after start()."""
         assert self._listener is not None
         return int(self._listener.getsockname()[1])
 
     @property
     def connections(self) -> int:
-        """Those that are open, in whatever state."""
+        """The number of open connections, in whatever state."""
         return len(self._open)
 
     def take_connection_peak(self) -> int:
-        """The most connections at one time since this was asked last."""
+        """Returns the largest number of connections since the last call."""
         peak, self._peak = self._peak, len(self._open)
         return peak
 
     @property
     def silent(self) -> int:
-        """Those of them that are not asking anything, or have not sent it whole yet."""
+        """The number of open connections without a request, or with an incomplete one."""
         return len(self._silent)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Drops connections whose time is over."""
         self._silent.tick(self._loop.time())
 
     def stop_listening(self) -> None:
-        """Takes no more connections, and no body that is not whole; what else is there stays."""
+        """Accepts no more connections, and rejects incomplete bodies; everything else stays."""
         self._stopping = True
         for connection in list(self._open):
             self._end_body(connection.request)
@@ -184,17 +186,17 @@ class WebPort:
             listener.close()
 
     async def stop(self) -> None:
-        """Ends what is left, after the answers under way. What is streamed without an end is to be ended before."""
+        """Closes the port after the answers under way. The caller ends endless streams before."""
         self.stop_listening()
         end_s = self._loop.time() + self._shutdown_timeout_s
         for connection in [one for one in self._open if one.handler is None]:
             connection.abort()
         if self._runner.server is not None:
-            self._runner.server.pre_shutdown()  # those that are between two requests, or in a head
+            self._runner.server.pre_shutdown()  # connections between two requests, or in a head
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(end_s - _CUT_OFF_S):
                     await self._answered()
-            # It waits so long for what is written still, and once more for what it has cut off by then.
+            # Waits this time for unfinished writes, and the same time again for the handlers it has cancelled.
             await self._runner.server.shutdown(max(_CUT_OFF_S, end_s - self._loop.time()) / 2)
         await self._runner.cleanup()
 
@@ -206,13 +208,13 @@ class WebPort:
     # --- requests
 
     def waits_for_body(self, request: web.Request, within_s: float) -> None:
-        """Who sends a head and not its body is silent still; after `within_s` the connection is dropped."""
+        """Counts a connection as silent while a request's body is incomplete; after `within_s` it is dropped."""
         connection = self._by_handler.get(request.protocol)
         if connection is not None:
             self._falls_silent(connection, self._loop.time() + within_s)
 
     def has_body(self, request: web.Request) -> None:
-        """The request is whole."""
+        """Marks a request as complete."""
         connection = self._by_handler.get(request.protocol)
         if connection is not None:
             self._silent.discard(connection)
@@ -232,13 +234,15 @@ class WebPort:
             del self._asked[id(request)]
             if not self._asked:
                 self._all_answered.set()
-            # It may be taking its answer still: so no time of ours, aiohttp's begins behind that.
+            # The client may still be reading its answer, so no time limit of ours applies; aiohttp's begins after the
+            # answer.
             connection = self._by_handler.get(request.protocol)
             if connection is not None:
                 self._falls_silent(connection)
 
     def has_no_end(self, request: web.Request) -> None:
-        """Its answer is a stream that somebody ends when the service stops. Nobody waits then for who does not read."""
+        """Marks the answer as an endless stream, which its handler ends when the service stops. The stop does not wait
+        for a client that does not read."""
         connection = self._by_handler.get(request.protocol)
         if connection is not None:
             connection.has_no_end = True
@@ -248,34 +252,34 @@ class WebPort:
             connection.abort()
 
     def _end_body(self, request: web.Request | None) -> None:
-        """Whoever reads it, now or later, hears that it does not come whole: that is the answer."""
+        """Makes reading the body, now or later, raise an error that becomes the answer."""
         if request is None or request.content.is_eof():
             return
         if id(request) in self._asked:
             stopping = web.HTTPServiceUnavailable(text="the service is stopping", headers={"Retry-After": "1"})
             request.content.set_exception(stopping)
-        request.content.feed_eof()  # behind its answer aiohttp would wait for the rest
+        request.content.feed_eof()  # otherwise aiohttp would wait for the rest after its answer
 
     def _falls_silent(self, connection: "_Connection", due_s: float = _NEVER_S) -> None:
         if connection.aborted:
-            return  # what it has sent may be handled still; another one would have to leave for it
+            return  # its last request may still be handled; adding it would drop another connection
         address = connection.address
         self._silent.add(connection, subscriber(address), due_s, shared=self._shared(address))
 
     def address_of(self, request: web.Request) -> str:
-        """The client's IP address, as a balancer says it where there is one."""
+        """Returns the client's IP address; behind a balancer, the address in its header."""
         connection = self._by_handler.get(request.protocol)
         return connection.address if connection is not None else request.remote or ""
 
     def one_behind(self, request: web.Request) -> bytes | None:
-        """What stands for all addresses of who asks; None: many are behind the address."""
+        """Returns the key of all addresses of this subscriber; None if many clients share the address."""
         address = self.address_of(request)
         return None if self._shared(address) else subscriber(address) or None
 
     # --- connections
 
     def _accept(self) -> None:
-        # Not asyncio's server: under TLS that says nothing of a connection before its handshake is done.
+        # Does not use asyncio's server: under TLS, it does not show a connection before the handshake is done.
         listener = self._listener
         for _ in range(_ACCEPTED_AT_ONCE):
             if listener is None:
@@ -292,7 +296,7 @@ class WebPort:
             accepted.setblocking(False)
             address, header = str(peername[0]), None
             if address in self._proxies:
-                # It is there already, mostly. So a burst of connections is soon known to be somebody's.
+                # Usually the header has already arrived. So the addresses of a burst of connections are soon known.
                 header = ProxyHeader()
                 try:
                     _take_at_hand(header, accepted)
@@ -319,7 +323,8 @@ class WebPort:
             self._loop.add_reader(self._listener, self._accept)
 
     async def _connect(self, connection: "_Connection", accepted: socket.socket) -> None:
-        """Its connection_made comes within, after a balancer's header and TLS's handshake. Raises OSError."""
+        """Reads a balancer's header, and completes the TLS handshake; connection_made is called meanwhile. Raises
+        OSError."""
         if connection.header is not None:
             await self._take_header(connection, connection.header, accepted)
         if self._tls is None:
@@ -372,24 +377,24 @@ class WebPort:
 
 
 WEB_PORT = web.AppKey("WEB_PORT", WebPort)
-"""The port that an application is served by."""
+"""The port that serves an application."""
 
 
 def has_no_end(request: web.Request) -> None:
-    """See WebPort.has_no_end."""
+    """Marks the answer as an endless stream, see WebPort.has_no_end."""
     port = request.app.get(WEB_PORT)
     if port is not None:
         port.has_no_end(request)
 
 
 def address_of(request: web.Request) -> str:
-    """The IP address of who asks, as a balancer says it where there is one; "" where it is not known."""
+    """Returns the client's IP address; behind a balancer, the address in its header; "" if not known."""
     port = request.app.get(WEB_PORT)
     return port.address_of(request) if port is not None else request.remote or ""
 
 
 class _Connection(asyncio.Protocol):
-    """From accept to its end: first it shakes hands, where TLS is on; then all that comes is aiohttp's."""
+    """One connection, from accept to its end: TLS handshake if TLS is on; then aiohttp handles all bytes."""
 
     def __init__(
         self, port: WebPort, accepted: socket.socket, address: str, header: ProxyHeader | None, due_s: float
@@ -400,22 +405,22 @@ class _Connection(asyncio.Protocol):
         self._connecting: asyncio.Task[None] | None = None
         self.address = address
         self.header = header
-        """What a balancer has to say before all else, if it has not said all of it yet."""
+        """The balancer's header, until it is complete; otherwise None."""
         self.held = True
-        """It counts as one of its address."""
+        """True while it counts as a connection of its address."""
         self.due_s = due_s
-        """When the head of its first request must be in."""
+        """The time by which the head of its first request must have arrived."""
         self.handler: web.RequestHandler | None = None
         self.request: web.Request | None = None
-        """The last one, of which a part may be to come still."""
+        """The last request, part of whose body may still be missing."""
         self.has_no_end = False
         self.full = False
-        """What was said waits here, until the other side reads."""
+        """True while sent bytes wait here because the other side does not read."""
         self.aborted = False
-        """It is cut off, and gone a moment later."""
+        """True once the connection is aborted; it is gone a moment later."""
 
     def begin(self) -> None:
-        """Shakes hands."""
+        """Starts the handshake."""
         self._connecting = asyncio.create_task(self._port._connect(self, self._accepted))
         self._connecting.add_done_callback(self._connected)
 
@@ -428,42 +433,42 @@ class _Connection(asyncio.Protocol):
             self._port._forget(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshake is done."""
+        """Hands the connection to aiohttp after the handshake."""
         self._transport = cast(asyncio.Transport, transport)
         self.handler = self._port._handler_of(self)
         self.handler.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came, decrypted."""
+        """Passes on received bytes, decrypted."""
         if self.handler is not None:
             self.handler.data_received(data)
 
     def eof_received(self) -> None:
-        """Nothing more comes: aiohttp closes it."""
+        """Passes on the end of the other side's bytes: aiohttp closes the connection."""
         if self.handler is not None:
             self.handler.eof_received()
 
     def pause_writing(self) -> None:
-        """It is full."""
+        """The write buffer is full."""
         self.full = True
         if self.handler is not None:
             self.handler.pause_writing()
         self._port._end_unread(self)
 
     def resume_writing(self) -> None:
-        """It is drained."""
+        """The write buffer has space again."""
         self.full = False
         if self.handler is not None:
             self.handler.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection is closed."""
         if self.handler is not None:
             self.handler.connection_lost(exc)
         self._port._forget(self)
 
     def abort(self) -> None:
-        """Cuts it off, in whatever state it is."""
+        """Aborts the connection in whatever state it is."""
         if not self.aborted:
             self.aborted = True
             self._port._ending += self in self._port._open
@@ -474,7 +479,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _take_at_hand(header: ProxyHeader, accepted: socket.socket) -> None:
-    # No byte behind the header may be read here: it is TLS's, or aiohttp's. Raises ProxyError, OSError.
+    # No byte after the header may be read here: it belongs to TLS, or to aiohttp. Raises ProxyError, OSError.
     while wanted_bytes := header.wanted_bytes:
         try:
             data = accepted.recv(wanted_bytes)

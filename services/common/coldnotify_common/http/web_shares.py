@@ -1,4 +1,5 @@
-"""Who asks an HTTP port, as shares of bounded things count it, and the answer where such a share is used up."""
+"""Identifies the caller of an HTTP port for its share of bounded resources, and builds the answer when the share is
+used up."""
 
 from aiohttp import web
 
@@ -10,9 +11,9 @@ from coldnotify_common.security.shared import Full, Who
 
 
 def who_asks(request: web.Request, *, by_domain: bool = True) -> Who:
-    """The identity; where nobody is asked for one, the domain that is asked about (`by_domain`), or else the address.
+    """Returns the identity; if none is required, the domain of the request (`by_domain`), or else the address.
 
-    None: many are behind that address, and cannot be told from each other.
+    None: many callers share that address and cannot be told apart.
     """
     identity: Identity | None = request.get(IDENTITY)
     if identity is not None and identity.who is not None:
@@ -25,5 +26,5 @@ def who_asks(request: web.Request, *, by_domain: bool = True) -> Who:
 
 
 def not_now(full: Full, what: str) -> HttpNotNow:
-    """What is raised where there is no more of it, for who asks or for anybody. `what`: as in "12 requests"."""
+    """Returns the error for an exhausted resource, the caller's share or all of it. `what`: as in "12 requests"."""
     return HttpNotNow(f"{'you' if full is Full.OF_ONE else 'all together'} have {what} under way already")
