@@ -1,4 +1,4 @@
-"""Settings: how they are declared and read, and those that several services have."""
+"""Settings: their declaration and reading, and those that several services share."""
 
 from coldnotify_common.settings.declaring import (
     PREFIX,

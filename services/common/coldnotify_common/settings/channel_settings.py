@@ -1,4 +1,4 @@
-"""How long each domain's channels are kept, as all services are told it: who writes and who reads must agree."""
+"""The retention of each domain's channels, the same for all services, because writers and readers must agree."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from coldnotify_common.settings import Settings, describe, setting
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelSettings(Settings):
-    """What writing and reading channels needs."""
+    """The settings for writing and reading channels."""
 
     channel_retentions: str = setting(
         "*=1d",
@@ -27,7 +27,7 @@ class ChannelSettings(Settings):
     )
 
     def retentions(self) -> Retentions:
-        """What of it is which domain's. Raises SettingError."""
+        """Returns the retention by domain. Raises SettingError."""
         try:
             return parse_retentions(self.channel_retentions)
         except ValueError as error:

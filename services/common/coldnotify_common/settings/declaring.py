@@ -52,7 +52,7 @@ class _Limits:
 
 @dataclasses.dataclass(frozen=True)
 class SettingInfo:
-    """One setting of a settings class: how it is called, what it may be and what it is for."""
+    """One setting of a settings class: its names, type, allowed values and help."""
 
     name: str
     type: type
@@ -65,16 +65,16 @@ class SettingInfo:
 
     @property
     def variable(self) -> str:
-        """The environment's name for it."""
+        """The name of its environment variable."""
         return PREFIX + self.name.upper()
 
     @property
     def flag(self) -> str:
-        """The command line's name for it."""
+        """The name of its command-line flag."""
         return "--" + self.name.replace("_", "-")
 
     def parse(self, value: object) -> object:
-        """`value` (text, or already of the setting's type) as the setting holds it. Raises SettingError."""
+        """Parses `value` (text, or already of the setting's type). Raises SettingError."""
         parsed = self._convert(value)
         if self.choices and parsed not in self.choices:
             raise self.error(f"{value!r} is none of {', '.join(self.choices)}")
@@ -91,7 +91,7 @@ class SettingInfo:
         return parsed
 
     def error(self, words: str) -> SettingError:
-        """A SettingError about this setting."""
+        """Returns a SettingError about this setting."""
         return SettingError(f"{self.variable} / {self.flag}: {words}")
 
     def _convert(self, value: object) -> object:
@@ -129,9 +129,9 @@ def setting(
     choices: Sequence[str] = (),
     check: Callable[[T], None] | None = None,
 ) -> T:
-    """A field of a settings class. Its type is its annotation: int, float, str, bool or Path.
+    """Declares a field of a settings class. Its type is its annotation: int, float, str, bool or Path.
 
-    `check` raises ValueError, which says what is wrong with a value.
+    `check` raises ValueError with the reason if a value is invalid.
     """
     limits = _Limits(help, minimum, maximum, tuple(choices), check)
     return dataclasses.field(default=default, metadata={_KEY: limits})
@@ -144,7 +144,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopicsPrefixSettings(Settings):
-    """Names the installation: a cluster may have several."""
+    """The installation's prefix: a cluster may hold several installations."""
 
     topics_prefix: str = setting(
         DEFAULT_PREFIX,
@@ -154,13 +154,13 @@ class TopicsPrefixSettings(Settings):
 
     @functools.cached_property
     def topics(self) -> TopicNames:
-        """The names in Kafka under this prefix."""
+        """The names in Kafka with this prefix."""
         return TopicNames(self.topics_prefix)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServiceSettings(TopicsPrefixSettings):
-    """What every service can be told."""
+    """The settings of every service."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
     kafka_config: str = setting(
@@ -186,7 +186,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def describe(cls: type[Settings]) -> tuple[SettingInfo, ...]:
-    """The settings of a class, its bases' first."""
+    """Returns the settings of a class, those of its bases first."""
     hints = get_type_hints(cls)
     infos = []
     for field in dataclasses.fields(cls):
@@ -211,7 +211,8 @@ def describe(cls: type[Settings]) -> tuple[SettingInfo, ...]:
 
 
 def load(cls: type[S], environ: Mapping[str, str], **overrides: object) -> S:
-    """Settings from `overrides` (None: not given), else from `environ`, else the defaults. Raises SettingError."""
+    """Returns settings from `overrides` (None: not given), else from `environ`, else the defaults. Raises
+    SettingError."""
     infos = {info.name: info for info in describe(cls)}
     if unknown := overrides.keys() - infos.keys():
         raise TypeError(f"{cls.__name__} has no settings {', '.join(sorted(unknown))}")
@@ -226,10 +227,10 @@ def load(cls: type[S], environ: Mapping[str, str], **overrides: object) -> S:
 
 
 def settings_options(cls: type[S], *others: type[Settings]) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """A click decorator: one option per setting; the function gets them all as one argument `settings`.
+    """A click decorator: adds one option per setting; the function gets them as one argument `settings`.
 
-    With `others`, whose settings have other names, it gets one object of each of them, as the argument `others`. A bad
-    value, in a flag or in the environment, is a click.UsageError: the command exits with 2.
+    `others`: further settings classes with other names; the function gets one object of each as the argument `others`.
+    An invalid value, in a flag or in the environment, raises click.UsageError: the command exits with 2.
     """
 
     classes: list[type[Settings]] = [cls, *others]
@@ -255,7 +256,7 @@ def settings_options(cls: type[S], *others: type[Settings]) -> Callable[[Callabl
 
 
 def networks_of(name: str, text: str) -> tuple[Network, ...]:
-    """The addresses and networks that the setting of this name holds. Raises SettingError."""
+    """Returns the addresses and networks in the setting of this name. Raises SettingError."""
     try:
         return networks(text)
     except ValueError as error:
@@ -263,7 +264,7 @@ def networks_of(name: str, text: str) -> tuple[Network, ...]:
 
 
 def _option(info: SettingInfo) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    # Values stay text here: flags and environment are parsed by the same code, with the same words for errors.
+    # Values stay text here, so that the same code, with the same errors, parses flags and environment.
     words = f"{info.help}  [{info.variable}; default: {_default(info)}]"
     if info.type is bool:
         return click.option(f"{info.flag}/--no-{info.flag[2:]}", info.name, default=None, help=words)
@@ -274,7 +275,7 @@ def _option(info: SettingInfo) -> Callable[[Callable[..., T]], Callable[..., T]]
 def unknown_variables(
     environ: Mapping[str, str], classes: Iterable[type[Settings]], others: Iterable[str] = ()
 ) -> list[str]:
-    """One warning for each COLDNOTIFY_ variable that is no setting of `classes` and not in `others`."""
+    """Returns one warning for each COLDNOTIFY_ variable that is neither a setting of `classes` nor in `others`."""
     known = {info.variable for cls in classes for info in describe(cls)} | set(others)
     warnings = []
     for name in sorted(environ):
@@ -285,7 +286,7 @@ def unknown_variables(
 
 
 def markdown_table(infos: Iterable[SettingInfo]) -> str:
-    """The settings as a table for docs/settings.md."""
+    """Returns the settings as a table for docs/settings.md."""
     lines = ["| flag | environment | default | allowed | meaning |", "|---|---|---|---|---|"]
     lines += [
         f"| `{info.flag}` | `{info.variable}` | {_code(_default(info))} | {_allowed(info)} | {info.help} |"
