@@ -1,1 +1,1 @@
-"""Kafka: configurations of clients, a consumer that no record stops, statistics."""
+"""Kafka: client configurations, a consumer that skips unreadable records, statistics."""

@@ -1,4 +1,4 @@
-"""How our services talk to Kafka: client configurations, and questions about topics."""
+"""Configurations of our Kafka clients, and queries about topics."""
 
 import logging
 import time
@@ -17,18 +17,19 @@ from coldnotify_common.settings import ServiceSettings
 T = TypeVar("T")
 _logger = logging.getLogger("kafka")
 _ERROR_LOG_INTERVAL_S = 10
-"""librdkafka says the same error again at each try to connect; once in a while is enough."""
+"""Minimum interval of error log lines: librdkafka reports the same error at each attempt to connect."""
 _ADMIN_IN_VAIN_S_MAX = 15.0
 READING_BOUNDS = {
     "fetch.max.bytes": 8 * 1024 * 1024,
-    # Also what a batch of zstd may unpack to: a few hundred bytes could be 100 MB, in each process that reads them.
+    # Also limits the unpacked size of a zstd batch: a few hundred bytes could become 100 MB in each process that reads
+    # them.
     "receive.message.max.bytes": 16 * 1024 * 1024,
 }
-"""Of one answer of Kafka's. No batch of a topic of ours has more than 2 MiB, packed, nor 16 MiB, unpacked."""
+"""Bounds of one answer of Kafka. A batch in our topics has at most 2 MiB packed, and 16 MiB unpacked."""
 
 
 class KafkaUnavailable(ServiceError):
-    """Kafka, or what is asked of it, is not there; the message names the bootstrap servers or the topic."""
+    """Kafka, or the requested part of it, is not available; the message names the bootstrap servers or the topic."""
 
 
 class TopicMissing(KafkaUnavailable):
@@ -36,7 +37,7 @@ class TopicMissing(KafkaUnavailable):
 
 
 class TopicForbidden(KafkaUnavailable):
-    """Kafka does not say whether a topic exists: whoever asks has no rights on it."""
+    """Kafka does not reveal if a topic exists, because the client has no rights on it."""
 
 
 def _error_logger() -> Callable[[KafkaError], None]:
@@ -55,25 +56,26 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
     return {
         "bootstrap.servers": settings.kafka,
         "logger": _logger,
-        # librdkafka says each failed try to connect at level 3, many a second; error_cb says the same once in a while.
+        # librdkafka logs each failed attempt to connect at level 3, many a second; error_cb reports the same now and
+        # then.
         "log_level": 2,
         "log.connection.close": False,
         "error_cb": _error_logger(),
-        # A broker that restarts should be found again within a second, not after the default of up to ten.
+        # Finds a restarted broker within a second; the default may take ten.
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1000,
         "socket.keepalive.enable": True,
-        # A connection that swallows what is sent is given up after this long, not after the default of a minute.
+        # Gives up a connection that does not answer after this time; the default is a minute.
         "socket.timeout.ms": 15_000,
         **read_options(settings.kafka_config),
     }
 
 
 def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "", **extra: object) -> dict[str, Any]:
-    """For a Consumer: offsets are committed by hand; where an offset does not exist it is an error, never a jump.
+    """Returns the configuration of a Consumer: explicit commits; a missing offset is an error, never a jump.
 
-    `name`: what it is for; its statistics are among the metrics under this name. Whoever gives one polls.
-    `extra`: further options, with _ for the dots (session_timeout_ms=6000).
+    `name`: the consumer's purpose, and its label in the metrics of its statistics. A consumer with a name has to be
+    polled. `extra`: further options, with _ instead of dots (session_timeout_ms=6000).
     """
     return {
         **READING_BOUNDS,
@@ -83,7 +85,7 @@ def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "",
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
         "allow.auto.create.topics": False,
-        # Per consumer, of fetched records that wait: the default of 64 MiB is more than a small service may take.
+        # The fetched records that one consumer holds: the default of 64 MiB is too much for a small service.
         "queued.max.messages.kbytes": 16 * 1024,
         **(STATISTICS.options(name, settings.topics.group(name)) if name else {}),
         **_dotted(extra),
@@ -91,10 +93,10 @@ def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "",
 
 
 def producer_config(settings: ServiceSettings, *, name: str = "", **extra: object) -> dict[str, Any]:
-    """For a Producer: idempotent and acks=all, sends at once (linger 0), holds at most 32 MiB.
+    """Returns the configuration of a Producer: idempotent, acks=all, sends at once (linger 0), holds at most 32 MiB.
 
-    `name`: as a consumer's.
-    `extra`: further options, with _ for the dots (linger_ms=5, message_timeout_ms=5000).
+    `name`: as in consumer_config. `extra`: further options, with _ instead of dots (linger_ms=5,
+    message_timeout_ms=5000).
     """
     return {
         **_common_config(settings),
@@ -109,23 +111,24 @@ def producer_config(settings: ServiceSettings, *, name: str = "", **extra: objec
 
 
 def connect(client: Producer | Consumer, timeout_s: float = 1.0) -> None:
-    """Have a client know Kafka before it is needed; waits for the answer, at most so long.
+    """Makes a client connect to Kafka before it is needed; waits for the answer, at most `timeout_s`.
 
-    One that is used before it is connected looks again only half a second, or a second, later: an idempotent producer
-    for its id, a consumer for the leaders of partitions assigned to it. The question must be for all topics: after one
+    A client that is used before it is connected tries again only half a second, or a second, later: an idempotent
+    producer for its id, a consumer for the leaders of its partitions. The query covers all topics, because after one
     for a single topic it may be as slow.
     """
-    with suppress(KafkaException):  # what is wrong is told where the client is used
+    with suppress(KafkaException):  # the first use of the client reports errors
         client.list_topics(timeout=timeout_s)
 
 
 def admin_config(settings: ServiceSettings) -> dict[str, Any]:
-    """For an AdminClient."""
+    """Returns the configuration of an AdminClient."""
     return _common_config(settings)
 
 
 def _dotted(options: dict[str, object]) -> dict[str, object]:
-    """Callbacks are the client's own options and keep their underscores: error_cb, on_commit, on_delivery."""
+    """Replaces underscores by dots, except in callbacks, which are options of the client itself: error_cb, on_commit,
+    on_delivery."""
     return {
         name if name.endswith("_cb") or name.startswith("on_") else name.replace("_", "."): value
         for name, value in options.items()
@@ -133,10 +136,11 @@ def _dotted(options: dict[str, object]) -> dict[str, object]:
 
 
 def ask_twice(admin: AdminClient, ask: Callable[[float], T], timeout_s: float) -> T:
-    """`ask` with a third of the time, and, should that fail, with the rest after a look at who leads what now.
+    """Calls `ask`; if that fails, refreshes the metadata and calls it again, with a third of the time for each step.
 
-    An AdminClient goes to the nodes that were controller and leaders when it last looked, and looks anew only every
-    five minutes: when one of three nodes dies, every question to it would time out till then. Raises what `ask` raises.
+    An AdminClient sends queries to the nodes that were controller and leaders when it last fetched the metadata, which
+    it repeats only every five minutes: if one of three nodes dies, every query to it would time out till then. Raises
+    what `ask` raises.
     """
     first_s = timeout_s / 3
     try:
@@ -152,17 +156,17 @@ def ask_twice(admin: AdminClient, ask: Callable[[float], T], timeout_s: float) -
 
 
 def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:
-    """Kafka's description of a topic (never creates it). Raises TopicMissing, KafkaUnavailable."""
+    """Returns Kafka's description of a topic (never creates it). Raises TopicMissing, KafkaUnavailable."""
     return describe_topics(admin, [topic], timeout_s)[topic]
 
 
 def describe_topics(admin: AdminClient, topics: Collection[str], timeout_s: float = 10) -> dict[str, Any]:
-    """The same for several topics, in one question."""
+    """Returns Kafka's descriptions of several topics, in one query. Raises as describe_topic."""
     asked = ", ".join(topics)
 
     def ask(limit_s: float) -> dict[str, Any]:
         nonlocal asked
-        # librdkafka keeps the limit itself; the longer one is for the day it does not.
+        # librdkafka itself keeps the shorter limit; the longer one is a safeguard.
         answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=limit_s)
         found = {}
         for asked, answer in answers.items():
@@ -182,10 +186,10 @@ def describe_topics(admin: AdminClient, topics: Collection[str], timeout_s: floa
 
 
 class TopicLooks:
-    """Describes topics again and again, with an AdminClient of its own. Not for use by several threads at once.
+    """Describes topics repeatedly, with an AdminClient of its own. Not safe for use by several threads at once.
 
-    The client is made anew when it has been of no use for a while. It should find a Kafka that has come back by
-    itself; one was seen that did not for minutes, while other processes did.
+    The client is replaced after it has failed for a while. It should reconnect to a Kafka that is back; one was seen
+    that did not for minutes, while other processes did.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -194,7 +198,7 @@ class TopicLooks:
         self._in_vain_since_s: float | None = None
 
     def describe(self, topic: str, timeout_s: float) -> Any:
-        """As describe_topic, and raises the same."""
+        """Returns Kafka's description of a topic; raises as describe_topic."""
         try:
             found = describe_topic(self._admin, topic, timeout_s)
         except TopicMissing:

@@ -1,4 +1,5 @@
-"""librdkafka's own options from a file, under their own names: TLS, SASL, and whatever else a Kafka asks for."""
+"""Reads librdkafka's own options from a file, under their own names: TLS, SASL, and other options that a Kafka
+requires."""
 
 import functools
 import logging
@@ -21,17 +22,19 @@ RESERVED = frozenset(
         *("enable.partition.eof", "allow.auto.create.topics"),
     }
 )
-"""What the promises, or our own settings, rest on."""
+"""Options that the file must not contain, because our promises, or our own settings, depend on them."""
 
 
 def read_options(path: str, setting: str = "COLDNOTIFY_KAFKA_CONFIG / --kafka-config") -> dict[str, str]:
-    """The options in a file of `name=value` lines; none for "". Raises SettingError, which says no value."""
+    """Returns the options in a file of `name=value` lines; none for "". Raises SettingError, which contains no
+    value."""
     return dict(_read(path, setting)) if path else {}
 
 
 @functools.lru_cache
 def _read(path: str, setting: str) -> tuple[tuple[str, str], ...]:
-    """Once a process: a service's clients shall not differ because the file was changed in between."""
+    """Reads the file once per process: the clients of a service must not differ because the file was changed
+    meanwhile."""
     options: dict[str, str] = {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()

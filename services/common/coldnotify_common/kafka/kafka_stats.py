@@ -1,7 +1,7 @@
-"""What librdkafka says of itself, as metrics: a few telling ones of each Kafka client in this process.
+"""Exports some statistics of librdkafka as metrics, for each Kafka client in this process.
 
-librdkafka hands its statistics, as JSON, to the thread that polls the client. Where nobody polls they pile up: so only
-producers and consumers have them, whose owners poll, and no AdminClient.
+librdkafka passes its statistics, as JSON, to the thread that polls the client. Without polling they would pile up: so
+only producers and consumers, whose owners poll, have them, and no AdminClient.
 """
 
 import time
@@ -17,9 +17,10 @@ from prometheus_client.registry import Collector
 log = structlog.get_logger()
 
 EVERY_MS = 5000
-"""Below the usual interval of scrapes; a client's statistics are some ten KiB of JSON."""
+"""Interval of statistics, below the usual interval of scrapes; the statistics of one client are some ten KiB of
+JSON."""
 _FORGOTTEN_AFTER_S = 6 * EVERY_MS / 1000
-"""A client that has said nothing for so long is closed, or nobody polls it."""
+"""A client without statistics for this time is closed, or nobody polls it."""
 _US = 1e-6
 _MS = 1e-3
 
@@ -75,7 +76,8 @@ _CLIENT_COUNTERS: dict[str, tuple[str, Callable[[_Statistics], float]]] = {
     "received_records": ("Records read from Kafka", lambda s: s.rxmsgs),
 }
 _CLIENT_GAUGES: dict[str, tuple[str, Callable[[_Statistics], float]]] = {
-    # Not to be had from the nodes' own: when all are away librdkafka forgets them, and tries the bootstrap servers.
+    # The nodes' own statistics do not show this: when all are away, librdkafka drops them and tries the bootstrap
+    # servers.
     "connected": (
         "1 while this Kafka client is connected to any Kafka node",
         lambda s: any(broker.state == "UP" for broker in s.brokers.values()),
@@ -115,16 +117,16 @@ _CLIENT, _BROKER, _TOPIC = "kafka_client", "broker", "topic"
 
 
 class KafkaStatistics(Collector):
-    """The last statistics of each client. They come from the clients' threads and are read by scrapes."""
+    """The last statistics of each client. The clients' threads write them, and scrapes read them."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._last: dict[str, tuple[float, _Statistics]] = {}
 
     def options(self, client: str, client_id: str) -> dict[str, Any]:
-        """Options for a Producer or Consumer that is polled. `client`: what it is for, its name in labels and logs.
+        """Returns options for a polled Producer or Consumer. `client`: its purpose, and its name in labels and logs.
 
-        `client_id`: its name in Kafka. One that is made later under the same name takes its place.
+        `client_id`: its name in Kafka. A later client of the same name replaces the former one.
         """
 
         def take(text: str) -> None:
@@ -137,11 +139,11 @@ class KafkaStatistics(Collector):
         return {"client.id": client_id, "statistics.interval.ms": EVERY_MS, "stats_cb": take}
 
     def describe(self) -> Iterable[Metric]:
-        """All of them, without values."""
+        """Yields all metrics without values."""
         return self._metrics([])
 
     def collect(self) -> Iterator[Metric]:
-        """All of them as they were said last."""
+        """Yields all metrics with the values of the last statistics."""
         since_s = self._clock_s() - _FORGOTTEN_AFTER_S
         return self._metrics([(name, last) for name, (at_s, last) in sorted(self._last.items()) if at_s >= since_s])
 
@@ -178,7 +180,7 @@ def _lag(clients: list[tuple[str, _Statistics]]) -> Metric:
 
 
 def _of_brokers(clients: list[tuple[str, _Statistics]]) -> Iterator[Metric]:
-    # The group's coordinator has an entry of its own beside that of its node.
+    # The group's coordinator has an entry of its own besides that of its node.
     brokers: list[tuple[str, str, list[_Broker]]] = []
     for client, last in clients:
         by_node: dict[int, list[_Broker]] = {}
@@ -199,4 +201,4 @@ def _of_brokers(clients: list[tuple[str, _Statistics]]) -> Iterator[Metric]:
 
 
 STATISTICS = KafkaStatistics()
-"""Of this process; every service's /metrics shows it."""
+"""The statistics of this process; every service's /metrics includes them."""

@@ -1,12 +1,13 @@
-"""A Kafka consumer that no record ends or stops: what of a partition cannot be read comes as a `Gap`, and it goes on.
+"""A Kafka consumer that no record can stop: unreadable offsets of a partition come as a `Gap`, and it continues.
 
-All of our consumers read by it, with `read`. An error of one offset is none of the connection: the offset is looked at
-again by a consumer of its own (unreadable_offsets.py), in a thread, while all other partitions are read on. A partition
-from which nothing comes although Kafka has more of it is looked at, too.
+All of our consumers use its `read`. An error of one offset is not an error of the connection: a consumer of its own
+(unreadable_offsets.py) examines the offset in a thread, while all other partitions are read on. A partition without new
+records although Kafka has more is examined, too.
 
-Nor does a record that says another offset than its own. Kafka takes it, and its client believes it, and reads on behind
-that offset. It is seen by saying an offset that Kafka does not have yet, or by records behind it that say lower ones.
-One that says a lower offset itself is dropped: the records before it are right.
+A record that claims another offset than its own does not stop it, either. Kafka accepts such a record, and Kafka's
+client trusts it, and continues after that offset. The record is detected because it claims an offset that Kafka does
+not have yet, or because records after it claim lower ones. A record that itself claims a lower offset is dropped: the
+records before it are right.
 """
 
 import queue
@@ -29,47 +30,48 @@ __all__ = ["Gap", "RecordConsumer"]
 _paced = Paced(structlog.get_logger())
 
 STALL_S = 2.0
-"""Without a record of a partition of which Kafka has more, until it is looked at. What is read is there in some ms."""
+"""Time without a record of a partition that has more, until it is examined. Otherwise, records are there in some ms."""
 STALL_S_MAX = 60.0
-"""The same once looks have shown that all is well: behind a transaction that is open nothing comes, either."""
+"""Upper bound of that time, reached once examinations have found no damage: an open transaction also holds records
+back."""
 _NEXT_STALL_S = 0.3
-"""The same behind what could not be read."""
+"""The same limit, directly after a gap."""
 _LOOK_EVERY_S = 0.25
 _JOIN_S = 2.0
 _ASK_S = 2.0
-"""For where a partition begins, once, and only if no fetch has told it."""
+"""Timeout of the query for a partition's first offset, sent once, and only if no fetch has returned it."""
 
 _Where = tuple[str, int]
 
 
 @dataclass(slots=True)
 class _Place:
-    """One partition that is read."""
+    """One assigned partition."""
 
     next: int | None
-    """The offset that is to be handed out next; None: wherever it was told to begin."""
+    """The offset to return next; None: the position that the consumer started from."""
     moved_s: float
-    """When something of it came last, or it was looked at."""
+    """Time of its last record, or of the end of its last examination."""
     stall_s: float = STALL_S
     paused: bool = False
     looked_at: bool = False
-    """It is being looked at, or is to be."""
+    """True while it is examined, or waits for that."""
     damaged: bool = False
-    """The same, for an error: what comes meanwhile is of no use."""
+    """True while it is examined because of an error: records that arrive meanwhile are dropped."""
     sound: int | None = None
-    """From here on it was looked at last without finding anything: who says what it is not comes later."""
+    """The offset at which the last examination found no damage: a record with a wrong offset comes after it."""
 
 
 class _Run(NamedTuple):
-    """What one call has read of a partition."""
+    """The records of one partition in one call of `read`."""
 
     begin: int
-    """The offset that was to come first."""
+    """The offset expected first."""
     said: list[tuple[int, int]]
-    """Of each record that is handed out, its place among all of them, and the offset that it says."""
+    """For each returned record its index among all of them, and the offset that it claims."""
 
     def first_jump(self) -> int | None:
-        """The first offset that does not follow the one before."""
+        """Returns the first offset that does not follow the one before, or None."""
         expected = self.begin
         for _, offset in self.said:
             if offset != expected:
@@ -78,35 +80,35 @@ class _Run(NamedTuple):
         return None
 
     def expected(self, offset: int) -> int:
-        """The offset that comes behind the last one that is lower than this."""
+        """Returns the offset after the last one that is lower than `offset`."""
         return next((said + 1 for _, said in reversed(self.said) if said < offset), self.begin)
 
     def without(self, offset: int, handed: list[Message | None]) -> int:
-        """Take back what says this offset or a higher one; returns the offset that was to come in its place."""
+        """Removes the records that claim this offset or a higher one; returns the offset expected in their place."""
         while self.said and self.said[-1][1] >= offset:
             handed[self.said.pop()[0]] = None
         return self.expected(offset)
 
 
 class _Looked(NamedTuple):
-    """A search has ended."""
+    """The result of a search."""
 
     where: _Where
     place: _Place
     start: int
     gap: Gap | None
     sound: bool
-    """What stands there can be read, and stands at its own offset."""
+    """True if the record can be read, and is at the offset that it claims."""
 
 
 class RecordConsumer(Consumer):
-    """As confluent_kafka's, but for `read`, which stands for `poll` and `consume`. For use by one thread."""
+    """A confluent_kafka Consumer with `read` instead of `poll` and `consume`. For use by one thread."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
         self._config = config
         self._resets_by_error = config.get("auto.offset.reset") == "error"
-        """Else the client may begin anew at a lower offset, and says nothing."""
+        """If false, the client may silently start again at a lower offset."""
         self._places: dict[_Where, _Place] = {}
         self._looked: queue.SimpleQueue[_Looked] = queue.SimpleQueue()
         self._to_search: deque[tuple[_Where, _Place, int]] = deque()
@@ -115,12 +117,12 @@ class RecordConsumer(Consumer):
         self._look_s = 0.0
 
     def read(self, timeout_s: float, records_max: int = 1) -> list[Message | Gap]:
-        """What there is, in the order of each partition's offsets; waits at most so long for the first of it.
+        """Returns records in the order of each partition's offsets; waits at most `timeout_s` for the first one.
 
-        A Gap stands for what cannot be read. Messages may say an error: the end of a partition, or one of the
-        connection; never one of an offset.
+        A Gap stands for unreadable records. A message may carry an error: the end of a partition, or an error of the
+        connection; never an error of an offset.
         """
-        # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
+        # consume(n, timeout) waits for n records or the whole timeout; poll returns at the first one.
         first = self.poll(timeout_s)
         now_s = time.monotonic()
         read: list[Message | Gap] = []
@@ -137,31 +139,31 @@ class RecordConsumer(Consumer):
         self._search_next()
         return read
 
-    # ---- what is read, and from where on -------------------------------------------------------------------------
+    # ---- positions ------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """See Consumer."""
+        """Replaces the assigned partitions, see Consumer."""
         self._places = self._begun(partitions)
         super().assign(partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        """See Consumer."""
+        """Adds partitions, see Consumer."""
         self._places |= self._begun(partitions)
         super().incremental_assign(partitions)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        """See Consumer."""
+        """Removes partitions, see Consumer."""
         for tp in partitions:
             self._places.pop((tp.topic, tp.partition), None)
         super().incremental_unassign(partitions)
 
     def unassign(self) -> None:
-        """See Consumer."""
+        """Removes all partitions, see Consumer."""
         self._places = {}
         super().unassign()
 
     def seek(self, partition: TopicPartition) -> None:
-        """See Consumer."""
+        """Moves the position of a partition, see Consumer."""
         super().seek(partition)
         where = partition.topic, partition.partition
         paused = where in self._places and self._places[where].paused
@@ -169,17 +171,17 @@ class RecordConsumer(Consumer):
         self._places[where].paused = paused
 
     def pause(self, partitions: list[TopicPartition]) -> None:
-        """See Consumer."""
+        """Pauses partitions, see Consumer."""
         super().pause(partitions)
         self._set_paused(partitions, paused=True)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
-        """See Consumer."""
+        """Resumes partitions, see Consumer."""
         super().resume(partitions)
         self._set_paused(partitions, paused=False)
 
     def close(self) -> None:
-        """See Consumer. A search that is under way is given up."""
+        """Closes the consumer, see Consumer. A search under way is cancelled."""
         self._stopping.set()
         if self._searching is not None:
             self._searching.join(_JOIN_S)
@@ -196,10 +198,10 @@ class RecordConsumer(Consumer):
             if (place := self._places.get((tp.topic, tp.partition))) is not None:
                 place.paused, place.moved_s = paused, now_s
 
-    # ---- what cannot be read -------------------------------------------------------------------------------------
+    # ---- unreadable records ---------------------------------------------------------------------------------------
 
     def _believed(self, messages: Sequence[Message], now_s: float) -> list[Message]:
-        """Those that are handed out."""
+        """Returns the messages to hand out, without those at wrong offsets."""
         handed: list[Message | None] = []
         runs: dict[_Where, _Run] = {}
         for message in messages:
@@ -211,7 +213,7 @@ class RecordConsumer(Consumer):
             if place is not None and error is not None and error.code() in BEYOND and run is not None:
                 jump = run.first_jump()
                 if jump is not None and not place.damaged and run.expected(jump) != place.sound:
-                    # The client asked for what is behind an offset that there is not.
+                    # The client requested records after an offset that does not exist.
                     self._suspect(where, place, run.without(jump, handed))
                     continue
             if place is None or place.damaged or place.next is None or error is not None:
@@ -221,8 +223,8 @@ class RecordConsumer(Consumer):
             offset = message.offset() or 0
             run = runs.setdefault(where, _Run(place.next, []))
             if offset < place.next and self._resets_by_error:
-                # Of the client's offsets none is lower than the one before: one of the two says what it is not. Where
-                # no hole is left for the earlier one, or none was found in it, it is this one.
+                # The client's offsets never decrease, so one of the two records claims a wrong offset. It is this one
+                # if the earlier one left no hole, or if no damage was found in the hole.
                 if offset > run.expected(offset) != place.sound:
                     self._suspect(where, place, run.without(offset, handed))
                 continue
@@ -233,14 +235,14 @@ class RecordConsumer(Consumer):
             place = self._places[where]
             if place.damaged or not run.said:
                 continue
-            # Behind an offset that there is not, the client asks in vain, and forgets where the partition ends.
+            # After an offset that does not exist, the client fetches in vain, and forgets the end of the partition.
             end = self._watermarks(where)[1] or run.first_jump()
             if end is not None and run.said[-1][1] >= end:
                 self._suspect(where, place, run.without(end, handed))
         return [message for message in handed if message is not None]
 
     def _watermarks(self, where: _Where) -> tuple[int | None, int | None]:
-        """The first offset that Kafka has told of, and the one behind the last; None: it has not."""
+        """Returns the first offset and the one after the last, as last reported by Kafka; None for one not reported."""
         try:
             low, high = self.get_watermark_offsets(TopicPartition(*where), cached=True)
         except KafkaException:
@@ -248,7 +250,8 @@ class RecordConsumer(Consumer):
         return low if low >= 0 else None, high if high > 0 else None
 
     def _begin_of(self, where: _Where) -> int | None:
-        """The offset that comes first where none was named; None: Kafka does not say."""
+        """Returns the partition's first offset, for an assignment without an offset; None if Kafka does not report
+        it."""
         low, _ = self._watermarks(where)
         if low is None:
             with suppress(KafkaException):
@@ -256,14 +259,14 @@ class RecordConsumer(Consumer):
         return low
 
     def _suspect(self, where: _Where, place: _Place, start: int) -> None:
-        """Have a partition looked at from here on, and hand out nothing of it meanwhile."""
+        """Starts an examination of a partition at `start`, and returns none of its records meanwhile."""
         place.next, place.damaged = start, True
         self._search(where, place, start)
 
     def _take(self, message: Message, now_s: float) -> bool:
-        """Whether the message is handed out."""
+        """Returns true if the message is handed out."""
         error, offset = message.error(), message.offset()
-        # One of the consumer itself is of no partition.
+        # An error of the consumer itself belongs to no partition.
         place = self._places.get((message.topic() or "", -1 if (p := message.partition()) is None else p))
         if place is None:
             return True
@@ -275,15 +278,15 @@ class RecordConsumer(Consumer):
             return True
         if error.code() in BEYOND:
             if not place.damaged and place.next is not None and offset != place.next:
-                # The client made it of damaged bytes, and has been sent elsewhere since. With the answer that came too
-                # late it has ended fetching all the same, and forgets where the partition ends.
+                # The client derived this offset from damaged bytes, and was moved elsewhere since. The late answer has
+                # stopped its fetching all the same, and it forgets the end of the partition.
                 self._suspect((str(message.topic()), int(message.partition() or 0)), place, place.next)
             return not place.damaged
         if not is_of_offset(error):
             return True
         if not place.damaged:
             place.damaged = True
-            # The error says the first offset of the batch, of which the beginning may be read already.
+            # The error carries the first offset of the batch, whose beginning may already have been returned.
             start = max(offset or 0, 0) if place.next is None else place.next
             self._search((str(message.topic()), int(message.partition() or 0)), place, start)
         return False
@@ -307,7 +310,7 @@ class RecordConsumer(Consumer):
             self._to_search.append((where, place, start))
 
     def _search_next(self) -> None:
-        """Begin the next search, if there is one and none is under way."""
+        """Starts the next search, if one is waiting and none is under way."""
         if not self._to_search or (self._searching is not None and self._searching.is_alive()):
             return
         args = self._to_search.popleft()
@@ -328,11 +331,11 @@ class RecordConsumer(Consumer):
         self._looked.put(_Looked(where, place, start, gap, sound))
 
     def _go_to(self, partition: TopicPartition, place: _Place) -> bool:
-        """False: the partition is being taken away."""
+        """Moves the position. Returns false if the partition is being taken away."""
         with suppress(KafkaException):
             super().seek(partition)
             return True
-        # Where damaged bytes were taken for an offset that there is not, the client has ended fetching.
+        # If damaged bytes were taken for an offset that does not exist, the client has stopped fetching.
         with suppress(KafkaException):
             super().incremental_unassign([partition])
             super().incremental_assign([partition])
@@ -342,15 +345,15 @@ class RecordConsumer(Consumer):
         return False
 
     def _skip(self, looked: _Looked, now_s: float) -> Gap | None:
-        """Go on behind what cannot be read; if it was an error that passes, at the place where it was."""
+        """Moves behind an unreadable gap; after a temporary error, returns to the same position."""
         where, place, start, gap, sound = looked
         ended = place.next == start and may_have_ended(self, where)
         was_damaged, place.damaged, place.looked_at = place.damaged or ended, False, False
         place.moved_s = now_s
         if self._places.get(where) is not place:
-            return None  # it is read from elsewhere
+            return None  # it is read from another position
         if place.next is not None and place.next > start:
-            # It was read meanwhile, and maybe to what is to be looked at now.
+            # Records were returned meanwhile, perhaps up to the damage that has to be examined now.
             if was_damaged:
                 self._suspect(where, place, place.next)
             return None
@@ -359,7 +362,7 @@ class RecordConsumer(Consumer):
         place.sound = start if sound else None
         if not self._go_to(TopicPartition(*where, start if gap is None else gap.next), place) or gap is None:
             return None
-        # Where one stands there may be others, and nothing says so.
+        # Other unreadable records may follow, without any error.
         place.next, place.stall_s = gap.next, _NEXT_STALL_S
         _paced.log(
             "what cannot be read is skipped", level="warning", topic=gap.topic, partition=gap.partition,

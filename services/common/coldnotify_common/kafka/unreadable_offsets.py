@@ -1,10 +1,10 @@
-"""Offsets that Kafka's client cannot read, and never will: which they are, and where reading can go on.
+"""Finds offsets that Kafka's client can never read, and the offset after which reading can continue.
 
-Whoever may write to a topic may write a batch that Kafka takes and its client cannot read: of a broken compression, one
-that unpacks to more than the client's bound, a record with a length that Kafka takes for null, or one that says another
-offset than its own. The client comes back to the same batch again and again. It says an error, by the batch's first
-offset; or, where it takes the record for one that was cut off, it says nothing at all; or it hands out a record by an
-offset where another one stands, or none.
+Anybody with write access to a topic may write a batch that Kafka accepts and its client cannot read: with broken
+compression, one that unpacks to more than the client's bound, a record with a length that Kafka takes for null, or one
+that claims another offset than its own. The client fetches the same batch again and again. It reports an error with the
+batch's first offset; or, if it takes the record for a truncated one, it reports nothing at all; or it returns a record
+at an offset that belongs to another record, or to none.
 """
 
 import json
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 BAD_TIMES = 3
-"""So often what stands there must have been found unreadable before it counts as such: a fetch may be broken, too."""
+"""Number of times an offset must be found unreadable before it counts as such, because a fetch may be broken, too."""
 SEARCH_S_MAX = 10.0
-"""Of one search. What it has found by then is skipped, and whatever comes behind is another search's."""
+"""Time limit of one search. The gap found by then is skipped; another search finds the rest."""
 _OF_OFFSET = frozenset(
     (
         KafkaError._BAD_MSG,
@@ -29,11 +29,12 @@ _OF_OFFSET = frozenset(
         KafkaError._NOT_IMPLEMENTED,
     )
 )
-"""The last two as well: they are what librdkafka makes of bytes that are no records."""
+"""Errors of an offset. librdkafka also reports the last two for bytes that are not records."""
 BEYOND = frozenset((KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE))
-"""There is no such offset any more, or not yet."""
+"""Errors for an offset that does not exist any more, or not yet."""
 _FORGOTTEN = -1
-"""The end of a partition, as librdkafka has it once Kafka has answered with an error; before any answer it is lower."""
+"""librdkafka's value for the end of a partition after Kafka has answered with an error; before any answer it is
+lower."""
 _POLL_S = 0.05
 _ASK_AGAIN_S = 0.5
 _STATISTICS_MS = 20
@@ -41,25 +42,25 @@ _OPTIONS_OF_ITS_OWN = ("group.instance.id", "partition.assignment.strategy", "on
 
 
 class Gap(NamedTuple):
-    """Offsets of a partition that cannot be read."""
+    """A range of offsets of a partition that cannot be read."""
 
     topic: str
     partition: int
     start: int
     next: int
-    """The first one behind them."""
+    """The first offset after the gap."""
     reason: str
 
 
 def is_of_offset(error: KafkaError) -> bool:
-    """Whether this error is one of what stands at an offset, and none of the connection or of the broker."""
+    """Returns true if the error concerns the record at an offset, not the connection or the broker."""
     return error.code() in _OF_OFFSET
 
 
 def may_have_ended(consumer: Consumer, where: tuple[str, int]) -> bool:
-    """Whether Kafka's last answer was an error: with some the client ends fetching, and not always says it.
+    """Returns true if Kafka's last answer was an error: the client stops fetching after some, and may not report it.
 
-    It drops an error that it takes for one of a place that it has left.
+    It drops an error that it assigns to a position it has left.
     """
     with suppress(KafkaException):
         return bool(consumer.get_watermark_offsets(TopicPartition(*where), cached=True)[1] == _FORGOTTEN)
@@ -67,21 +68,21 @@ def may_have_ended(consumer: Consumer, where: tuple[str, int]) -> bool:
 
 
 class _Answer(Enum):
-    """What a look at an offset has shown, if it was no error of the offset."""
+    """The result of examining an offset, other than an error of the offset."""
 
     READABLE = auto()
-    """Something is handed out from here on, or the log ends."""
+    """A record at or after the offset is returned, or the log ends."""
     SILENT = auto()
-    """Kafka answers, and its client makes nothing of it."""
+    """Kafka answers, but the client returns nothing."""
     UNKNOWN = auto()
-    """Nobody answered in time."""
+    """No answer arrived in time."""
 
 
 class _Damaged(NamedTuple):
     """An error of the offset."""
 
     batch: int
-    """The batch's first offset: it tells one batch from another."""
+    """The batch's first offset, which identifies the batch."""
     words: str
 
 
@@ -89,10 +90,10 @@ _Look = _Answer | _Damaged
 
 
 class GapSearch:
-    """Looks at a partition by a consumer of its own. Blocks; for one thread."""
+    """Examines a partition with a consumer of its own. Blocks; for one thread."""
 
     def __init__(self, config: Mapping[str, Any], stopped: Callable[[], bool]) -> None:
-        """`config`: of the consumer that came upon it; what it could not read, this one must not read, either."""
+        """`config`: that of the consumer that found the damage, because both have to fail at the same records."""
         self._partial = 0
         self._consumer = Consumer(
             {
@@ -107,16 +108,16 @@ class GapSearch:
         self._stopped = stopped
         self._until_s = 0.0
         self.answered = False
-        """Whether Kafka has said all that the last search asked."""
+        """True if Kafka has answered all queries of the last search."""
 
     def close(self) -> None:
-        """It looks no more."""
+        """Closes the consumer."""
         self._consumer.close()
 
     def find(self, topic: str, partition: int, start: int) -> Gap | None:
-        """What cannot be read from `start` on; None: it can be read, or Kafka does not say.
+        """Returns the unreadable gap that begins at `start`; None if that offset can be read, or Kafka does not answer.
 
-        What it names is unreadable to the last offset, and nothing that can be read is skipped.
+        Every offset of the gap is unreadable: no readable record is skipped.
         """
         self._until_s = time.monotonic() + SEARCH_S_MAX
         where, at, words = (topic, partition), start, ""
@@ -126,7 +127,7 @@ class GapSearch:
                 words = words or look.words
                 at, look = self._behind(where, at, look)
             else:
-                # Told by a record's own length, its successor in the batch can be read.
+                # A record's own length leads to its successor in the batch, which can be read.
                 words = words or "the record's lengths are not those of a record"
                 at += 1
                 look = self._look(where, at, BAD_TIMES)
@@ -134,7 +135,7 @@ class GapSearch:
         return None if at == start else Gap(topic, partition, start, at, f"cannot be read: {words}")
 
     def _behind(self, where: tuple[str, int], at: int, damaged: _Damaged) -> tuple[int, _Look]:
-        """The first offset behind the batch that `at` is in, and what a look at it has shown."""
+        """Returns the first offset after the batch that contains `at`, and the result of examining it."""
         bad, step = at, 1
         while self._is_in(damaged, look := self._look(where, bad + step, 1)):
             bad, step = bad + step, 2 * step
@@ -157,12 +158,12 @@ class GapSearch:
         return isinstance(look, _Damaged) and look.batch == damaged.batch
 
     def _look(self, where: tuple[str, int], offset: int, times: int) -> _Look:
-        """`times`: so often the error must be said if there is one."""
+        """Examines an offset. `times`: how often an error must be repeated to count."""
         look = self._look_once(where, offset)
         for _ in range(times - 1):
             if not isinstance(look, _Damaged):
                 break
-            # What the client hands out behind an error is made of the damaged bytes, and says nothing.
+            # Records that the client returns after an error are made of the damaged bytes, and prove nothing.
             look = self._look_once(where, offset)
         return look
 
@@ -174,12 +175,12 @@ class GapSearch:
         if error is not None and is_of_offset(error):
             return _Damaged(first.offset() or 0, error.str())
         if error is None and (first.offset() or 0) > offset:
-            # Compaction leaves holes. What stands behind one is found by its own offset, too.
+            # Compaction leaves holes. A record after a hole can be found at its own offset, too.
             return self._is_there(where, first)
         return _Answer.READABLE
 
     def _is_there(self, where: tuple[str, int], message: Message) -> _Look:
-        """Whether a record stands at the offset that it says."""
+        """Checks that the record exists at the offset that it claims."""
         said = message.offset() or 0
         found = self._first(where, said)
         if found is _Answer.UNKNOWN:
@@ -189,9 +190,9 @@ class GapSearch:
         return _Damaged(said, f"the record says the offset {said}, which is not its own")
 
     def _first(self, where: tuple[str, int], offset: int) -> Message | _Answer:
-        """What the client says first from here on: a record, the end, that there is no such offset, or an error of one.
+        """Returns the client's first result at this offset: a record, the end, a missing offset, or an offset's error.
 
-        Else SILENT or UNKNOWN.
+        Otherwise returns SILENT or UNKNOWN.
         """
         place = TopicPartition(*where, offset)
         self._consumer.assign([place])
@@ -199,7 +200,7 @@ class GapSearch:
         while not self._stopped() and time.monotonic() < self._until_s:
             message = self._consumer.poll(_POLL_S)
             if message is None:
-                # An answer that is on its way from the look before counts once more.
+                # A late answer to the former query may count, too.
                 if self._partial - partial > BAD_TIMES:
                     return _Answer.SILENT
                 if time.monotonic() - asked_s > _ASK_AGAIN_S and may_have_ended(self._consumer, where):
@@ -212,17 +213,18 @@ class GapSearch:
             if error.code() in BEYOND:
                 if message.offset() == offset:
                     return message
-                # It answers the look before, at an offset made of damaged bytes; with it the client has ended fetching.
+                # This answers the former query, at an offset made of damaged bytes; it has stopped the client's
+                # fetching.
                 self._consumer.assign([place])
         return _Answer.UNKNOWN
 
     def _on_statistics(self, text: str) -> None:
-        # Answers with a record that seemed to be cut off. Kafka sends the first batch whole, whatever its size.
+        # Counts answers with a record that seemed truncated. Kafka sends the first batch whole, whatever its size.
         self._partial = sum(broker["rxpartial"] for broker in json.loads(text)["brokers"].values())
 
 
 def _same(one: Message, other: Message) -> bool:
-    """Whether they are one record, as far as anybody can tell."""
+    """Returns true if both are the same record, as far as can be told."""
     if one.offset() != other.offset() or one.timestamp() != other.timestamp():
         return False
     return one.key() == other.key() and one.value() == other.value()
