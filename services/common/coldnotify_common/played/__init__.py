@@ -1,1 +1,1 @@
-"""A device's part of a session, played by a service for a device that speaks another protocol. Pure."""
+"""Plays a device's part of a session, for a device that speaks another protocol. Pure."""

@@ -1,12 +1,11 @@
-"""A device's part of a session, played for one that keeps no cursor itself: bytes in, bytes and findings out. Pure.
+"""Plays a device's part of a session, for one that keeps no cursor itself: bytes in, bytes and results out. Pure.
 
-It says Hello with the set that the device wants, and resumes at the cursor that somebody has kept for it, if any. If
-the service has another set, it sends the whole one. What the device has taken is acknowledged. It asks for names. See
-docs/protocol.md, "A session".
-
-An agent has no clock. It does not know what the device holds as members of its queries. So where the service does not
-know all that has changed, the agent registers them again, once it is caught up, and all of them are told once more.
-What is lost otherwise shows by the digest in the next session's Hello.
+The agent sends Hello with the set that the device wants, and resumes at the cursor that its caller has kept for it, if
+any. If the service has another set, the agent sends the whole one. It acknowledges what the device has taken, and
+requests names. See docs/protocol.md, "A session".
+An agent has no clock. It does not know which members of its queries the device holds. If the service does not know all
+changes, the agent registers the queries again once it is caught up, and all members are sent again. The digest in the
+next session's Hello reveals any other loss.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -56,92 +55,93 @@ from coldnotify_common.played.agent_channels import AgentChannels, ChannelsMark,
 
 T = TypeVar("T")
 Found = Notification | Registered | Message | Missed
-"""What a device is told. A Registered says where the answers to queries begin and end."""
+"""A result for the device. A Registered marks the beginning and the end of answers to queries."""
 _KEEPALIVE_S = 3600
-"""It need not ping: what carries the device has limits of its own, which come first."""
+"""Keepalive of the session. The agent need not ping, because the device's transport has shorter limits of its own."""
 _ASKED_MAX = 3
-"""So often members are asked for until it is caught up. A takeover in the middle loses an answer, and is seldom."""
+"""Number of requests for members until the agent is caught up. A takeover in between loses an answer, which is rare."""
 
 
 @dataclass(frozen=True)
 class PlayedDevice:
-    """Who the device is, what it wants to be registered for, and how far it has caught up."""
+    """A device: its name, the set that it wants, and its position."""
 
     domain: str
     group: str
     client: str
     registrations: Sequence[str] = ()
-    """The whole set, each name once."""
+    """The names in the set, each once."""
     epoch: int | None = None
     cursor: int | None = None
-    """Of that epoch, and said about this very set; None: everything is owed."""
+    """The cursor in that epoch, valid for exactly this set; None: everything is owed."""
     queries: Sequence[str] = ()
-    """Of the set, each text once."""
+    """The queries in the set, each text once."""
     descriptions: bool = False
-    """It wants to be told how the members of its queries are described."""
+    """True if the device wants the descriptions of its queries' members."""
     channels: Mapping[int, Interest] = field(default_factory=dict)
-    """The rest of the set, by hash, as they are asked for."""
+    """The channels in the set, by hash, in the form of a request."""
     mark: ChannelsMark | None = None
-    """How far it is in channels; None: nothing of them was ever told."""
+    """Its position in channels; None if it has received nothing of them."""
 
 
 @dataclass
 class Agent:
-    """One session. `begin`, then `receive` what comes and send what it returns, until `closed` or no more is wanted.
+    """One session. Call `begin`, then `receive` for incoming bytes, and send what it returns, until `closed` or done.
 
-    Every method that returns bytes returns what is to be said to the gateway; b"" is nothing.
+    A method that returns bytes returns frames for the gateway; b"" if there are none.
     """
 
     device: PlayedDevice
     epoch: int | None = field(init=False)
     cursor: int | None = field(init=False)
-    """The device is complete up to here, once it has taken what was found."""
+    """The device is complete up to this cursor, once it has taken `found`."""
     refused: dict[str, str] = field(init=False, default_factory=dict)
-    """Objects and queries that are not registered, and why."""
+    """Objects and queries that were refused, with the reason."""
     found: list[Found] = field(init=False, default_factory=list)
-    """In the order in which they came; whoever uses them takes them out."""
+    """Results in the order of arrival; the caller removes them."""
     was_in_sync: bool | None = field(init=False, default=None)
-    """Whether the service had the very set that was said first; None: it has not said so yet."""
+    """True if the service had exactly the set of the Hello; None if it has not answered yet."""
     page_end: int = field(init=False, default=0)
-    """A page of objects that waits to be acknowledged; 0: none."""
+    """The page of objects that waits to be acknowledged; 0: none."""
     objects_caught_up: bool = field(init=False, default=False)
-    """All of what it lacks is told, but for channels."""
+    """True once the device has received all that it lacked, except for channels."""
     channels: AgentChannels = field(init=False)
     closed: Close | None = field(init=False, default=None)
     waits: bool = field(init=False, default=False)
-    """The service has said that it cannot tell yet what comes next: it is not that there is nothing."""
+    """True after the service has reported that it cannot tell yet what comes next, which does not mean that nothing
+    comes."""
     stuck: bool = field(init=False, default=False)
-    """Members were asked for again and again, and the answers did not come whole: another session may do better."""
+    """True after members were requested repeatedly without complete answers: another session may succeed."""
 
     def __post_init__(self) -> None:
         self.epoch, self.cursor = self.device.epoch, self.device.cursor
         self.channels = AgentChannels(self.device.channels, self.device.mark)
         self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._doubted = False
-        """The service does not know all that has changed in the members of queries."""
+        """True if the service does not know all changes of the queries' members."""
         self._anew = False
-        """All members were asked for, and no answer has begun since."""
+        """True after all members were requested, until an answer begins."""
         self._owed: set[int] = set()
-        """Hashes of the queries that are to be answered before the device is complete."""
+        """Hashes of the queries that must be answered before the device is complete."""
         self._asked: dict[int, list[int]] = {}
-        """By the number of a request that is not answered, the hashes of its queries."""
+        """Hashes of queries by the number of their unanswered request."""
         self._confirmed: set[int] = set()
-        """Hashes of queries that were asked for and are registered: their answers come before the next CaughtUp."""
+        """Hashes of requested queries that are registered: their answers come before the next CaughtUp."""
         self._times_asked = self._requests = 0
 
     @cached_property
     def digest(self) -> int:
-        """Of the set that is wanted."""
+        """The digest of the wanted set."""
         return (digest(self.device.registrations) + sum(self.queries) + sum(self.device.channels)) % MODULUS
 
     @property
     def caught_up(self) -> bool:
-        """All of what it lacks is told."""
+        """True once the device has received all that it lacked."""
         return self.objects_caught_up and self.channels.live
 
     @property
     def page_ended(self) -> bool:
-        """A page, of objects or of channels, waits to be acknowledged."""
+        """True if a page, of objects or of channels, waits to be acknowledged."""
         return bool(self.page_end or self.channels.page_end)
 
     @cached_property
@@ -152,12 +152,12 @@ class Agent:
     # --- what the device does
 
     def begin(self) -> bytes:
-        """The Hello: with the device's cursor it resumes where that was."""
+        """Returns the Hello, which resumes at the device's cursor."""
         device = self.device
         hello = Hello(
             protocol=PROTOCOL_VERSION,
             capabilities=CAPABILITY_NAMES
-            | CAPABILITY_UNSETTLED  # what the device has applied its cursor says, and all of it
+            | CAPABILITY_UNSETTLED  # the device has applied all that its cursor covers
             | (CAPABILITY_QUERIES if device.queries else 0)
             | (CAPABILITY_DESCRIPTIONS if device.queries and device.descriptions else 0)
             | (CAPABILITY_IN_ORDER if device.channels else 0),
@@ -172,14 +172,16 @@ class Agent:
         )
         pending = self.channels.pending
         if pending is None:
-            # Too many to say here. By another digest the service asks for the whole set, which says where they are.
+            # Too many to send here. A different digest makes the service request the whole set, which contains their
+            # positions.
             hello.digest = (self.digest + 1) % MODULUS
         else:
             hello.interests.extend(pending)
         return encode(ClientFrame(hello=hello))
 
     def forget(self) -> bytes:
-        """The device will not come back: all that it wanted is unregistered, whatever the service has of it."""
+        """Returns the frames that unregister the whole set, for a device that will not come back, whatever the service
+        has of it."""
         requests = [Unregister(objects=names) for names in _portions(self.device.registrations)]
         requests += [Unregister(interests=hashes) for hashes in _portions([*self.queries, *self.device.channels])]
         for number, request in enumerate(requests, 1):
@@ -187,20 +189,20 @@ class Agent:
         return b"".join(encode(ClientFrame(unregister=request)) for request in requests)
 
     def acknowledge(self) -> bytes:
-        """The device has taken what was found: the next page may come."""
+        """Acknowledges the page that the device has taken, so that the next one comes."""
         page, self.page_end = self.page_end, 0
         channels_page = self.channels.take_page_end()
         streams = [Stream(page=channels_page)] if channels_page else []
         return encode(ClientFrame(ack=Ack(page=page, streams=streams))) if page or streams else b""
 
     def ping(self) -> bytes:
-        """Is the gateway there?"""
+        """Returns a ping for the gateway."""
         return encode(ClientFrame(ping=Ping()))
 
-    # --- what the gateway says
+    # --- frames of the gateway
 
     def receive(self, data: bytes) -> bytes:
-        """Takes what the gateway said. Raises FrameError."""
+        """Takes bytes of the gateway, and returns the answer. Raises FrameError."""
         answer = b""
         for body in self._frames.feed(data):
             frame = parse_gateway_frame(body)
@@ -264,7 +266,7 @@ class Agent:
             self._doubt()
         asked = b""
         if self._doubted or (self._owed and self._owed <= self._confirmed):
-            asked = self._ask_for_sets()  # where nothing is doubted, an answer that should have come was lost
+            asked = self._ask_for_sets()  # without a doubt, an answer that should have come was lost
         if self._owed:
             return asked
         self.objects_caught_up, self.waits = True, False
@@ -309,14 +311,14 @@ class Agent:
                 self._owed.discard(refusal.interest)
 
     def _doubt(self) -> None:
-        """Members are going to be asked for, with the CaughtUp: what comes before for their sake need not be told."""
+        """Schedules a request for members at the CaughtUp, and drops notifications that it will repeat."""
         self._doubted = True
         self.found = [one for one in self.found if not (isinstance(one, Notification) and self._comes_again(one))]
 
     def _comes_again(self, notification: Notification) -> bool:
-        """Whether it is told for the sake of queries alone, all of which are going to be answered whole.
+        """Returns true if the notification is only for queries that will all be answered whole.
 
-        Told now, a version would come before its object has entered, where that was left out.
+        Handed out now, a version would come before its object has entered, if the entry was left out.
         """
         in_an_answer = notification.answer and notification.entered
         return (self._doubted or self._anew) and not in_an_answer and notification.name not in self._names
@@ -326,7 +328,7 @@ class Agent:
         return frozenset(self.device.registrations)
 
     def _ask_for_sets(self) -> bytes:
-        """All members of all queries: which of them the device knows is not known here."""
+        """Requests all members of all queries, because the agent does not know which of them the device has."""
         if self._times_asked == _ASKED_MAX:
             self.stuck = True
             return b""
@@ -358,13 +360,13 @@ class Agent:
 
 
 def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cuts them into portions that fit into a frame."""
+    """Splits items into portions that fit into a frame."""
     for start in range(0, len(items), OBJECTS_PER_FRAME_MAX):
         yield items[start : start + OBJECTS_PER_FRAME_MAX]
 
 
 def _portions_of_texts(interests: Iterable[Interest]) -> Iterator[list[Interest]]:
-    """The same, where texts are said."""
+    """Splits interests into portions whose texts fit into a frame."""
     portion: list[Interest] = []
     size = 0
     for interest in interests:

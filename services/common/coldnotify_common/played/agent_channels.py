@@ -1,8 +1,9 @@
-"""The channels of a device that keeps no cursor itself: where each of them is, as one text can say it. Pure.
+"""Tracks the channels of a device that keeps no cursor itself: their positions, as one text. Pure.
 
-Channels are told in the order of the log: the agent asks that none overtakes another. So what was told last, of
-whichever channel, says how far all of them are, but for those that began further on. A mark names all channels that it
-holds for: one that was added since begins where the device says, and one with other attributes is another one.
+Messages of all channels come in the order of the log, because the agent requests that none overtakes another. So the
+last message, of whichever channel, gives the position of all of them, except of those that began further on. A mark
+names all channels that it covers: a channel added since begins where the device requests, and one with other attributes
+is a different channel.
 """
 
 import re
@@ -23,29 +24,29 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 NOWHERE = -1
-"""A position in front of the log's first offset."""
+"""A position before the log's first offset."""
 _SHORT_DIGITS = 8
 _MARK = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.((?:[0-9a-f]{8}(?:@[0-9]{1,19})?(?:-(?!$)|$))*)")
 
 
 @dataclass(frozen=True)
 class ChannelsMark:
-    """How far a device is in its channels."""
+    """A device's position in its channels."""
 
     epoch: int
     offset: int
-    """All but `ahead` are told up to here; NOWHERE: nothing is."""
+    """The position of all channels but `ahead`; NOWHERE: nothing was received."""
     channels: frozenset[str] = frozenset()
-    """The beginnings of their hashes, for which this holds."""
+    """The first digits of the hashes of the channels that the mark covers."""
     ahead: Mapping[str, int] = field(default_factory=dict)
-    """Those of them that are further on."""
+    """Positions of the channels that are further on, by the first digits of their hashes."""
 
     def __str__(self) -> str:
         named = (f"{one}@{self.ahead[one]}" if one in self.ahead else one for one in sorted(self.channels))
         return f"{self.epoch:x}.{'' if self.offset == NOWHERE else self.offset}.{'-'.join(named)}"
 
     def position(self, hash_: int) -> int | None:
-        """Where this channel is; None: it does not say."""
+        """Returns the position of a channel; None if the mark does not cover it."""
         one = short(hash_)
         return self.ahead.get(one, self.offset) if one in self.channels else None
 
@@ -56,12 +57,12 @@ def log_of_channels(streams: Sequence[Stream]) -> Stream:
 
 
 def short(hash_: int) -> str:
-    """What a mark says of a hash."""
+    """Returns the first digits of a hash, as used in a mark."""
     return f"{hash_:016x}"[:_SHORT_DIGITS]
 
 
 def parse_mark(said: str) -> ChannelsMark | None:
-    """The mark that a text is; None: it is none."""
+    """Parses a mark; returns None if the text is not one."""
     match = _MARK.fullmatch(said)
     if match is None:
         return None
@@ -81,44 +82,44 @@ def parse_mark(said: str) -> ChannelsMark | None:
 
 
 class AgentChannels:
-    """The channels' part of a session: what is said of them, and what comes of them."""
+    """The channels' part of a session: the frames' fields, and the positions."""
 
     def __init__(self, wanted: Mapping[int, Interest], mark: ChannelsMark | None) -> None:
-        """`wanted`: by hash, as the device asks for them."""
+        """`wanted`: the requested channels by hash."""
         self.wanted = wanted
         self._epoch = None if mark is None else mark.epoch
         self._at = NOWHERE if mark is None else mark.offset
         self._positions: dict[int, int] = {}
-        """By hash, how far they are, as far as that is known and not all are told."""
+        """Known positions by hash, until all channels have caught up."""
         self._begins: dict[int, int] = {}
-        """By hash, where they began."""
+        """Positions at which the channels began, by hash."""
         self.page_end = 0
-        """A page that waits to be acknowledged; 0: none."""
+        """The page that waits to be acknowledged; 0: none."""
         self.live = not wanted
-        """All is told, and what is sent comes."""
+        """True once all channels have caught up, and new messages arrive as they are sent."""
         if mark is not None:
             known = {hash_: mark.position(hash_) for hash_ in wanted}
             self._positions = {hash_: position for hash_, position in known.items() if position is not None}
             self._begins = dict(self._positions)
 
-    # --- what is said
+    # --- outgoing
 
     @property
     def streams(self) -> list[Stream]:
-        """The cursor, for the Hello; nothing: there is none."""
+        """The cursor for the Hello; empty if there is none."""
         if self._epoch is None:
             return []
         return [Stream(epoch=self._epoch, complete=None if self._at == NOWHERE else self._at)]
 
     @property
     def pending(self) -> list[Interest] | None:
-        """What the Hello says of single channels; None: too many, the whole set must be said."""
+        """The channels that the Hello has to name; None if there are too many, so the whole set must be sent."""
         found = [self._said(hash_) for hash_ in self.wanted if self._positions.get(hash_) != self._at]
         return found if len(found) <= OBJECTS_PER_FRAME_MAX else None
 
     @property
     def whole_set(self) -> list[Interest]:
-        """All of them, each from where it is."""
+        """All channels, each from its position."""
         return [self._said(hash_) for hash_ in self.wanted]
 
     def _said(self, hash_: int) -> Interest:
@@ -130,27 +131,27 @@ class AgentChannels:
         return Interest(kind=INTEREST_CHANNEL, text=channel.text, attributes=channel.attributes, since=since, at=at)
 
     def take_page_end(self) -> int:
-        """The page that is taken now; 0: none waits."""
+        """Returns the page that is acknowledged now, and clears it; 0 if none waits."""
         page, self.page_end = self.page_end, 0
         return page
 
-    # --- what comes
+    # --- incoming
 
     def begin_epoch(self, epoch: int) -> None:
-        """The service's log is another one than the device knows, if it knows any."""
+        """Begins a log other than the one that the device knows, if it knows any."""
         self._epoch, self._at = epoch, NOWHERE
         self._positions.clear()
         self._begins.clear()
 
     def resolved(self, positions: Iterable[Position]) -> None:
-        """Where channels begin."""
+        """Sets the positions at which channels begin."""
         for one in positions:
             if one.interest in self.wanted:
                 self._begins[one.interest] = one.position if one.HasField("position") else NOWHERE
                 self._positions[one.interest] = self._begins[one.interest]
 
     def told(self, entry: Message | Missed) -> None:
-        """A message, or what is missed."""
+        """Takes a message, or a report of missed ones."""
         offset = entry.before - 1 if isinstance(entry, Missed) else entry.offset
         if not entry.paged:
             self.complete(offset)
@@ -158,24 +159,25 @@ class AgentChannels:
             self._positions[entry.channel] = max(offset, self._positions.get(entry.channel, NOWHERE))
 
     def complete(self, offset: int) -> None:
-        """All channels are told up to here."""
+        """Moves the position of all channels up to here."""
         self._at = max(self._at, offset)
 
     def caught_up(self, complete: int | None) -> None:
-        """Nothing lacks any more."""
+        """Marks all channels as caught up."""
         self.live = True
         self._positions.clear()
         if complete is not None:
             self.complete(complete)
 
     def mark_at(self, entry: Message | Missed) -> ChannelsMark:
-        """How far a device is that has taken this, and nothing behind it: what comes is in the order of the log."""
+        """Returns the mark of a device that has taken this entry and nothing after it, because entries come in log
+        order."""
         offset = entry.before - 1 if isinstance(entry, Missed) else entry.offset
         ahead = {short(hash_): begin for hash_, begin in self._begins.items() if begin > offset}
         return ChannelsMark(self._epoch or 0, offset, frozenset(map(short, self.wanted)), ahead)
 
     def mark(self) -> ChannelsMark | None:
-        """How far the device is, once it has taken what came; None: the service has not said its epoch."""
+        """Returns the mark of the device after it has taken what came; None if the service has not sent its epoch."""
         if self._epoch is None:
             return None
         if self.live:
