@@ -1,4 +1,4 @@
-"""The settings of a service whose connections are limited by address."""
+"""Settings of a service that limits connections by address."""
 
 from dataclasses import dataclass
 
@@ -26,5 +26,5 @@ class AddressSettings(Settings):
     )
 
     def proxies(self) -> tuple[Network, ...]:
-        """The networks of the balancers. Raises SettingError."""
+        """Returns the networks of the balancers. Raises SettingError."""
         return networks_of("balancers", self.balancers)

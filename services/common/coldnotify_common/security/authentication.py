@@ -1,4 +1,5 @@
-"""Who connects: a verified client certificate or a signed token in, an Identity out; and the settings of that."""
+"""Authenticates a connection: maps a verified client certificate or a signed token to an Identity; with its
+settings."""
 
 import ssl
 import time
@@ -18,17 +19,17 @@ log = structlog.get_logger()
 
 CERTIFICATE_SOURCES = ("cn", "san-dns", "san-uri")
 SECRET_BYTES_MIN = 32
-"""RFC 7518 asks of a key for HS256 that it be no shorter than the hash."""
+"""Minimum size of an HS256 key: RFC 7518 requires a key that is not shorter than the hash."""
 _TOKEN_CHARS_MAX = 8192
-"""More than any header or Hello may carry; nothing longer is worth decoding."""
+"""More than any header or Hello can carry; a longer token is not decoded."""
 _EXPIRES_AT_S_MAX = 253_402_300_799
-"""The end of the year 9999, the last one that clocks and calendars of all kinds can say. What is beyond it is no time:
-mostly one in milliseconds, and a number that no clock can be compared with would end in an error of our own."""
+"""The end of the year 9999, the last one that all clocks and calendars can represent. A later value is usually a time
+in milliseconds, and comparing a clock with such a number could raise an error of our own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RevokedSettings(ServiceSettings):
-    """What counts no longer."""
+    """The setting for revoked certificates and tokens."""
 
     auth_revoked: str = setting(
         "",
@@ -38,7 +39,7 @@ class RevokedSettings(ServiceSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class AuthSettings(RevokedSettings):
-    """Who may connect, and as whom."""
+    """The settings for authentication."""
 
     auth: str = setting(
         "none",
@@ -68,16 +69,16 @@ class AuthSettings(RevokedSettings):
 
 
 class NotAuthenticated(Exception):
-    """Nothing, or nothing that holds, says who this is. The message may be told to them; no secret is in it."""
+    """The caller showed no valid proof of an identity. The message may be sent to the caller; it contains no secret."""
 
     def __init__(self, words: str, *, expired: bool = False) -> None:
         super().__init__(words)
         self.expired = expired
-        """It did hold once: with a newer one they may come back."""
+        """True if the proof was valid once: the client may return with a newer one."""
 
 
 class Authenticator:
-    """Decides who somebody is. Safe to be used from several threads."""
+    """Identifies callers. Safe to use from several threads."""
 
     def __init__(self, settings: AuthSettings) -> None:
         """Reads the key. Raises SettingError."""
@@ -93,29 +94,29 @@ class Authenticator:
 
     @property
     def takes_certificates(self) -> bool:
-        """Whether a client certificate proves anything here."""
+        """True if client certificates are accepted."""
         return self.mode in ("certificate", "any")
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether a token does."""
+        """True if tokens are accepted."""
         return self.mode in ("token", "any")
 
     @property
     def revokes(self) -> bool:
-        """Whether what held once may be revoked."""
+        """True if there is a list of revoked proofs."""
         return self._revoked.on
 
     def revoked(self) -> frozenset[str]:
-        """What is, now: another object than before only where it is something else."""
+        """Returns the revoked proofs; a new object only if they have changed."""
         return self._revoked.now()
 
     def holds(self, identity: Identity) -> bool:
-        """Whether what was identified once is good still: neither expired nor revoked."""
+        """Returns true if the identity is still valid: neither expired nor revoked."""
         return time.time() < identity.expires_at_s and self._revoked.now().isdisjoint(identity.proofs)
 
     def announce(self, port: str, *, tls: bool) -> None:
-        """Says in the log what is not secure about this port."""
+        """Logs what is insecure about this port."""
         if self.mode == "none":
             log.warning(
                 "development mode: whoever reaches this port may be any client and publish anything (--auth none)",
@@ -125,10 +126,10 @@ class Authenticator:
             log.warning("tokens travel in the clear: there is no TLS on this port (--tls-certificate)", port=port)
 
     def identify(self, *, certificate: Mapping[str, Any] | None = None, token: str | None = None) -> Identity:
-        """Who this is. Raises NotAuthenticated.
+        """Returns the caller's identity. Raises NotAuthenticated.
 
-        `certificate`: what ssl's getpeercert() says of one that has been verified; `token`: as it came. Where both are
-        there and both are taken, the token counts; but none for whose certificate has been revoked.
+        `certificate`: the result of getpeercert() for a verified certificate; `token`: as received. If both are given
+        and both are accepted, the token counts, unless the certificate has been revoked.
         """
         if self.mode == "none":
             return ANYBODY
@@ -144,7 +145,7 @@ class Authenticator:
 
     def _of_certificate(self, certificate: Mapping[str, Any], proofs: tuple[str, ...]) -> Identity:
         names = certificate_names(certificate)
-        # TLS has checked this at the handshake; a session that is resumed is not checked again.
+        # TLS has checked this at the handshake, but does not check it again when a session is resumed.
         expires_at_s = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
         if expires_at_s <= time.time():
             raise NotAuthenticated("the client certificate has expired", expired=True)
@@ -152,10 +153,10 @@ class Authenticator:
         return identity_of(name, names, self._certificate_rules, expires_at_s, proofs)
 
     def _of_token(self, token: str, proofs: tuple[str, ...]) -> Identity:
-        import jwt  # a tenth of a service's start, for those that take tokens
+        import jwt  # takes a tenth of a service's start, so only services that accept tokens import it
 
         settings = self._settings
-        token = token.strip()  # of a file, say, that ends with its line
+        token = token.strip()  # a token read from a file may end with a line break
         if len(token) > _TOKEN_CHARS_MAX:
             raise NotAuthenticated(f"the token is longer than {_TOKEN_CHARS_MAX} characters")
         try:
@@ -175,7 +176,7 @@ class Authenticator:
             raise NotAuthenticated(f"the token does not say {error.claim}") from None
         except jwt.InvalidAudienceError:
             raise NotAuthenticated("the token is for another audience") from None
-        # The library converts times without a look at what they are: infinity, a list, more digits than Python takes.
+        # The library converts times without checking them: infinity, a list, more digits than Python accepts.
         except (jwt.InvalidTokenError, ValueError, TypeError, ArithmeticError, RecursionError):
             raise NotAuthenticated("the token is not one that is signed for this service") from None
         expires_at_s = _expires_at_s(claims["exp"]) + settings.auth_token_leeway_s
@@ -220,7 +221,7 @@ class Authenticator:
 
 
 def certificate_names(certificate: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The texts that rules read, by source, of what getpeercert() says."""
+    """Returns the texts for rules, by source, of a getpeercert() result."""
     alternatives = certificate.get("subjectAltName", ())
     return {
         "san-uri": [value for kind, value in alternatives if kind == "URI"],
@@ -230,20 +231,21 @@ def certificate_names(certificate: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def bearer(header: str | None) -> str | None:
-    """The token of an Authorization header, if it has one."""
+    """Returns the token of an Authorization header, or None."""
     kind, _, token = (header or "").strip().partition(" ")
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
 def _expires_at_s(value: object) -> float:
-    """A token's `exp`: a number of seconds (RFC 7519). Raises NotAuthenticated."""
+    """Returns a token's `exp`: a number of seconds (RFC 7519). Raises NotAuthenticated."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _EXPIRES_AT_S_MAX:  # nor NaN
         raise NotAuthenticated("the token's `exp` is no time in seconds up to the year 9999")
     return float(value)
 
 
 def _texts(value: object) -> list[str]:
-    """Those of a claim. No name holds what cannot be printed; JSON has halves of characters, and no answer can."""
+    """Returns the printable texts of a claim. A name contains no unprintable characters; JSON may contain lone
+    surrogates, which an answer cannot."""
     values = value if isinstance(value, list) else [value]
     return [text for text in values if isinstance(text, str) and text.isprintable()]
 

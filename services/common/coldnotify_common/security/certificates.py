@@ -1,8 +1,8 @@
-"""A certificate authority of one's own in a directory, and what it signs: for development and small fields.
+"""Creates a certificate authority in a directory, and signs certificates: for development and small fields.
 
 `ca.pem`, `ca.key`; `gateway.pem`, `gateway.key`; `http.pem`, `http.key`; `inside.pem`, `inside.key`, by which services
-know each other; `DOMAIN.GROUP.CLIENT.pem` and `.key` for each client; `publisher.DOMAIN.pem` and `.key` for each
-publisher; `operator.NAME.pem` and `.key` for each operator. What is there already stays; so names can be added later.
+identify each other; `DOMAIN.GROUP.CLIENT.pem` and `.key` for each client; `publisher.DOMAIN.pem` and `.key` for each
+publisher; `operator.NAME.pem` and `.key` for each operator. Existing files stay, so names can be added later.
 """
 
 import base64
@@ -23,22 +23,22 @@ CA_DAYS = 3650
 _ANSWERS, _ASKS = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 _INSIDE = "inside"
 _CLOCK_SKEW = dt.timedelta(hours=1)
-"""An OU's clock may be behind: what is made now is to hold there, too."""
+"""Certificates are valid from this long before now, because an OU's clock may be behind."""
 
 
 class CertificatesError(ValueError):
-    """A directory that cannot be used as it is; the message begins with the file's name."""
+    """The directory cannot be used as it is; the message begins with the file's name."""
 
 
 class Authority:
-    """The authority in a directory, which is made where it is missing."""
+    """The authority in a directory, created if missing."""
 
     def __init__(self, directory: Path, days: int = 365) -> None:
-        """`days`: how long what it signs holds. Raises CertificatesError."""
+        """`days`: validity of the certificates it signs. Raises CertificatesError."""
         self.directory = directory
         self._days = days
         self.made: list[Path] = []
-        """The certificates made by now."""
+        """The certificates created so far."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         certificate, key = directory / "ca.pem", directory / "ca.key"
         if not certificate.exists() and not key.exists():
@@ -53,28 +53,30 @@ class Authority:
         self._key = loaded
 
     def server(self, name: str, hosts: Sequence[str]) -> tuple[Path, Path]:
-        """Certificate and key of a service that is reached as any of `hosts`: names or addresses."""
+        """Returns certificate and key of a service that is reached as any of `hosts`: names or addresses."""
         return self._leaf(name, name, [_host(host) for host in hosts], [_ANSWERS])
 
     def inside(self, hosts: Sequence[str]) -> tuple[Path, Path]:
-        """Certificate and key by which services, reached as any of `hosts`, know each other: they answer, and ask."""
+        """Returns certificate and key by which services, reached as any of `hosts`, identify each other as servers and
+        clients."""
         names = [*map(_host, hosts), _uri(f"coldnotify-service://{_INSIDE}")]
         return self._leaf(_INSIDE, _INSIDE, names, [_ANSWERS, _ASKS])
 
     def operator(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key of who may publish to all domains, and look into all of it. Raises as `client`."""
+        """Returns certificate and key of an operator, who may publish to all domains and inspect everything. Raises as
+        `client`."""
         check_name("operator", name)
         return self._leaf(f"operator.{name}", name, [_uri("coldnotify-publisher://*")], [_ASKS])
 
     def client(self, domain: str, group: str, client: str) -> tuple[Path, Path]:
-        """Certificate and key of a client. Raises InvalidName and CertificatesError."""
+        """Returns certificate and key of a client. Raises InvalidName and CertificatesError."""
         for field, value in (("domain", domain), ("group", group), ("client", client)):
             check_name(field, value)
         uri = f"coldnotify://{domain}/{group}/{client}"
         return self._leaf(f"{domain}.{group}.{client}", client, [_uri(uri)], [_ASKS])
 
     def publisher(self, domains: Iterable[str]) -> tuple[Path, Path]:
-        """Certificate and key of a back-end that may publish to these domains. Raises as `client`."""
+        """Returns certificate and key of a back-end that may publish to these domains. Raises as `client`."""
         names = [check_name("domain", domain) for domain in domains]
         uris = [_uri(f"coldnotify-publisher://{domain}") for domain in names]
         name = f"publisher.{'.'.join(names)}"
@@ -118,7 +120,7 @@ class Authority:
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        # Never readable for others, not even for a moment.
+        # Never readable by others, not even for a moment.
         with os.fdopen(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(pem)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
@@ -127,14 +129,16 @@ class Authority:
 
 
 def public_key_hash(certificate: Path) -> str:
-    """SHA-256 of its public key as base64: what Chromium's --ignore-certificate-errors-spki-list takes."""
+    """Returns the SHA-256 of its public key as base64, as Chromium's --ignore-certificate-errors-spki-list expects
+    it."""
     key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
 def _check_is_for(path: Path, names: Sequence[x509.GeneralName]) -> None:
-    """Names may hold dots, so a.b/c/d and a/b.c/d have one file. Nobody is to be given another one's identity."""
+    """Checks that an existing certificate is for these names: names may contain dots, so a.b/c/d and a/b.c/d share a
+    file, and nobody may get another one's identity."""
     wanted = [str(name.value) for name in names]
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Places of a bounded thing: whoever finds none waits for some time, in turn by who they are, not by how often."""
+"""Places of a bounded resource: callers wait for a free place, in turn by identity, not by number of requests."""
 
 import asyncio
 from collections import deque
@@ -9,22 +9,22 @@ from coldnotify_common.security.shared import Shared, Who
 
 
 class Turns:
-    """Of one event loop. A place that becomes free is taken by the one of those that wait whose turn it is."""
+    """Places of one event loop. A free place goes to the waiting caller whose turn it is."""
 
     def __init__(self, number: int, of_one: int) -> None:
-        """`number` places, of which one may have `of_one`."""
+        """`number`: places in all; `of_one`: places that one caller may have."""
         self._places = Shared(number, of_one)
         self._waiting: dict[Who, deque[asyncio.Future[None]]] = {}
-        """By who they are, in the order of their turns."""
+        """Waiting requests by caller, in the order of the callers' turns."""
 
     @property
     def taken(self) -> int:
-        """Places that are."""
+        """The number of places taken."""
         return self._places.taken
 
     @asynccontextmanager
     async def turn(self, who: Who, within_s: float) -> AsyncIterator[None]:
-        """A place until the end of the block. Raises TimeoutError where there was none in time."""
+        """Holds a place until the end of the block. Raises TimeoutError if none was free in time."""
         await self._take(who, within_s)
         try:
             yield
@@ -43,7 +43,7 @@ class Turns:
                 await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self._places.give_back(who)  # it came at the very moment
+                self._places.give_back(who)  # the place was given at the same moment
             else:
                 self._forget(who, turn)
             self._go_on()
@@ -56,7 +56,7 @@ class Turns:
             del self._waiting[who]
 
     def _go_behind(self, who: Who) -> None:
-        """It had a turn: the others are before it."""
+        """Moves a caller behind the others, after its turn."""
         own = self._waiting.pop(who, None)
         if own:
             self._waiting[who] = own

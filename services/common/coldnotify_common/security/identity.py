@@ -1,10 +1,10 @@
-"""Who somebody may be: rules that read domain, group and client from a certificate's names or a token's claims. Pure.
+"""Identities: rules that read domain, group and client from a certificate's names or a token's claims. Pure.
 
-A rule is SOURCE:TEMPLATE; several are separated by spaces. The source is where a text comes from: `cn`, `san-dns` or
-`san-uri` of a certificate, or a claim's name. The template says what the text looks like, with the places {domain},
-{group}, {client}, {publish} (a domain that may be published to) and {service} (one of the services, for the others).
-Every text that a template fits grants what it names; a place that the template lacks is anything. In the text, a place
-holds a name, `*` (any), or the beginning of a name and `*`.
+A rule is SOURCE:TEMPLATE; several are separated by spaces. The source names the origin of a text: `cn`, `san-dns` or
+`san-uri` of a certificate, or a claim. The template describes the text, with the places {domain}, {group}, {client},
+{publish} (a domain that may be published to) and {service} (a service that other services recognise). Every text that
+matches a template grants what it names; a place missing from the template matches anything. In the text, a place
+contains a name, `*` (any), or the beginning of a name and `*`.
 """
 
 import re
@@ -18,57 +18,58 @@ _PLACE = re.compile(r"\{([a-z]*)\}")
 
 
 class InvalidRule(ValueError):
-    """Text that is no rule."""
+    """The text is not a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What somebody may be and do."""
+    """An identity and its rights."""
 
     name: str
-    """Whose certificate or token it is: for logs."""
+    """The name in the certificate or token: for logs."""
     clients: tuple[tuple[str, str, str], ...] = ()
-    """Patterns of domain, group and client."""
+    """Patterns of domain, group and client that it may connect as."""
     publishes: tuple[str, ...] = ()
-    """Patterns of domains."""
+    """Patterns of domains that it may publish to."""
     services: tuple[str, ...] = ()
-    """Names of services that it is one of."""
+    """Names of services that it belongs to."""
     expires_at_s: float = float("inf")
-    """Unix time, in seconds, from which on it holds no longer."""
+    """The end of its validity, Unix time in seconds."""
     proofs: tuple[str, ...] = ()
-    """All that was shown and could be revoked, as a list of what is names it."""
+    """Its certificate and token, as written in a list of revoked ones."""
 
     def may_be(self, domain: str, group: str, client: str) -> bool:
-        """Whether this is that client."""
-        if self is ANYBODY:  # asked at every Hello
+        """Returns true if it may connect as this client."""
+        if self is ANYBODY:  # checked at every Hello
             return True
         return any(_fits(d, domain) and _fits(g, group) and _fits(c, client) for d, g, c in self.clients)
 
     def may_publish(self, domain: str) -> bool:
-        """Whether it may publish objects of this domain."""
+        """Returns true if it may publish objects of this domain."""
         return any(_fits(pattern, domain) for pattern in self.publishes)
 
     @property
     def who(self) -> "tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...]] | None":
-        """By what shares are counted: a token that was renewed is the same one. None: nobody was asked."""
+        """The key for counting shares: a renewed token has the same one. None: no identity is required."""
         return None if self is ANYBODY else (self.name, self.clients, self.publishes)
 
     @property
     def is_service(self) -> bool:
-        """Whether it is one of the services."""
+        """True if it belongs to a service."""
         return bool(self.services)
 
     @property
     def is_operator(self) -> bool:
-        """Whether it may publish to all domains, also to those that nobody knows of here.
+        """True if it may publish to all domains, also to those unknown here.
 
-        Who may do that is trusted with all of the service: so it also sees what belongs to no domain, as addresses do.
+        Such an identity is trusted with the whole service: so it may also see data that belongs to no domain, such as
+        addresses.
         """
         return "*" in self.publishes
 
 
 ANYBODY = Identity("anybody", (("*", "*", "*"),), ("*",), ("*",))
-"""Where nobody is asked."""
+"""The identity of every caller if none is required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ class Rule:
 
 
 def parse_rules(text: str, sources: Sequence[str] = ()) -> tuple[Rule, ...]:
-    """The rules of a setting; their sources are one of `sources`, where these are given. Raises InvalidRule."""
+    """Parses the rules of a setting; if `sources` are given, each rule's source must be one of them. Raises
+    InvalidRule."""
     rules = tuple(_parse_rule(word, sources) for word in text.split())
     if not rules:
         raise InvalidRule("is empty, SOURCE:TEMPLATE is wanted")
@@ -94,7 +96,7 @@ def identity_of(
     expires_at_s: float = float("inf"),
     proofs: tuple[str, ...] = (),
 ) -> Identity:
-    """What the values (source -> texts) grant by the rules; nothing, where no rule fits."""
+    """Returns the identity that the values (source -> texts) grant by the rules; without rights if no rule matches."""
     clients: dict[tuple[str, str, str], None] = {}
     publishes: dict[str, None] = {}
     services: dict[str, None] = {}
@@ -132,8 +134,8 @@ def _parse_rule(word: str, sources: Sequence[str]) -> Rule:
         raise InvalidRule(f"{word!r}: a place is there twice")
     if any(not literal for literal in literals[1:-1]):
         raise InvalidRule(f"{word!r}: between two places there must be something that tells them apart")
-    # What ends one place may be in none of them: or "a.b.c.d" could be read in more than one way as "{domain}.{group}".
-    # A place at the end ends with the text, so its literal is empty and forbids nothing.
+    # A character that ends one place may be in none of them: otherwise "a.b.c.d" would match "{domain}.{group}" in
+    # several ways. A place at the end ends with the text, so its literal is empty and forbids nothing.
     ends = {literal[0] for literal in literals[1:] if literal}
     chars = "".join(re.escape(char) for char in _expand() if char not in ends)
     expression = "".join(
@@ -144,5 +146,5 @@ def _parse_rule(word: str, sources: Sequence[str]) -> Rule:
 
 
 def _expand() -> str:
-    """The characters of names, one by one."""
+    """Returns the characters allowed in names."""
     return "".join(char for char in map(chr, range(128)) if re.fullmatch(f"[{_NAME_CHARS}]", char))

@@ -1,4 +1,4 @@
-"""Who may ask the ports for looking in what services ask each other, and operators ask them; TLS is in `inside_tls`."""
+"""Access to the inspection ports, for services and operators; `inside_tls` contains their TLS."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, kw_only=True)
 class InsideSettings(RevokedSettings, AskInsideSettings):
-    """What a port for looking in needs."""
+    """The settings of an inspection port."""
 
     inside_rule: str = setting(
         "san-uri:coldnotify-service://{service} san-uri:coldnotify-publisher://{publish}",
@@ -34,7 +34,7 @@ INSIDE_HOSTS_SETTING = "COLDNOTIFY_INSIDE_HOSTS / --inside-hosts"
 
 
 class Inside(InsideTls):
-    """A port for looking in: its TLS, who may look, by which names."""
+    """An inspection port: its TLS, its authorization and its host names."""
 
     def __init__(self, settings: InsideSettings) -> None:
         """Reads the files. Raises SettingError."""
@@ -54,11 +54,11 @@ class Inside(InsideTls):
         )
 
     def identify(self, certificate: Mapping[str, Any] | None) -> Identity:
-        """Who shows this certificate, as ssl's getpeercert() says it. Raises NotAuthenticated."""
+        """Returns the identity for a certificate, given as a getpeercert() result. Raises NotAuthenticated."""
         return self._authenticator.identify(certificate=certificate)
 
     def announce(self, port: str, host: str) -> None:
-        """Says in the log what is not secure about the port."""
+        """Logs what is insecure about the port."""
         if not self.on and not _is_loopback(host):
             log.warning(
                 "whoever reaches this port reads who is registered for what, in the clear (--inside-certificate)",
@@ -68,7 +68,7 @@ class Inside(InsideTls):
 
 
 def may_look(identity: Identity) -> bool:
-    """Whether it is a service or an operator."""
+    """Returns true if it is a service or an operator."""
     return identity.is_service or identity.is_operator
 
 

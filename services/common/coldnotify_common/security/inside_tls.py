@@ -1,6 +1,6 @@
-"""TLS for who asks a port for looking in, and for the port itself: the settings, and files that are replaced.
+"""TLS of inspection ports, for their clients and the ports themselves: settings, and reloading of replaced files.
 
-One certificate serves both ways: it is shown by who answers and by who asks. So all services may have the same three
+The same certificate serves both sides: servers and clients present it. So all services may have the same three
 settings, and the same files.
 """
 
@@ -14,12 +14,12 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.settings import Settings, describe, setting
 
 LOOK_S = 10.0
-"""How soon files that were replaced are noticed. A look is three stat(); certificates are renewed days ahead."""
+"""Interval of checks for replaced files. A check is three stat(); certificates are renewed days ahead."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AskInsideSettings(Settings):
-    """What asking the ports for looking in needs."""
+    """The settings of a client of inspection ports."""
 
     inside_certificate: str = setting(
         "",
@@ -32,7 +32,7 @@ class AskInsideSettings(Settings):
 
 
 class InsideTls:
-    """TLS for both sides; None of its contexts without a certificate. Safe to be used from several threads."""
+    """TLS for both sides; its contexts are None without a certificate. Safe to use from several threads."""
 
     def __init__(self, settings: AskInsideSettings) -> None:
         """Reads the files. Raises SettingError."""
@@ -53,27 +53,28 @@ class InsideTls:
 
     @property
     def on(self) -> bool:
-        """Whether there is TLS."""
+        """True if TLS is on."""
         return bool(self._settings.inside_certificate)
 
     @property
     def scheme(self) -> str:
-        """Of the addresses of ports for looking in."""
+        """The scheme of inspection ports' addresses."""
         return "https" if self.on else "http"
 
     @property
     def server(self) -> ssl.SSLContext | None:
-        """For a port, always the same one. Certificates are not insisted on: probes have none."""
+        """The context for a port, always the same object. It does not require certificates, because probes have
+        none."""
         return self._server
 
     @property
     def client(self) -> ssl.SSLContext | None:
-        """For who asks, the one of now."""
+        """The current context for a client."""
         self.look()
         return self._client
 
     def look(self) -> None:
-        """Takes files that were replaced. What cannot be used changes nothing, and is said in the log, once."""
+        """Loads replaced files. Unusable files change nothing, and are logged once."""
         with self._lock:
             if not self.on or time.monotonic() - self._looked_s < LOOK_S:
                 return
@@ -82,7 +83,7 @@ class InsideTls:
             if stamps == self._stamps:
                 return
             self._stamps = stamps
-            # With the services' log a command that asks once would take a third longer to start.
+            # Importing this at the top would make a command that sends one request start a third slower.
             import structlog
 
             log = structlog.get_logger()
@@ -118,7 +119,7 @@ class InsideTls:
             raise _error("inside_ca", f"{settings.inside_ca} cannot be used: {error}") from None
 
     def _stamp(self) -> list[tuple[int, ...]]:
-        """Another one where a file is another one."""
+        """Returns a stamp of the files, which changes when a file does."""
         settings = self._settings
         found: list[tuple[int, ...]] = []
         for path in (settings.inside_certificate, settings.inside_key, settings.inside_ca):
@@ -131,7 +132,7 @@ class InsideTls:
 
 
 def _no_password() -> str:
-    """Without it, OpenSSL would ask on the terminal, and wait."""
+    """Raises, because OpenSSL would otherwise ask for a password on the terminal, and wait."""
     raise ValueError("the key is encrypted; a service has nobody to ask for its password")
 
 

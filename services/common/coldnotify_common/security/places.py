@@ -1,8 +1,8 @@
-"""Places that strangers hold who have said nothing yet: how many there are, and who has to leave when they are full.
+"""Places of strangers that have not sent anything yet: limits their number, and chooses who loses its place.
 
-Who means to speak may need seconds for it, over a satellite. So it is not the oldest that leaves: it is the oldest of
-the address that holds the most places. A flood from one address drives out itself, however fast it is, and nobody else.
-Pure, and each step costs the same however many there are.
+A client that means to send something may need seconds for it, over a satellite. So the oldest does not lose its place:
+the oldest of the address with the most places does. A flood from one address only displaces itself, however fast it is.
+Pure, and each step costs the same whatever the number of places.
 """
 
 from collections.abc import Hashable, Iterator
@@ -12,22 +12,23 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Places(Generic[K]):
-    """Who holds one, by address. With one more than there are, or than one address may hold, one has to leave.
+    """Holders of places, by address. With more holders than places, in all or per address, one of them is removed.
 
-    Addresses are what `addresses.subscriber` gives; where several hold the most, it is who came to so many first.
+    Addresses are results of `addresses.subscriber`; if several hold the most, the one that reached that number first
+    loses a place.
     """
 
     def __init__(self, number_max: int, of_address_max: int | None = None) -> None:
-        """`of_address_max`: of each address; None: as many as there are."""
+        """`of_address_max`: limit per address; None: no limit of its own."""
         self._max = number_max
         self._of_address_max = number_max if of_address_max is None else of_address_max
         self._address_of: dict[K, bytes] = {}
         self._by_address: dict[bytes, dict[K, None]] = {}
-        """Each address' own in the order in which they came."""
+        """Holders by address, in the order in which they came."""
         self._with: dict[int, dict[bytes, None]] = {}
-        """The addresses that hold so many, in the order in which they came to it."""
+        """Addresses by their number of places, in the order in which they reached it."""
         self._most = 0
-        """What the one that holds the most holds. It moves by one at a time, so it is never searched for."""
+        """The largest number of places of one address. It changes by one at a time, so no search is needed."""
 
     def __len__(self) -> int:
         return len(self._address_of)
@@ -39,13 +40,13 @@ class Places(Generic[K]):
         return iter(self._address_of)
 
     def of(self, address: bytes) -> int:
-        """How many this address holds."""
+        """Returns the number of places of an address."""
         return len(self._by_address.get(address, ()))
 
     def add(self, one: K, address: bytes, *, shared: bool = False) -> K | None:
-        """`one` takes a place, as the youngest of its address. Returns who has to leave for it, and has left.
+        """Gives `one` a place, as the youngest of its address. Returns the holder that was removed for it, or None.
 
-        `shared`: many are behind this address, so it may hold as many as there are.
+        `shared`: many clients share this address, so it has no limit of its own.
         """
         self.discard(one)
         self._address_of[one] = address
@@ -62,7 +63,7 @@ class Places(Generic[K]):
         return leaving
 
     def discard(self, one: K) -> None:
-        """It has spoken, or is gone."""
+        """Removes a holder that has sent something, or is gone."""
         address = self._address_of.pop(one, None)
         if address is None:
             return

@@ -1,7 +1,7 @@
-"""The PROXY protocol's header, versions 1 and 2: by it a balancer says whose connection it passes on. Pure.
+"""Parses the PROXY protocol's header, versions 1 and 2, in which a balancer names a connection's client. Pure.
 
-A connection from a balancer begins with it, before TLS; only what is trusted may say it, so nobody else is asked. See
-https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt.
+A connection from a balancer begins with it, before TLS. Only trusted addresses may send it, so it is not read from
+others. See https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt.
 """
 
 import re
@@ -16,29 +16,30 @@ _PORT_MAX = 65535
 _V2_BEGINS = b"\r\n\r\n\x00\r\nQUIT\n"
 _V2_HEAD_BYTES = 16
 _V2_BYTES_MAX = 4096
-"""Of addresses and TLVs, which hold a certificate's name, an id of a cloud's network: some hundreds together."""
+"""Maximum size of addresses and TLVs. TLVs contain a certificate's name or a cloud network's id: some hundred bytes
+together."""
 _LOCAL, _PROXY = 0x20, 0x21
 _UNSPECIFIED, _TCP4, _TCP6, _UNIX = 0x00, 0x11, 0x21, 0x31
 _ADDRESSES_BYTES = {_UNSPECIFIED: 0, _TCP4: 12, _TCP6: 36, _UNIX: 216}
 
 
 class ProxyError(ValueError):
-    """What came is no header: the message says what is wrong."""
+    """The bytes are not a header: the message says what is wrong."""
 
 
 class ProxyHeader:
-    """Takes bytes, however they are split, until the header is whole; holds no more than that."""
+    """Parses bytes, however they are split, until the header is complete; holds no more than that."""
 
     def __init__(self) -> None:
         self._received = b""
         self.whole = False
         self.source: str | None = None
-        """Whose connection it is, once the header is whole: an IP address. None: the header leaves it open, as for what
-        a balancer asks on its own behalf; the connection's own address counts then."""
+        """The client's IP address, once the header is complete. None: the header does not name it, as for a balancer's
+        own probes; then the connection's own address counts."""
 
     @property
     def wanted_bytes(self) -> int:
-        """How many more bytes may be read without reading any behind the header; 0: it is whole."""
+        """The number of bytes that may be read without reading past the header; 0: it is complete."""
         if self.whole:
             return 0
         received = self._received
@@ -49,7 +50,7 @@ class ProxyHeader:
         return 1 if received[-1:] == b"\r" else 2
 
     def feed(self, data: bytes) -> bytes:
-        """Takes `data`; returns what of it lies behind the header, which is not the header's. Raises ProxyError."""
+        """Parses `data`; returns its part after the header. Raises ProxyError."""
         if self.whole:
             return data
         before = len(self._received)
@@ -65,7 +66,7 @@ class ProxyHeader:
         self._received = b""
         return data[size - before :]
 
-    # --- each version: the header's size once it is whole, which begins with `received`
+    # --- each version: returns the header's size once `received` contains all of it
 
     def _take_v1(self, received: bytes) -> int | None:
         end = received.find(b"\r\n", 0, _V1_BYTES_MAX)
@@ -108,7 +109,7 @@ class ProxyHeader:
                 raise ProxyError(f"version 2: {size - _V2_HEAD_BYTES} bytes do not hold two addresses of this family")
         if len(received) < size:
             return None
-        if command == _PROXY:  # what LOCAL says of addresses is to be skipped, and TLVs are
+        if command == _PROXY:  # the addresses of LOCAL must be skipped; TLVs are ignored
             if family == _TCP4:
                 self.source = _text(IPv4Address(received[16:20]))
             elif family == _TCP6:
@@ -117,13 +118,13 @@ class ProxyHeader:
 
 
 def _v2_bytes(received: bytes) -> int:
-    """The size of a header that begins so, as far as it is known."""
+    """Returns the size of the header that begins with `received`, as far as it is known."""
     if len(received) < _V2_HEAD_BYTES:
         return _V2_HEAD_BYTES
     return _V2_HEAD_BYTES + int.from_bytes(received[14:16], "big")
 
 
 def _text(address: IPv4Address | IPv6Address) -> str:
-    """As it is written. A balancer that listens on IPv6 says of IPv4 addresses that they are mapped ones."""
+    """Returns the address as a text. A balancer that listens on IPv6 sends IPv4 addresses as mapped ones."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(mapped or address)

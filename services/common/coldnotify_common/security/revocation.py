@@ -1,8 +1,8 @@
-"""Certificates and tokens that count no longer although they have not expired: a file's list, read when it changes.
+"""Revoked certificates and tokens that have not expired yet: a list in a file, read again when it changes.
 
-A line is `serial HEX` or `serial=HEX` (a certificate's serial number, as `openssl x509 -noout -serial` says it) or
-`jti TEXT` (a token's claim). Empty lines are nothing, nor is what follows a # at a line's start or after white space.
-The last line has an end, too: without it the file was cut short.
+A line is `serial HEX` or `serial=HEX` (a certificate's serial number, as `openssl x509 -noout -serial` prints it) or
+`jti TEXT` (a token's claim). Empty lines are ignored, and so is text after a # at a line's start or after white space.
+The last line must end with a line break: without it the file was truncated.
 """
 
 import re
@@ -15,29 +15,30 @@ import structlog
 log = structlog.get_logger()
 
 LOOK_S = 1.0
-"""The file is looked at no more often than this: a look is one stat()."""
+"""Minimum interval of checks of the file; a check is one stat()."""
 FILE_BYTES_MAX = 2 * 1024 * 1024
-"""Some 50,000 lines, which take some 50 ms to read. More are for certificates that hold for short."""
+"""Some 50,000 lines, which take about 50 ms to read. For more entries, certificates with a short validity are the
+better choice."""
 _SERIAL = re.compile(r"(0x)?([0-9A-Fa-f]{2}:)*[0-9A-Fa-f]+")
 _COMMENT = re.compile(r"(^|\s)#.*")
 
 
 class BadList(ValueError):
-    """A file that cannot be used; the message says what is wrong with it."""
+    """The file cannot be used; the message says why."""
 
 
 class RevocationList:
-    """What the file bars. Safe to be used from several threads: what is known is replaced as a whole."""
+    """The revoked proofs in a file. Safe to use from several threads, because the set is replaced as a whole."""
 
     def __init__(self, path: str) -> None:
-        """`path` empty: nothing is barred, ever. Raises BadList."""
+        """`path`: empty if nothing is ever revoked. Raises BadList."""
         self._path = Path(path) if path else None
         self._proofs: frozenset[str] = frozenset()
         self._read_of: tuple[int, ...] | None = None
-        """The file that was read last."""
+        """The stamp of the file read last."""
         self._wrong_in_it = ""
         self._said = ""
-        """Why the file cannot be used; empty while it can."""
+        """The reason why the file cannot be used; empty while it can."""
         self._looked_s = 0.0
         if self._path is not None:
             self._look()
@@ -45,19 +46,19 @@ class RevocationList:
 
     @property
     def on(self) -> bool:
-        """Whether there is a list."""
+        """True if there is a list."""
         return self._path is not None
 
     @property
     def usable(self) -> bool:
-        """Whether the file, as it is now, could be read."""
+        """True if the file in its current state could be read."""
         self.now()
         return not self._said
 
     def now(self) -> frozenset[str]:
-        """All that is barred: another object than before only where the file says something else.
+        """Returns all revoked proofs; a new object only if the file's contents have changed.
 
-        A file that has become unusable is said in the log, once, and what was known before stays.
+        A file that becomes unusable is logged once, and the former contents stay.
         """
         if self._path is not None and time.monotonic() - self._looked_s >= LOOK_S:
             try:
@@ -71,11 +72,11 @@ class RevocationList:
         return self._proofs
 
     def bars(self, proof: str) -> bool:
-        """Whether this proof, as `serial` or `jti` makes one, counts no longer."""
+        """Returns true if this proof, made by `serial` or `jti`, is revoked."""
         return proof in self.now()
 
     def _look(self) -> None:
-        """Reads the file if it is another than before. Raises BadList, also again for the same mistake in it."""
+        """Reads the file if it has changed. Raises BadList, also again for the same mistake in it."""
         assert self._path is not None
         self._looked_s = time.monotonic()
         try:
@@ -85,7 +86,7 @@ class RevocationList:
                 if found.st_size > FILE_BYTES_MAX:
                     raise BadList(f"{self._path}: has {found.st_size} bytes, {FILE_BYTES_MAX} are read at most")
                 text = self._path.read_text(encoding="utf-8")
-                # Only now: what could not be read is to be tried again, though the file stays as it is.
+                # Set only after reading, because an unreadable file has to be read again even if it does not change.
                 self._wrong_in_it, self._read_of = self._take(text), stamp
         except OSError as error:
             raise BadList(f"{self._path}: cannot be read: {error.strerror}") from None
@@ -95,7 +96,7 @@ class RevocationList:
             raise BadList(self._wrong_in_it)
 
     def _take(self, text: str) -> str:
-        """What is wrong with it, if anything is."""
+        """Takes the contents; returns the mistake in them, or ""."""
         try:
             proofs = _parse(f"{self._path}", text)
         except BadList as error:
@@ -112,27 +113,27 @@ class RevocationList:
 
 
 _LISTS: "WeakSet[RevocationList]" = WeakSet()
-"""Those of this process that have a file."""
+"""The lists of this process that have a file."""
 
 
 def lists_usable() -> bool | None:
-    """Whether all lists of this process can be read; None: it has none."""
+    """Returns true if all lists of this process can be read; None if it has none."""
     lists = list(_LISTS)
     return all(one.usable for one in lists) if lists else None
 
 
 def serial(hex_text: str) -> str:
-    """The proof of a certificate: its serial number, however it is written."""
+    """Returns the proof of a certificate: its serial number in a uniform notation."""
     return f"serial {int(hex_text.replace(':', ''), 16):x}"
 
 
 def jti(claim: str) -> str:
-    """The proof of a token: its claim `jti`."""
+    """Returns the proof of a token: its claim `jti`."""
     return f"jti {claim}"
 
 
 def _parse(path: str, text: str) -> frozenset[str]:
-    """Raises BadList."""
+    """Parses the list. Raises BadList."""
     if text and not text.endswith("\n"):
         raise BadList(f"{path}: its last line has no end, so it may have been cut short")
     return frozenset(

@@ -1,8 +1,8 @@
-"""A bounded thing that many share: how much of it is taken and by whom, so that nobody alone has all of it. Pure.
+"""Shares a bounded resource: counts how much each caller has taken, so that none can take all of it. Pure.
 
-Who somebody is: their identity, where they had to prove one; otherwise what cannot be changed at will in what they ask,
-as the domain or the address. Where many cannot be told from each other (from loopback, say) it is None: they have no
-share of their own, and may have all there is.
+A caller is known by its identity if one is required; otherwise by a part of the request that it cannot change at will,
+such as the domain or the address. If many callers cannot be told apart (from loopback, say), it is None: they have no
+share of their own, and may take everything.
 """
 
 from collections import Counter
@@ -14,36 +14,36 @@ Who = Hashable | None
 
 
 class Full(Enum):
-    """Why no more can be taken."""
+    """The reason why no more can be taken."""
 
     OF_ONE = "own"
-    """Who asks has as much of it as one may have."""
+    """The caller has reached its own limit."""
     OF_ALL = "all"
-    """There is no more of it."""
+    """The resource is exhausted."""
 
 
 class Shared:
-    """So much of it there is, and so much each may have."""
+    """A resource with a total amount and a limit per caller."""
 
     def __init__(self, number: int, of_one: int) -> None:
         self.number = number
         self.of_one = of_one
         self.taken = 0
-        """By all together."""
+        """The amount taken by all callers."""
         self._of: Counter[Who] = Counter()
 
     def of(self, who: Who) -> int:
-        """How much of it is taken by one; of None, by all that cannot be told from each other."""
+        """Returns the amount taken by one caller; for None, by all that cannot be told apart."""
         return self._of[who]
 
     def full(self, who: Who, more: int = 1) -> Full | None:
-        """Why `more` cannot be taken; None: it can."""
+        """Returns the reason why `more` cannot be taken; None if it can."""
         if who is not None and self._of[who] + more > self.of_one:
             return Full.OF_ONE
         return Full.OF_ALL if self.taken + more > self.number else None
 
     def take(self, who: Who, more: int = 1) -> Full | None:
-        """None: it is taken, to be given back. Otherwise why it is not."""
+        """Takes `more`, to be given back later, and returns None; otherwise returns the reason why not."""
         full = self.full(who, more)
         if full is None:
             self.taken += more
@@ -51,7 +51,7 @@ class Shared:
         return full
 
     def give_back(self, who: Who, less: int = 1) -> None:
-        """Part of what was taken."""
+        """Gives back `less` of what the caller has taken."""
         self.taken -= less
         self._of[who] -= less
         if not self._of[who]:
@@ -59,7 +59,7 @@ class Shared:
 
     @contextmanager
     def part(self, who: Who, more: int = 1) -> Iterator[Full | None]:
-        """It is taken until the end of the block; the block begins with why it is not, where it is not."""
+        """Takes `more` until the end of the block; yields the reason if that is not possible, otherwise None."""
         full = self.take(who, more)
         try:
             yield full

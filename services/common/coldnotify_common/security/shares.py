@@ -1,4 +1,4 @@
-"""How many connections each address has, and may have: a share, so that nobody alone takes all there are. Pure."""
+"""Limits the connections of each address to a share, so that nobody can take all of them. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,20 +6,21 @@ from collections.abc import Iterable
 from coldnotify_common.addresses import LOOPBACK, Among, Network, subscriber
 
 SHARE_PERCENT = 50
-"""Of what there is for all, by default: whoever has one address cannot keep the others out, and devices that share one
-(behind a satellite modem, a NAT, the HTTP service) have room for thousands."""
+"""Default share of one address in all connections: the owner of one address cannot lock the others out, and devices
+that share one (behind a satellite modem, a NAT, the HTTP service) have room for thousands."""
 
 
 def share_of(number: int, percent: int) -> int:
-    """What one address may have of `number`, at least one; 0, which is no limit, where it may have all."""
+    """Returns the number of connections that one address may have of `number`, at least one; 0 (no limit) at 100
+    percent."""
     return max(1, number * percent // 100) if percent < 100 else 0
 
 
 class Shares:
-    """Counts connections by address, of IPv6 by /64.
+    """Counts connections by address, or by /64 of IPv6.
 
-    `share_max`: of each address but for loopback, from where load tests come, and what runs on this machine.
-    `each_max`: of every address. 0: no limit. `exempt` networks, and what has no address, have neither.
+    `share_max`: limit of each address but loopback, which load tests and programs on this machine use. `each_max`:
+    limit of every address. 0: no limit. `exempt` networks, and connections without an address, have neither limit.
     """
 
     def __init__(self, share_max: int, *, each_max: int = 0, exempt: Iterable[Network] = ()) -> None:
@@ -30,29 +31,29 @@ class Shares:
         self._counts: Counter[bytes] = Counter()
 
     def of(self, address: str) -> int:
-        """How many it has."""
+        """Returns the number of connections of an address."""
         return self._counts[subscriber(address)]
 
     def count(self, address: str, more: int) -> None:
-        """It has so many more, or less."""
+        """Adds `more` connections, which may be negative."""
         counted = subscriber(address)
         self._counts[counted] += more
         if not self._counts[counted]:
             del self._counts[counted]
 
     def take(self, address: str) -> bool:
-        """It has one more, to `give_back`; False: it may not."""
+        """Adds a connection, to be returned by `give_back`. Returns false if the address has reached its limit."""
         if self.is_full(address):
             return False
         self.count(address, 1)
         return True
 
     def give_back(self, address: str) -> None:
-        """One of them is gone."""
+        """Removes a connection."""
         self.count(address, -1)
 
     def is_full(self, address: str) -> bool:
-        """Whether it may not have another one."""
+        """Returns true if the address has reached its limit."""
         counted = subscriber(address)
         if not counted or address in self._exempt:
             return False
@@ -62,10 +63,10 @@ class Shares:
         return bool(most) and self._counts[counted] >= most
 
     def may_have_all(self, address: str) -> bool:
-        """Whether it has no share, because many may be behind it."""
+        """Returns true if the address has no share, because many clients may use it."""
         return not subscriber(address) or address in self._exempt or address in self._loopback
 
     @property
     def most(self) -> int:
-        """What the address with the most has."""
+        """The largest number of connections of one address."""
         return max(self._counts.values(), default=0)

@@ -1,4 +1,4 @@
-"""TLS on a service's port: its settings, and the ssl context made of them, which can be renewed while it serves."""
+"""TLS of a service's ports: its settings, and its ssl contexts, which can be renewed while it serves."""
 
 import signal
 import ssl
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSettings(AuthSettings):
-    """What TLS needs on the ports that clients and publishers connect to."""
+    """The settings for TLS on the ports that clients and publishers connect to."""
 
     tls_certificate: str = setting(
         "", "PEM file of this service's certificate and its intermediate certificates; turns TLS on"
@@ -35,7 +35,7 @@ class SecureSettings(AuthSettings):
 
 
 class ServerTls:
-    """The TLS of a process's ports; None of its contexts where there are no certificates."""
+    """The TLS contexts of a process's ports; None without a certificate."""
 
     def __init__(self, settings: SecureSettings) -> None:
         """Reads the files. Raises SettingError."""
@@ -54,25 +54,25 @@ class ServerTls:
 
     @property
     def on(self) -> bool:
-        """Whether there is TLS."""
+        """True if TLS is on."""
         return bool(self._settings.tls_certificate)
 
     def context(self, *, required: bool) -> ssl.SSLContext | None:
-        """For a port, the same at each call; None: no TLS.
+        """Returns the context for a port, the same at each call; None without TLS.
 
-        `required`: where the settings want a client certificate, one is insisted on.
-        HTTP ports do not insist: probes of /healthz have no certificate, and who needs one is answered with 401.
+        `required`: true if the port requires a client certificate whenever the settings do. HTTP ports do not require
+        one: probes of /healthz have no certificate, and other requests without one are answered with 401.
         """
         if not self.on or required in self._contexts:
             return self._contexts.get(required)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # A client may not make us do the work of a handshake again and again.
+        # A client must not make us repeat the work of a handshake.
         context.options |= ssl.OP_NO_RENEGOTIATION
-        # Sessions are kept here, in OpenSSL's cache of 20,480, and a ticket only names one: a ticket that holds the
-        # session holds the client's certificate, too, and would make a resumed wake twice as long.
+        # Sessions stay here, in OpenSSL's cache of 20,480, and a ticket only names one: a ticket that contains the
+        # session contains the client's certificate, too, and would make a resumed wake twice as long.
         context.options |= ssl.OP_NO_TICKET
-        context.num_tickets = 1  # a client that comes once at a time needs no second one
+        context.num_tickets = 1  # a client with one connection at a time needs no second one
         self._load(context)
         if self._settings.tls_client_ca:
             context.verify_mode = ssl.CERT_REQUIRED if required and self._insists else ssl.CERT_OPTIONAL
@@ -80,9 +80,9 @@ class ServerTls:
         return context
 
     def reload(self) -> None:
-        """Reads the files again: connections from now on get what is in them. What cannot be used changes nothing.
+        """Reads the files again, for connections from now on. Unusable files change nothing.
 
-        Authorities are added; one that was taken out of its file is trusted until the process is started again.
+        Authorities are added; one removed from its file is trusted until the process restarts.
         """
         try:
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
@@ -95,7 +95,7 @@ class ServerTls:
 
     @contextmanager
     def reloaded_by_signal(self) -> Iterator[None]:
-        """SIGHUP reloads while the block runs. In the main thread's running event loop only."""
+        """Reloads at SIGHUP while the block runs. In the main thread's running event loop only."""
         import asyncio
 
         if not self.on:
@@ -127,7 +127,7 @@ class ServerTls:
 
 
 def _no_password() -> str:
-    """Without it, OpenSSL would ask on the terminal, and wait."""
+    """Raises, because OpenSSL would otherwise ask for a password on the terminal, and wait."""
     raise ValueError("the key is encrypted; a service has nobody to ask for its password")
 
 

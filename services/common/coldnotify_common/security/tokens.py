@@ -1,7 +1,7 @@
-"""Signed tokens of one's own making: the key they are signed with, and the claims that the services' rules read.
+"""Creates signed tokens: the key that signs them, and the claims that the services' rules read.
 
-For development and small fields; who has a login already lets that sign them. The claims fit the default of
---auth-token-rule: `sub` is DOMAIN/GROUP/CLIENT, `publish` is a list of domains.
+For development and small fields; an installation with a login server lets that sign them. The claims match the default
+of --auth-token-rule: `sub` is DOMAIN/GROUP/CLIENT, `publish` is a list of domains.
 """
 
 import os
@@ -21,9 +21,9 @@ from coldnotify_common.security.certificates import CertificatesError
 
 
 def make_key(directory: Path) -> list[Path]:
-    """token.key (private) and token.pem (public) in a directory that is there; returns what was made of them.
+    """Creates token.key (private) and token.pem (public) in an existing directory; returns the created files.
 
-    What is there stays: the public one is made of the private one where it is missing. Raises CertificatesError.
+    Existing files stay: a missing public key is derived from the private one. Raises CertificatesError.
     """
     private, public = directory / "token.key", directory / "token.pem"
     made: list[Path] = []
@@ -33,7 +33,7 @@ def make_key(directory: Path) -> list[Path]:
         pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        # Never readable for others, not even for a moment.
+        # Never readable by others, not even for a moment.
         with os.fdopen(os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(pem)
         made.append(private)
@@ -50,16 +50,16 @@ def make_key(directory: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token says."""
+    """The rights and the audience in a token."""
 
     client: tuple[str, str, str] | None = None
     """Domain, group and client: each a name, `*`, or a beginning of a name and `*`."""
     publishes: Sequence[str] = ()
-    """Domains that may be published to, written alike."""
+    """Domains that may be published to, written in the same way."""
     audience: str = ""
 
     def check(self) -> None:
-        """Raises InvalidName, and ValueError where it grants nothing."""
+        """Checks the names. Raises InvalidName, and ValueError if it grants nothing."""
         if self.client is None and not self.publishes:
             raise ValueError("a token is for a client, a publisher or both: there is neither")
         for field, value in zip(("domain", "group", "client"), self.client or (), strict=False):
@@ -70,20 +70,20 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One that is signed."""
+    """A signed token."""
 
     text: str
     id: str
-    """Its claim `jti`: by this it can be told from others, and revoked."""
+    """Its claim `jti`, which identifies and revokes it."""
     expires_at_s: int
-    """Unix time."""
+    """The end of its validity, Unix time in seconds."""
 
 
 def sign(key_file: Path, grant: Grant, now_s: float, lasts_s: float) -> Token:
-    """A token that holds from now on for so long.
+    """Returns a token that is valid from now on, for `lasts_s`.
 
-    The file: a private key in PEM (ES256 for one of the curve P-256, RS256 for RSA), or else a secret (HS256).
-    Raises CertificatesError, InvalidName, ValueError.
+    The file: a private key in PEM (ES256 for the curve P-256, RS256 for RSA), or else a secret (HS256). Raises
+    CertificatesError, InvalidName, ValueError.
     """
     grant.check()
     key, algorithm = _read_key(key_file)
@@ -99,12 +99,12 @@ def sign(key_file: Path, grant: Grant, now_s: float, lasts_s: float) -> Token:
 
 
 def _check_pattern(field: str, value: str) -> None:
-    # What is in front of the * must be able to begin a name.
+    # The part before the * must be a possible beginning of a name.
     check_name(field, value.removesuffix("*") or "x" if value.endswith("*") else value)
 
 
 def _read_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | bytes, str]:
-    """The key and the algorithm that it is for. Raises CertificatesError."""
+    """Returns the key and its algorithm. Raises CertificatesError."""
     try:
         data = path.read_bytes().strip()
     except OSError as error:
