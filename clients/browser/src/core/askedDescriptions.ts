@@ -1,7 +1,7 @@
 /**
- * Which queries ask how their members are described, and what the service says of that: what is told, and asked for.
+ * The queries that ask for their members' descriptions: what the service has sent, what was told, and what is missing.
  *
- * Where nothing is known of a member, nobody was told: its query was answered before it asked, or by a service that tells
+ * If nothing is known of a member, nobody was told: its query was answered before it asked, or by a service that sends
  * no descriptions. Such a query is answered again.
  */
 
@@ -11,31 +11,31 @@ import type { Journal } from "./journal.js";
 import { Descriptions, parsedDescription } from "./memberDescriptions.js";
 import type { Membership } from "./membership.js";
 
-/** What describing needs of those who keep the queries. */
+/** The interface of those who keep the queries, for descriptions. */
 export interface Keeper {
   readonly all: Iterable<Membership>;
   get(interest: Interest): Membership | undefined;
-  /** As the application sees them. */
+  /** Returns the members that the application sees. */
   members(interest: Interest): ReadonlySet<string>;
-  /** Those for whose sake the object's versions are told. */
+  /** Returns the queries for which the object's versions are told. */
   concerning(name: string): readonly Membership[];
-  /** Whether callbacks are told the versions of its members. */
+  /** Returns true if callbacks are told the versions of its members. */
   isHeard(interest: Interest): boolean;
-  /** What is said of a member is dropped, as there is no callback for it. */
+  /** Drops a member's description, because there is no callback for it. */
   miss(membership: Membership): void;
-  /** It is to be answered again, whole. False: it is going to be answered in any case, be it whole or not. */
+  /** Requests the whole answer again. Returns false if an answer is due in any case, whole or not. */
   askWhole(membership: Membership): boolean;
 }
 
-/** Of all queries of a client. */
+/** The descriptions of all queries of a client. */
 export class AskedDescriptions {
   readonly #journal: Journal;
   readonly #keeper: Keeper;
-  /** The application was told that the service tells no descriptions. */
+  /** True once the application was told that the service sends no descriptions. */
   toldUnknown = false;
-  /** The service tells this session descriptions. */
+  /** True if the service sends this session descriptions. */
   #isTold = false;
-  /** Queries of which the descriptions that are missing have not been asked for in this session. */
+  /** Queries whose missing descriptions have not been requested in this session. */
   #unasked = new Set<Membership>();
 
   constructor(journal: Journal, keeper: Keeper) {
@@ -43,14 +43,14 @@ export class AskedDescriptions {
     this.#keeper = keeper;
   }
 
-  // What the application asks for
+  // Requests of the application
 
-  /** Whether a query asks for descriptions. */
+  /** True if a query asks for descriptions. */
   get asked(): boolean {
     return [...this.#keeper.all].some(({ descriptions }) => descriptions !== null);
   }
 
-  /** The application wants to be told how the members of this query are described, or does not. */
+  /** Sets whether the application is told the descriptions of this query's members. */
   ask(interest: Interest, wanted: boolean): void {
     const membership = this.#keeper.get(interest);
     if (membership === undefined || wanted === (membership.descriptions !== null)) return;
@@ -61,22 +61,24 @@ export class AskedDescriptions {
     this.#askIfMissing(membership);
   }
 
-  /** Of its members, as the service said; null: the object has none, or nothing was said so far. */
+  /**
+   * Returns its members' descriptions, as the service sent them; null: the object has none, or none was sent so far.
+   */
   get(interest: Interest): ReadonlyMap<string, Description | null> {
     const descriptions = this.#keeper.get(interest)?.descriptions;
     if (!descriptions) return new Map();
     return new Map([...this.#keeper.members(interest)].map((name) => [name, parsedDescription(descriptions.get(name))]));
   }
 
-  // What a session says
+  // Events of a session
 
-  /** A new session. */
+  /** Begins a new session. */
   beginSession(): void {
     this.#isTold = false;
     this.#unasked.clear();
   }
 
-  /** The service says whether it tells this session descriptions. If not, the cursor passes what they become. */
+  /** Notes if the service sends this session descriptions. If not, the cursor passes changes of them. */
   welcomed(isTold: boolean): void {
     this.#isTold = isTold;
     this.#unasked = new Set(isTold ? this.#keeper.all : []);
@@ -84,13 +86,15 @@ export class AskedDescriptions {
     for (const { descriptions } of this.#keeper.all) if (descriptions?.forgetAll()) this.#journal.changed();
   }
 
-  /** The client is complete, but for what nobody has told it. */
+  /** The client is complete, except for descriptions that nobody has told it. */
   caughtUp(): void {
     for (const membership of this.#keeper.all) this.#askIfMissing(membership);
   }
 
-  /** The object is described like this. Those whose callbacks are to be told. `telling`: what they are being told at this
-   * moment; null: nothing. */
+  /**
+   * Notes an object's description. Returns the queries whose callbacks must be told. `telling`: returns the description
+   * they are being told now, or null.
+   */
   say(name: string, description: string, telling: (membership: Membership) => string | null): Membership[] {
     return this.#asking(name).filter((membership) => {
       const isHeard = this.#keeper.isHeard(membership.interest);
@@ -102,32 +106,32 @@ export class AskedDescriptions {
     });
   }
 
-  /** The callbacks of these queries were told this one. A newer one may have been said meanwhile. */
+  /** Notes that the callbacks of these queries were told this description. A newer one may have come meanwhile. */
   toldAs(name: string, description: string, wereTold: (membership: Membership) => boolean): void {
     for (const membership of this.#asking(name)) if (wereTold(membership)) membership.descriptions.toldAs(name, description);
     this.#journal.changed();
   }
 
-  /** Callbacks of these queries were told one, and some of them threw. */
+  /** Notes that callbacks of these queries were told a description, and that some of them threw. */
   failed(name: string, wereTold: (membership: Membership) => boolean): void {
     for (const membership of this.#asking(name)) if (wereTold(membership)) membership.descriptions.failed(name);
   }
 
-  /** Nobody hears of the query's members any more. */
+  /** Drops descriptions that still had to be told: the query has no callbacks any more. */
   unheard(membership: Membership): void {
     if (!membership.descriptions?.apply()) return;
     this.#keeper.miss(membership);
     this.#journal.changed();
   }
 
-  /** Of a member of a query that asks for it, as the service said last; undefined: it said nothing. */
+  /** Returns the last description of a member of a query that asks for it; undefined if the service sent none. */
   of(name: string): string | undefined {
     return this.#asking(name)
       .map(({ descriptions }) => descriptions.get(name))
       .find((description) => description !== undefined);
   }
 
-  /** Those of the object's queries that ask. */
+  /** Returns the object's queries that ask for descriptions. */
   #asking(name: string): (Membership & { readonly descriptions: Descriptions })[] {
     return this.#keeper.concerning(name).filter((one): one is Membership & { descriptions: Descriptions } => one.descriptions !== null);
   }

@@ -1,43 +1,43 @@
 /**
- * The cursor of channels, and what holds it back: one number for all channels of a client, however many there are.
+ * The cursor of channels, and the items that hold it back: one number for all channels of a client, however many.
  *
- * Messages of all channels have offsets in one log. So what was received and is not told yet holds the cursor by its
- * offset, not by when it came: the cursor is the highest number that frames said to be complete, or the lowest `limit`
- * of an item that holds it, whichever is lower. It never goes down within an epoch: an item that holds it has a limit
- * at or above it.
+ * Messages of all channels have offsets in one log. So an item that was received and is not told yet holds the cursor
+ * by its offset, not by its time of arrival: the cursor is the highest number that frames reported as complete, or the
+ * lowest `limit` of an item that holds it, whichever is lower. It never goes down within an epoch, because an item that
+ * holds it has a limit at or above it.
  */
 
 import type { Item } from "./feed.js";
 
-/** How far a client is in the log of its domain's channels. */
+/** A client's position in the log of its domain's channels. */
 export class ChannelCursor {
-  /** All at or below it has come. */
+  /** The offset up to which everything has come. */
   complete: bigint | null;
-  /** A heap: the lowest limit first. What holds no more is taken out once it is first. */
+  /** A heap with the lowest limit first. An item that no longer holds the cursor is removed once it is first. */
   #held: Item[] = [];
 
   constructor(
-    /** Of the log. null: it is not known yet. */
+    /** Epoch of the log; null: not known yet. */
     public epoch: number | null,
-    /** All at or below it is told, of every channel that is no pending registration. null: nothing is known. */
+    /** The offset up to which everything is told, of every channel without a pending registration; null: not known. */
     public cursor: bigint | null,
   ) {
     this.complete = cursor;
   }
 
-  /** Another log: no number of the old one counts any more. */
+  /** Begins another log: no number of the old one counts any more. */
   void(epoch: number | null): void {
     this.epoch = epoch;
     this.cursor = this.complete = null;
     this.#held = [];
   }
 
-  /** A frame said that all up to there has come. */
+  /** Notes a frame's report that everything up to there has come. */
   completed(complete: bigint): void {
     if (this.epoch !== null && (this.complete === null || complete > this.complete)) this.complete = complete;
   }
 
-  /** It is not told yet: the cursor waits in front of it. */
+  /** Holds the cursor back for an item that is not told yet. */
   hold(item: Item): void {
     if (item.held) return;
     item.held = true;
@@ -50,7 +50,9 @@ export class ChannelCursor {
     }
   }
 
-  /** As far as it goes: after something has come, was told, or holds no more. Whether that is a change. */
+  /**
+   * Moves the cursor as far as possible, after an item has come, was told, or holds no more. Returns true if it moved.
+   */
   move(): boolean {
     if (this.complete === null) return false;
     while (this.#held[0]?.held === false) this.#takeFirst();

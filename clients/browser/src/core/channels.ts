@@ -1,21 +1,22 @@
 /**
- * The channels that a client wants: what the service says of them, what callbacks are told, and the cursor.
+ * The channels that a client wants: the service's messages, their callbacks, and the cursor.
  *
- * Of channels the document says two things that are true together:
+ * The document contains two statements about channels that are true together:
  *
- *     Of every wanted channel that is no pending registration, all up to the cursor of channels has been told, or
- *     missed and told as missed. Of one that is pending, all up to its position has.
+ *     For every wanted channel without a pending registration, everything up to the cursor of channels has been told,
+ *     or reported as missed. For a pending one, everything up to its own position has.
  *
- * - A channel that was just registered is pending until the service has told where it begins, has sent what lies behind
- *   (`last`), and as much of that has been told as the cursor says.
- * - A channel that cannot be told for now becomes pending at its position, so that the cursor passes: nobody has
- *   subscribed, its callbacks failed too often (it is *parked*), or too much waits for them.
- * - What comes of a channel waits in its `Feed`, in order. All of them together have a bound in bytes. Above it the
- *   longest is cut, and is *deaf*: what comes of it is left, until what it has kept is told. Then it is asked for again.
- * - What comes must follow what is known: `back` says from where on nothing lies between. If something does, a frame
- *   was lost: the session ends, and the next Hello says where everything stands.
+ * - A channel that was just registered is pending until the service has sent its beginning and the messages after it
+ *   (up to `last`), and everything up to the cursor has been told.
+ * - A channel that cannot be told for now becomes pending at its position, so that the cursor passes: it has no
+ *   subscribers, its callbacks failed too often (it is *parked*), or too many bytes wait for them.
+ * - Messages of a channel wait in its `Feed`, in order. Their total size is bounded. Above the bound the longest feed
+ *   is cut, and the channel is *deaf*: its new messages are dropped until the kept ones are told. Then they are
+ *   requested again.
+ * - A message must follow the last known one: `back` gives the offset after which nothing lies between. If a message
+ *   does, a frame was lost: the session ends, and the next Hello contains all positions.
  *
- * The module is `channels` of `clients/python/coldnotify/_core`, whose docstring says more.
+ * The module corresponds to `channels` of `clients/python/coldnotify/_core`, whose docstring explains more.
  */
 
 import { ChannelCallbackFailed, ChannelParked, type ColdNotifyError, MessagesMissed } from "../errors.js";
@@ -29,9 +30,9 @@ import { CHANNELS_BACKLOG_BYTES_MAX, type Settings } from "./settings.js";
 import { OLDEST, type Since } from "./since.js";
 import { type Position, REASON, type WireInterest, type WireMessage, type WireMissed } from "./wire.js";
 
-/** What the document holds of all of them. */
+/** The state of all channels in the document. */
 export interface KeptChannels {
-  /** By interest. */
+  /** The channels by interest. */
   readonly channels: ReadonlyMap<Interest, KeptChannel>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
@@ -39,11 +40,14 @@ export interface KeptChannels {
 
 export const NO_CHANNELS: KeptChannels = { channels: new Map(), epoch: null, cursor: null };
 
-/** All channels that are wanted, by name, and the cursor. */
+/** The wanted channels, by name, and the cursor. */
 export class Channels {
-  /** The application has heard that the service knows no channels. */
+  /** True once the application was told that the service knows no channels. */
   toldUnknown = false;
-  /** So often something of a pending channel was told, or was found to be nothing. */
+  /**
+   * Number of times that an item of a pending channel was told, or that such a channel turned out to have nothing to
+   * tell.
+   */
   progress = 0;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
@@ -55,9 +59,9 @@ export class Channels {
   readonly #subscribers = new Map<string, Set<number>>();
   readonly #missedSubscribers = new Map<string, Set<number>>();
   readonly #ready = new Map<string, Feed>();
-  /** They wait for their `retryAt`. */
+  /** Channels that wait for their `retryAt`. */
   readonly #resting = new Map<string, Feed>();
-  /** Their positions are above the cursor, or there is none: they are pending until it has come there. */
+  /** Channels whose positions are above the cursor, or without one: they are pending until it has come there. */
   #ahead = new Map<string, Feed>();
   readonly #jobs = new Set<ChannelJob>();
   #bytes = 0;
@@ -86,9 +90,9 @@ export class Channels {
     this.#byHash.set(feed.hash, feed);
   }
 
-  // What the application asks for
+  // Requests of the application
 
-  /** It is wanted from now on. One that is wanted stays where it is; with other attributes, too. */
+  /** Adds a channel to the wanted set. A wanted channel keeps its position; with other attributes, too. */
   want(channel: Channel, since: Since): void {
     const interest = byChannel(channel);
     if (this.#registrations.wanted.has(interest)) return;
@@ -104,12 +108,12 @@ export class Channels {
     this.#add(new Feed(channel, kept));
   }
 
-  /** The channel of this name that is wanted; null: none is. */
+  /** Returns the wanted channel of this name, or null. */
   of(name: string): Interest | null {
     return this.#feeds.get(name)?.interest ?? null;
   }
 
-  /** It is not wanted any more: nothing of it waits. Its subscribers stay. */
+  /** Removes a channel from the wanted set, and drops its waiting items. Its subscribers stay. */
   forget(interest: Interest): void {
     const feed = this.#feedOf(interest);
     if (feed === undefined) return;
@@ -119,7 +123,7 @@ export class Channels {
     this.#move();
   }
 
-  /** Another callback for messages. What waited for one is told; what was left is asked for again. */
+  /** Adds a callback for messages. Items that waited for one are told; dropped ones are requested again. */
   subscribe(name: string, subscriber: number): void {
     this.#subscribers.set(name, (this.#subscribers.get(name) ?? new Set()).add(subscriber));
     const feed = this.#feeds.get(name);
@@ -133,7 +137,7 @@ export class Channels {
     this.#refill(feed);
   }
 
-  /** One callback less. A job that has begun with it is not called back. */
+  /** Removes a callback. A job that has begun with it does not call it again. */
   unsubscribe(name: string, subscriber: number): void {
     const subscribers = this.#subscribers.get(name);
     subscribers?.delete(subscriber);
@@ -145,21 +149,21 @@ export class Channels {
     this.#ready.delete(name);
   }
 
-  /** Another callback for what is missed. */
+  /** Adds a callback for missed messages. */
   subscribeMissed(name: string, subscriber: number): void {
     this.#missedSubscribers.set(name, (this.#missedSubscribers.get(name) ?? new Set()).add(subscriber));
   }
 
-  /** One callback less. */
+  /** Removes a callback for missed messages. */
   unsubscribeMissed(name: string, subscriber: number): void {
     const subscribers = this.#missedSubscribers.get(name);
     subscribers?.delete(subscriber);
     if (subscribers?.size === 0) this.#missedSubscribers.delete(name);
   }
 
-  // What a session says
+  // Events of a session
 
-  /** A new session: pending channels are asked for anew. */
+  /** Begins a new session: pending channels are requested again. */
   beginSession(): void {
     if (!this.#registrations.hasChannels) this.#cursor.void(null);
     for (const feed of this.#feeds.values()) {
@@ -168,7 +172,10 @@ export class Channels {
     }
   }
 
-  /** The service is told all registrations anew, with where each channel is. Before they are pending. */
+  /**
+   * Begins a reg-sync: the service gets all registrations again, with each channel's position. Before, they become
+   * pending.
+   */
   beginSync(): void {
     for (const feed of this.#feeds.values()) {
       if (feed.since !== null) continue;
@@ -177,7 +184,7 @@ export class Channels {
     }
   }
 
-  /** Returns the channel for a frame; null: it is none. */
+  /** Returns the channel for a frame; null if the interest is not one. */
   said(interest: Interest): WireInterest | null {
     const feed = this.#feedOf(interest);
     if (feed === undefined) return null;
@@ -187,8 +194,10 @@ export class Channels {
   }
 
   /**
-   * The service said which log it is. `isVoid`: so a cursor that the Hello said counts no more, and the service tells
-   * each channel from the beginning. Whether this session can go on: positions that it was told are of this log.
+   * Notes the log's epoch. Returns true if this session can continue, because the positions that it sent are of this
+   * log.
+   *
+   * `isVoid`: a cursor that the Hello carried does not count, and the service sends each channel from the beginning.
    */
   beginEpoch(epoch: number, isVoid: boolean): boolean {
     if (!isVoid && (this.#cursor.epoch === null || this.#cursor.epoch === epoch)) {
@@ -205,7 +214,7 @@ export class Channels {
     return isVoid;
   }
 
-  /** What is known of it is of another log: it is told from the beginning, and the loss is to be told before. */
+  /** Restarts a channel whose state is of another log: it is told from the beginning, after a report of the loss. */
   #beginAnew(feed: Feed): void {
     this.#drop(feed);
     feed.told = null;
@@ -215,7 +224,7 @@ export class Channels {
     this.#journal.changed(true);
   }
 
-  /** The service said where channels of these operations begin. */
+  /** Notes the beginnings of these operations' channels, as the service sent them. */
   resolved(positions: readonly Position[], operations: Operations): void {
     for (const { interest, position } of positions) {
       const feed = this.#byHash.get(interest);
@@ -223,12 +232,12 @@ export class Channels {
     }
   }
 
-  /** The service has these registrations: it tells what lies behind their positions. */
+  /** The service has these registrations: it sends the messages after their positions. */
   confirmed(interests: readonly Interest[]): void {
     for (const interest of interests) {
       const feed = this.#feedOf(interest);
       if (feed === undefined) continue;
-      // What was parked or cut since the service was asked is not among what it tells now.
+      // Messages parked or cut since the request are not among those that the service sends now.
       feed.deaf = feed.received < feed.askedFrom;
       feed.failures = 0;
       if (feed.deaf && !feed.parked) this.#refill(feed);
@@ -236,7 +245,7 @@ export class Channels {
     }
   }
 
-  /** A message came. What is wrong if others before it have not; "": nothing. */
+  /** Handles a message. Returns an error if earlier ones are missing, otherwise "". */
   message(said: WireMessage): string {
     const feed = this.#byHash.get(said.channel);
     if (feed !== undefined && this.#listens(feed, said.paged)) {
@@ -244,7 +253,7 @@ export class Channels {
       if (said.offset > known) {
         if (said.offset - said.back > known) return this.#gap(feed, known, said.offset);
         this.#lossFirst(feed, said.offset);
-        // A copy: else it would keep all the bytes that came with it.
+        // A copy, because a slice would keep all the bytes that came with it.
         this.#put(feed, new Item({ ...said, payload: said.payload.slice() }, this.#known(feed)));
       }
     }
@@ -252,12 +261,12 @@ export class Channels {
     return "";
   }
 
-  /** Messages may be missing. As `message`. */
+  /** Handles a report of missed messages. Returns as `message`. */
   missed(said: WireMissed): string {
     const feed = this.#byHash.get(said.channel);
     if (feed !== undefined && this.#listens(feed, said.paged)) {
       if (said.reason === REASON.LOST && said.after === undefined && said.before <= feed.askedFrom) {
-        // The position that this session has said is above the log's end, so it is none of this log.
+        // The position that this session has sent is above the log's end, so it is not of this log.
         this.#beginAnew(feed);
       }
       const known = this.#known(feed);
@@ -271,13 +280,13 @@ export class Channels {
     return "";
   }
 
-  /** All at or below it has come, of all channels that the service tells as messages come. */
+  /** Everything at or below it has come, of all channels that the service sends live. */
   complete(complete: bigint): void {
     this.#cursor.completed(complete);
     this.#move();
   }
 
-  /** What channels lacked has come, up to `complete`: the service tells what comes from here on. */
+  /** Handles the end of catching up, complete up to `complete`: the service sends live messages from here on. */
   caughtUp(complete: bigint | null): void {
     if (complete !== null) this.#cursor.completed(complete);
     for (const interest of this.#registrations.unanswered().keys()) {
@@ -292,16 +301,16 @@ export class Channels {
     for (const feed of [...this.#feeds.values()]) this.#settle(feed);
   }
 
-  /** Epoch and cursor. Without a cursor there is no epoch to say. */
+  /** Epoch and cursor for the Hello. Without a cursor, there is no epoch to send. */
   get forHello(): { epoch: number | undefined; cursor: bigint | undefined } {
     const { epoch, cursor } = this.#cursor;
     if (cursor === null || !this.#registrations.hasChannels) return { epoch: undefined, cursor: undefined };
     return { epoch: epoch ?? undefined, cursor };
   }
 
-  // What runs the callbacks says
+  // Calls of the shell that runs callbacks
 
-  /** The callbacks to run next, or null. One message of a channel after another. */
+  /** Returns the callbacks to run next, or null. A channel's messages follow one after another. */
   nextJob(now: number): ChannelJob | null {
     for (const [name, feed] of [...this.#resting]) {
       if (feed.retryAt !== null && feed.retryAt > now) continue;
@@ -317,7 +326,7 @@ export class Channels {
       const subscribers = [...audience].filter((one) => !item.toldTo.has(one)).sort((a, b) => a - b);
       if (subscribers.length === 0) {
         if (isMissed(item.said) && item.toldTo.size === 0) this.#report(new MessagesMissed(message as Missed));
-        // Else those whose callback failed have gone; the others know already.
+        // Otherwise the callbacks that failed were removed; the others know the message already.
         this.#told(feed);
         continue;
       }
@@ -328,13 +337,13 @@ export class Channels {
     return null;
   }
 
-  /** When the next job can begin: -Infinity is now; Infinity: nothing waits for a time. */
+  /** Returns the time at which the next job can begin: -Infinity for now; Infinity if nothing waits for a time. */
   readyAt(): number {
     if (this.#ready.size > 0) return -Infinity;
     return Math.min(...[...this.#resting.values()].map(({ retryAt }) => retryAt ?? -Infinity));
   }
 
-  /** The job's callbacks have returned, or threw what `failed` says by subscriber. */
+  /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
   done(job: ChannelJob, failed: ReadonlyMap<number, unknown>, now: number): void {
     this.#jobs.delete(job);
     const { feed, item } = job;
@@ -354,36 +363,36 @@ export class Channels {
     if (feed.failures >= triesMax) this.#park(feed, item);
   }
 
-  // What others ask
+  // Queries of other modules
 
-  /** Whether something of a pending channel is to be told, or is still to come. */
+  /** Returns true if an item of a pending channel must be told, or is still to come. */
   lacks(interest: Interest): boolean {
     const feed = this.#feedOf(interest);
     return feed === undefined || this.#registrations.stageOf(interest) !== "arrived" || feed.items.length > 0 || feed.deaf;
   }
 
-  /** All of a pending channel up to there is told; -1: nothing is. */
+  /** Returns the offset up to which a pending channel is told; -1 if nothing is. */
   told(interest: Interest): bigint {
     return this.#feedOf(interest)?.applied(null) ?? BEGINNING;
   }
 
-  /** Of the log of the domain's channels. */
+  /** Epoch of the log of the domain's channels. */
   get epoch(): number | null {
     return this.#cursor.epoch;
   }
 
-  /** All at or below it is told, of every channel that is no pending registration. */
+  /** The offset up to which everything is told, of every channel without a pending registration. */
   get cursor(): bigint | null {
     return this.#cursor.cursor;
   }
 
-  /** For the document. */
+  /** The state for the document. */
   get kept(): KeptChannels {
     const channels = new Map([...this.#feeds.values()].map((feed) => [feed.interest, feed.kept]));
     return { channels, epoch: this.epoch, cursor: this.cursor };
   }
 
-  /** Channels of which something waits to be told. */
+  /** The number of channels with items that wait to be told. */
   get waiting(): number {
     return [...this.#feeds.values()].filter(({ items }) => items.length > 0).length;
   }
@@ -393,12 +402,12 @@ export class Channels {
     return [...this.#feeds.values()].filter(({ parked }) => parked).map(({ interest }) => interest);
   }
 
-  /** Whether a job is out. */
+  /** True if a job is running. */
   get running(): boolean {
     return this.#jobs.size > 0;
   }
 
-  /** Whether all callbacks have returned: what still waits has no subscriber, or is parked. */
+  /** True if all callbacks have returned: items that still wait have no subscriber, or are parked. */
   get idle(): boolean {
     if (this.#ready.size + this.#jobs.size > 0) return false;
     return ![...this.#resting.values()].some(({ items }) => items.length > 0);
@@ -416,23 +425,26 @@ export class Channels {
     return this.#registrations.isOwed(feed.interest);
   }
 
-  /** Whether an answer to these operations is about the registration that is pending. */
+  /** Returns true if an answer to these operations concerns the pending registration. */
   #isAnswered({ interest }: Feed, operations: Operations): boolean {
     return this.#registrations.pending.get(interest) === operations.get(interest);
   }
 
-  /** Whether the service is being asked, or is yet to be asked. */
+  /** Returns true if the service is being asked for the channel, or will be. */
   #isAsked({ interest }: Feed): boolean {
     const stage = this.#registrations.stageOf(interest);
     return stage === "unsent" || stage === "withheld" || stage === "sent";
   }
 
-  /** Whether it is a position of another log. */
+  /** Returns true if it is a position in another log. */
   #isForeign(since: Since): boolean {
     return since.kind === "position" && this.#cursor.epoch !== null && since.epoch !== this.#cursor.epoch;
   }
 
-  /** It was to begin at a position of another log: it begins with what this one has, and that is told. */
+  /**
+   * Handles a beginning in another log: the channel begins with the first message of this one, after a report of the
+   * loss.
+   */
   #lose(feed: Feed): void {
     feed.since = OLDEST;
     feed.lost = true;
@@ -447,34 +459,37 @@ export class Channels {
     }
     feed.since = null;
     feed.position = feed.received = position;
-    // Durable before the service hears of this position: who then says `since` again might get another one.
+    // Durable before the service learns this position, because a client that sent `since` again might get another one.
     this.#journal.changed(true);
     this.#lossFirst(feed, position + 1n);
   }
 
-  /** Whether what comes of it is kept. What is parked is asked for again when something comes. */
+  /**
+   * Returns true if incoming messages of the channel are kept. A parked channel is requested again when a message
+   * comes.
+   */
   #listens(feed: Feed, paged: boolean): boolean {
     const isAsked = this.#isAsked(feed);
     if (feed.deaf && feed.parked && feed.retryAt === null && !paged) this.#refill(feed);
     return !feed.deaf && feed.since === null && !isAsked;
   }
 
-  /** All up to there has come. */
+  /** Returns the offset up to which everything of this channel has come. */
   #known(feed: Feed): bigint {
     return feed.live ? highest(feed.received, this.#cursor.complete) : feed.received;
   }
 
-  /** The service tells it from another place than where it is, which the next Hello says. */
+  /** Handles a gap: the service sends from another position than the channel's, which the next Hello carries. */
   #gap(feed: Feed, known: bigint, before: bigint): string {
     this.#owe(feed);
     return `channel ${JSON.stringify(feed.channel.name)}: messages between ${known} and ${before} have not come`;
   }
 
-  /** If it is still to be told that the log is another one, that comes first. */
+  /** Reports the loss of the former log first, if that is still to be told. */
   #lossFirst(feed: Feed, before: bigint): void {
     if (feed.tellsLoss) return;
     const said = { channel: feed.hash, after: undefined, before, reason: REASON.LOST, paged: false };
-    // What frames say to be complete does not stand for that: the channel is pending until it is told.
+    // Numbers that frames report as complete do not cover the loss: the channel is pending until it is told.
     this.#put(feed, new Item(said, feed.received));
   }
 
@@ -488,7 +503,7 @@ export class Channels {
     this.#cut([...this.#feeds.values()].reduce((most, one) => (one.bytes > most.bytes ? one : most)));
   }
 
-  /** Too much waits: the rest of what came of it is asked for again, once it has told what it keeps. */
+  /** Cuts a channel with too many waiting bytes: it requests the rest again once it has told the items it keeps. */
   #cut(feed: Feed): void {
     this.#owe(feed);
     const dropped = feed.cut(Math.floor(feed.bytes / 2));
@@ -520,7 +535,7 @@ export class Channels {
     this.#refill(feed);
   }
 
-  /** Let the first of its items be told as soon as it may. */
+  /** Lets the first of its items be told as soon as possible. */
   #offer(feed: Feed): void {
     const { name } = feed.channel;
     if (feed.items.length > 0 && this.#subscribers.has(name) && feed.running === null && feed.retryAt === null) {
@@ -528,12 +543,12 @@ export class Channels {
     }
   }
 
-  /** If it has come as far as the cursor, it is no pending registration any more. */
+  /** Ends the pending registration once the channel's position has reached the cursor. */
   #settle(feed: Feed): void {
     const { cursor } = this.#cursor;
     const { name } = feed.channel;
     if (feed.deaf || this.#registrations.stageOf(feed.interest) !== "arrived") return;
-    // Also where the log has nothing yet: the next message may not come for long.
+    // Also if the log has no message yet, because the next one may take long to come.
     this.#lossFirst(feed, highest(feed.received, cursor) + 1n);
     if (cursor === null) {
       this.#ahead.set(name, feed);
@@ -542,7 +557,7 @@ export class Channels {
     const [first] = feed.items;
     if (first !== undefined && (!this.#subscribers.has(name) || first.limit < cursor)) return;
     if (feed.position !== null && feed.position > highest(cursor, feed.told)) {
-      // The cursor alone would let what lies in front of the position be told.
+      // The cursor alone would allow messages before the position to be told.
       this.#ahead.set(name, feed);
       return;
     }
@@ -551,7 +566,7 @@ export class Channels {
     for (const item of feed.items) this.#cursor.hold(item);
   }
 
-  /** What was left is asked for, once all that was kept is told. */
+  /** Requests dropped messages, once all kept ones are told. */
   #refill(feed: Feed): void {
     if (!feed.deaf || feed.items.length > 0 || !this.#subscribers.has(feed.channel.name) || this.#isAsked(feed)) return;
     this.#leave(feed);
@@ -559,7 +574,7 @@ export class Channels {
     this.#registrations.askAgain(feed.interest);
   }
 
-  /** It cannot be told for now: it is a pending registration, and the cursor passes. */
+  /** Makes the channel a pending registration, so that the cursor passes: it cannot be told for now. */
   #owe(feed: Feed): void {
     if (this.#isOwed(feed)) return;
     this.#leave(feed);
@@ -567,13 +582,13 @@ export class Channels {
     this.#move();
   }
 
-  /** The cursor says nothing of it from here on: its position does. */
+  /** Excludes the channel from the cursor: from here on, its own position counts. */
   #leave(feed: Feed): void {
     feed.position ??= feed.applied(this.#cursor.cursor);
     for (const item of feed.items) item.held = false;
   }
 
-  /** What frames say to be complete does not concern it from here on. */
+  /** Excludes the channel from numbers that frames report as complete. */
   #fold(feed: Feed): void {
     feed.received = this.#known(feed);
     feed.live = false;

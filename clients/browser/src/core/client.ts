@@ -1,19 +1,19 @@
 /**
- * The whole client but its I/O: bytes, times and calls go in; bytes, jobs, documents and reports come out.
+ * The whole client except its I/O: bytes, times and calls go in; bytes, jobs, documents and reports come out.
  *
- * What must survive is one *document*: the wanted set, the pending operations, the floors, the epoch and the cursor. It
- * is stored as a whole, so whatever is true inside it is true after a crash. The promise rests on one sentence about
- * it:
+ * The state that must survive is one *document*: the wanted set, the pending operations, the floors, the epoch and the
+ * cursor. It is stored as a whole, so any statement about it that holds is also true after a crash. The promise depends
+ * on one statement about it:
  *
- *     Of every wanted object, the newest version at or below the cursor has been told to the application,
+ *     For every wanted object, the newest version at or below the cursor has been told to the application,
  *     or the object is a pending registration.
  *
- * The order that matters: callbacks return; the floor rises, its hold ends, the cursor moves (one revision); that
- * revision is stored; the Ack says the cursor. A crash between any two of these repeats work, and loses nothing.
+ * The order matters: callbacks return; the floor rises, its hold ends, the cursor moves (one revision); that revision
+ * is stored; the Ack sends the cursor. A crash between any two of these repeats work, and loses nothing.
  *
- * A shell does this for ever: `tick`, then whatever of `connectDue`, `dataToSend`, `saveDue`, `nextJob` has something
- * for it, then sleeps until `deadline` or until something happens. Times are seconds on any clock that does not jump.
- * The modules and their order are those of `clients/python/coldnotify/_core`, whose docstring says more.
+ * A shell repeats: call `tick`, then those of `connectDue`, `dataToSend`, `saveDue`, `nextJob` that return something,
+ * then sleep until `deadline` or until something happens. Times are seconds on any clock that does not jump. The
+ * modules and their order are those of `clients/python/coldnotify/_core`, whose docstring explains more.
  */
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
@@ -34,29 +34,32 @@ import type { Since } from "./since.js";
 import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
 import { Unsettled } from "./unsettled.js";
 
-/** What a client is doing, for looking in. */
+/** A client's status, for inspection. */
 export interface Status {
-  /** locked: another page of this browser is this client; waiting: for the next try; refused: by the service. */
+  /** locked: another page of this browser runs this client; waiting: for the next try; refused: by the service. */
   readonly phase: "stopped" | "locked" | "waiting" | "connecting" | Phase | "refused" | "stopping";
-  /** Of the gateway it is connected to, connects to or was last connected to. */
+  /** Address of the gateway that it is connected to, connects to or was last connected to. */
   readonly address: string | null;
-  /** All that was published when the session began is applied, and all callbacks have returned. After a standstill of the
-   * page (its machine slept, say) not before the gateway has answered a Ping, or a new session is as far. */
+  /**
+   * True if everything published before the session began is applied, and all callbacks have returned. After a
+   * standstill of the page (its machine slept, say), true only once the gateway has answered a Ping, or a new session
+   * has come as far.
+   */
   readonly caughtUp: boolean;
   /** Size of the wanted set. */
   readonly registrations: number;
-  /** Operations that are not settled. */
+  /** Number of operations that are not settled. */
   readonly pending: number;
-  /** Objects and channels of which something waits to be told, or waits for a subscriber. */
+  /** Number of objects and channels with undelivered updates, including those that wait for a subscriber. */
   readonly waiting: number;
   /** Objects, queries and channels whose callbacks failed too often. */
   readonly parked: readonly string[];
   readonly epoch: number | null;
   readonly cursor: bigint | null;
-  /** Of the log of the domain's channels. null: not known. */
+  /** Epoch of the log of the domain's channels; null: not known. */
   readonly channelsEpoch: number | null;
   readonly channelsCursor: bigint | null;
-  /** Why the last connection ended or failed; null once caught up. */
+  /** The reason why the last connection ended or failed; null once caught up. */
   readonly lastProblem: string | null;
   /** Seconds until the next try, if it waits for one. */
   readonly nextConnectS: number | null;
@@ -83,13 +86,13 @@ export class Client {
   #link = false;
   #connecting = false;
   #greeting = false;
-  /** The connection that is made or greeted: it may be from before a standstill. */
+  /** True if the connection being made or greeted may be from before a standstill. */
   #doubted = false;
   #session: Session | null = null;
   #token = "";
   #lastProblem: string | null = null;
   #connectAt: number | null;
-  /** The next try may be brought forward to here. */
+  /** The earliest time to which the next try may be brought forward. */
   #hurryFrom: number;
   #refused = false;
 
@@ -103,7 +106,10 @@ export class Client {
   #saidBye = false;
   #giveUpSaving = false;
 
-  /** `publications`: what it publishes; they outlive it. `saysUnsettled`: transcripts are also of clients that do not. */
+  /**
+   * `publications`: they outlive the client. `saysUnsettled`: false for transcripts of clients that do not report
+   * unsettled interests.
+   */
   constructor(
     document: Document,
     addresses: readonly string[],
@@ -135,103 +141,107 @@ export class Client {
     this.#connectAt = this.#hurryFrom = now;
   }
 
-  // The application
+  // Calls of the application
 
-  /** Want this. No change if it is wanted already. */
+  /** Registers for this interest. Does nothing if it is wanted already. */
   register(interest: Interest): void {
     if (this.#parts.registrations.register(interest)) this.#parts.delivery.wants(interest);
   }
 
-  /** Want this no more. Its subscribers stay, until the shell says otherwise. */
+  /** Ends the registration. Its subscribers stay, until the shell removes them. */
   unregister(interest: Interest): void {
     if (this.#parts.registrations.unregister(interest)) this.#parts.delivery.forget(interest);
   }
 
-  /** Want every message of this channel. `since` counts if none of this name is wanted. */
+  /** Registers for every message of this channel. `since` applies if no channel of this name is wanted. */
   registerChannel(channel: Channel, since: Since): void {
     this.#parts.delivery.channels.want(channel, since);
   }
 
-  /** Want it no more. Its subscribers stay. */
+  /** Ends the registration. Its subscribers stay. */
   unregisterChannel(name: string): void {
     const interest = this.#parts.delivery.channels.of(name);
     if (interest !== null) this.unregister(interest);
   }
 
-  /** Want exactly these objects; queries and channels stay as they are. */
+  /** Registers for exactly these objects; queries and channels stay as they are. */
   registerOnly(names: ReadonlySet<string>): void {
     const others = [...this.#parts.registrations.wanted].filter((interest) => isName(interest) && !names.has(interest));
     for (const name of others.sort()) this.unregister(name);
     for (const name of [...names].sort()) this.register(name);
   }
 
-  /** Callback number `subscriber` is for this object, for the members of this query, or for this channel's messages. */
+  /**
+   * Adds callback number `subscriber` for this object, for the members of this query, or for this channel's messages.
+   */
   subscribe(interest: Interest, subscriber: number): void {
     this.#parts.delivery.subscribe(interest, subscriber);
   }
 
-  /** Callback number `subscriber` is no more. */
+  /** Removes callback number `subscriber`. */
   unsubscribe(interest: Interest, subscriber: number): void {
     this.#parts.delivery.unsubscribe(interest, subscriber);
   }
 
-  /** Callback number `subscriber` is told which objects enter and leave this query. */
+  /** Adds callback number `subscriber` for objects that enter and leave this query. */
   subscribeMembers(query: Interest, subscriber: number): void {
     this.#parts.delivery.subscribeMembers(query, subscriber);
   }
 
-  /** Members callback number `subscriber` is no more. */
+  /** Removes members callback number `subscriber`. */
   unsubscribeMembers(query: Interest, subscriber: number): void {
     this.#parts.delivery.unsubscribeMembers(query, subscriber);
   }
 
-  /** Callback number `subscriber` is told what is missed of the channel of this name. */
+  /** Adds callback number `subscriber` for missed messages of the channel of this name. */
   subscribeMissed(name: string, subscriber: number): void {
     this.#parts.delivery.channels.subscribeMissed(name, subscriber);
   }
 
-  /** Callback number `subscriber` is no more. */
+  /** Removes callback number `subscriber` for missed messages. */
   unsubscribeMissed(name: string, subscriber: number): void {
     this.#parts.delivery.channels.unsubscribeMissed(name, subscriber);
   }
 
-  /** What callbacks were told of this object last; null: nothing, or it is not kept. */
+  /**
+   * Returns the last notification that callbacks of this object were told; null if there is none, or it is not kept.
+   */
   current(name: string): Notification | null {
     const { newest, queries } = this.#parts.delivery;
     const found = newest.get(name);
     return found === null ? null : { ...found, description: parsedDescription(queries.descriptions.of(name)) };
   }
 
-  /** The newest version of this object that is known here; -1: none. */
+  /** Returns the newest version of this object that is known here; -1: none. */
   floor(name: string): bigint {
     return this.#parts.delivery.floors.get(name)?.version ?? -1n;
   }
 
-  /** Of a query: as the members callbacks are told, or as the service said if there are none. */
+  /** Returns a query's members, as members callbacks are told; without such callbacks, as the service sent them. */
   members(query: Interest): ReadonlySet<string> {
     return this.#parts.delivery.queries.members(query);
   }
 
-  /** Whether these are all there are, as of what was told last: nothing of the query is to be answered or told. */
+  /** Returns true if the members are complete as of the last change told: no answer or change is outstanding. */
   knowsMembers(query: Interest): boolean {
     const { registrations } = this.#parts;
     return registrations.wanted.has(query) && !registrations.isOwed(query);
   }
 
-  /** Be told how the members of this query are described, or not. */
+  /** Sets whether the members of this query are described to the application. */
   askDescriptions(query: Interest, wanted: boolean): void {
     this.#parts.delivery.queries.descriptions.ask(query, wanted);
   }
 
-  /** Of the members of a query that asks for them, as the service said last; null: the object has none. */
+  /** Returns the last descriptions of a query's members, for a query that asks for them; null: the object has none. */
   descriptions(query: Interest): ReadonlyMap<string, Description | null> {
     return this.#parts.delivery.queries.descriptions.get(query);
   }
 
   /**
-   * Begin no job any more; when the one that runs is done: save, acknowledge, say Bye. Then `finished`.
+   * Begins no further job; once the running one ends, saves, acknowledges and sends Bye. Then `finished` is true.
    *
-   * `abandon`: do not wait for the job that runs. What it tells is owed still, and told again.
+   * `abandon`: does not wait for the running job, whose notifications are still owed, and told again.
    */
   stop(abandon = false): void {
     this.#stopping = true;
@@ -240,26 +250,26 @@ export class Client {
     this.#connectAt = null;
   }
 
-  // The callbacks
+  // Callbacks
 
-  /** Callbacks to run, or null. */
+  /** Returns callbacks to run, or null. */
   nextJob(now: number): Job | null {
     return this.#stopping ? null : this.#parts.delivery.nextJob(now);
   }
 
-  /** When `nextJob` may have one: -Infinity is now, Infinity is when something comes. */
+  /** Returns the time at which `nextJob` may return one: -Infinity for now, Infinity for when something arrives. */
   nextJobAt(): number {
     return this.#stopping ? Infinity : this.#parts.delivery.readyAt();
   }
 
-  /** The job's callbacks returned, or threw what `failed` says by subscriber. */
+  /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
   jobDone(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
     this.#parts.delivery.done(job, failed, now);
   }
 
   // The connection
 
-  /** Where to connect now, or null; the shell tells then `linkUp` or `linkDown`. */
+  /** Returns the address to connect to now, or null; the shell then calls `linkUp` or `linkDown`. */
   connectDue(now: number): string | null {
     if (this.#link || this.#connecting || this.#connectAt === null || this.#connectAt > now) return null;
     this.#connectAt = null;
@@ -269,7 +279,7 @@ export class Client {
     return this.#address;
   }
 
-  /** The connection stands. `token` proves who this is. */
+  /** Handles a new connection. `token` proves the client's identity. */
   linkUp(now: number, token = ""): void {
     this.#token = token;
     this.#connecting = false;
@@ -278,7 +288,7 @@ export class Client {
     this.#greet(now);
   }
 
-  /** Say Hello, as soon as the operations that it carries are durable: it makes the service's set equal to ours. */
+  /** Sends Hello once its operations are durable, because it makes the service's set equal to ours. */
   #greet(now: number): void {
     const { journal } = this.#parts;
     if (!this.#greeting || !journal.isDurable(journal.urgent)) return;
@@ -288,17 +298,17 @@ export class Client {
   }
 
   /**
-   * The application asks for a connection while the next try is awaited: it comes now, but not within TRIES_APART_S of the
-   * last one. Who was displaced waits all the same: two with one name would take turns.
+   * Connects now at the application's request, but not within TRIES_APART_S of the last try. A displaced client waits
+   * all the same, because two with one name would take turns.
    */
   connectNow(now: number): void {
     if (this.#connectAt !== null) this.#connectAt = Math.min(this.#connectAt, Math.max(now, this.#hurryFrom));
   }
 
   /**
-   * The page stood still for so long (its machine slept, say), or the network has changed (0). What was known of the
-   * connection may be over, and what kept the last tries from connecting, too. Nothing is said to be caught up until the
-   * gateway has answered a Ping.
+   * Doubts the connection after the page stood still for so long (its machine slept, say), or the network has changed
+   * (0). The connection may be gone, and so may the cause of the last failed tries. The client does not report that it
+   * is caught up until the gateway has answered a Ping.
    */
   doubt(now: number, stoodStillS: number): void {
     this.#backoff.beginAnew();
@@ -307,7 +317,7 @@ export class Client {
     this.#session?.doubt(now, stoodStillS);
   }
 
-  /** Bytes came from the gateway. */
+  /** Handles bytes of the gateway. */
   receive(data: Uint8Array, now: number): void {
     if (this.#session === null) return;
     this.#session.receive(data, now);
@@ -318,17 +328,17 @@ export class Client {
     if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
   }
 
-  /** Bytes for the gateway. Ask again when these are written. */
+  /** Returns bytes for the gateway. Call again when these are written. */
   dataToSend(now: number): Uint8Array {
     return this.#session === null ? new Uint8Array() : this.#session.dataToSend(now);
   }
 
-  /** Whether the shell keeps the connection, or is to close it once all it was given is written. */
+  /** False if the shell must close the connection once all bytes it was given are written. */
   get linkWanted(): boolean {
     return (this.#greeting || this.#session !== null) && !this.#saidBye;
   }
 
-  /** The connection could not be made, broke, or was closed as `linkWanted` said. */
+  /** Handles a connection that could not be made, broke, or was closed because of `linkWanted`. */
   linkDown(reason: string, now: number): void {
     if (this.#session !== null && !this.#saidBye) this.#sessionOver(this.#session, { code: null, reason }, now);
     else if (this.#connecting || this.#greeting) this.#comeBack(null, reason, now, false);
@@ -351,7 +361,7 @@ export class Client {
 
   #comeBack(code: number | null, reason: string, now: number, caughtUp: boolean): void {
     this.#lastProblem = reason;
-    // An address rests if it did not serve us, or said that it will not.
+    // An address rests if it did not serve us, or reported that it will not.
     const refusing = code === CloseCode.GOING_AWAY || code === CloseCode.OVERLOADED;
     if (this.#address !== null && (!caughtUp || refusing)) this.#addresses.failed(this.#address, now);
     if (this.#stopping) return;
@@ -361,13 +371,13 @@ export class Client {
 
   // The state
 
-  /** A document to write now, one at a time; the shell tells then `saved` or `saveFailed`. */
+  /** Returns a document to write now, one at a time; the shell then calls `saved` or `saveFailed`. */
   saveDue(now: number): Save | null {
     this.#parts.delivery.prepare();
     return this.#saveAt > now ? null : this.saveNow();
   }
 
-  /** The same before it is due: the page may be gone at once. null: what is stored is what there is. */
+  /** Returns the document before it is due, because the page may be gone at once; null if the stored one is current. */
   saveNow(): Save | null {
     const { journal, delivery } = this.#parts;
     delivery.prepare();
@@ -379,7 +389,7 @@ export class Client {
     return this.#saving;
   }
 
-  /** This document survives from now on. */
+  /** Notes that this document is durable. */
   saved(save: Save, now: number): void {
     this.#saving = null;
     this.#saveFailures = 0;
@@ -393,7 +403,7 @@ export class Client {
     if (save.channelsEpoch === delivery.channels.epoch) session?.acknowledge(session.channels, save.channelsCursor, now);
   }
 
-  /** It could not be written; it will be tried again. Nothing that rests on it leaves until then. */
+  /** Notes that the document could not be written; it is tried again. Nothing that depends on it is sent until then. */
   saveFailed(error: StateError, now: number): void {
     this.#saving = null;
     this.#saveBlockedUntil = now + Math.min(SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S * 2 ** this.#saveFailures);
@@ -419,7 +429,7 @@ export class Client {
     };
   }
 
-  /** When the document is to be written; Infinity: it is stored, or is being stored. */
+  /** Time at which the document must be written; Infinity if it is stored, or is being stored. */
   get #saveAt(): number {
     const { journal, settings } = this.#parts;
     if (this.#saving !== null || journal.isDurable(journal.revision) || this.#giveUpSaving) return Infinity;
@@ -428,9 +438,9 @@ export class Client {
     return Math.max(this.#saveBlockedUntil, urgent ? -Infinity : this.#savedAt + settings.saveIntervalS);
   }
 
-  // Time, and looking in
+  // Time and inspection
 
-  /** Do what is due. */
+  /** Does what is due. */
   tick(now: number): void {
     this.#parts.delivery.prepare();
     if (this.#session !== null && !this.#saidBye) {
@@ -443,7 +453,7 @@ export class Client {
     }
   }
 
-  /** When there is something to do next but jobs, if nothing happens before. */
+  /** Returns the time of the next action other than jobs, if nothing happens before. */
   deadline(): number {
     const connectAt = this.#connectAt === null || this.#link ? Infinity : this.#connectAt;
     const sessionAt = this.#session === null || this.#saidBye ? Infinity : this.#session.deadline();
@@ -454,40 +464,40 @@ export class Client {
     return this.#parts.delivery.running && !this.#abandoned;
   }
 
-  /** Whether no job is out and the document is stored (or cannot be written). */
+  /** True if no job is running and the document is stored (or cannot be written). */
   get #atRest(): boolean {
     if (this.#jobsAwaited || this.#saving !== null) return false;
     return this.#giveUpSaving || this.#parts.journal.isDurable(this.#parts.journal.revision);
   }
 
-  /** Whether it has been stopped, and everything is done and closed. */
+  /** True if it has been stopped, and everything is done and closed. */
   get finished(): boolean {
     return this.#saidBye && !this.#link && !this.#connecting;
   }
 
-  /** Whether the service said that this client must not come back. */
+  /** True if the service has refused this client for good. */
   get refused(): boolean {
     return this.#refused;
   }
 
-  /** Whether a session is open: the gateway has said Welcome. */
+  /** True if a session is open: the gateway has sent Welcome. */
   get connected(): boolean {
     return this.#session !== null && this.#session.phase !== "opening";
   }
 
-  /** Whether everything owed has been told: caught up, all registrations answered, all callbacks returned. */
+  /** True if everything owed has been told: caught up, all registrations answered, all callbacks returned. */
   get caughtUp(): boolean {
     const { registrations, delivery } = this.#parts;
     const session = this.#session;
     return session !== null && session.isLive && !session.inDoubt && registrations.allArrived && delivery.idle;
   }
 
-  /** What the application should hear of since the last call. */
+  /** Returns the reports for the application since the last call. */
   takeReports(): ColdNotifyError[] {
     return this.#reports.splice(0);
   }
 
-  /** What it is doing. */
+  /** Returns the status. */
   status(now: number): Status {
     const { registrations, delivery } = this.#parts;
     return {
@@ -516,7 +526,7 @@ export class Client {
   }
 }
 
-/** Those of what is wanted. What was told of an answer that broke off counts still. */
+/** Returns the floors of wanted objects. Versions told from an unfinished answer still count. */
 function floorsOf({ wanted, pending, applied, queries }: Document): [string, Floor][] {
   if ([...pending].some(([interest, kind]) => kind === "register" && isQuery(interest))) return [...applied];
   const isWanted = (name: string): boolean =>

@@ -1,9 +1,9 @@
 /**
- * From a received notification to callbacks that returned: floors, slots, retries, parking, and the cursor they hold.
+ * Delivers received notifications to callbacks: floors, slots, retries, parking, and the cursor they hold.
  *
  * Each wanted object has at most one slot: one version that its callbacks are being told, and one newer that waits. A
- * still newer one replaces the waiting one, so what waits is bounded by the number of objects, however much is
- * published.
+ * still newer one replaces the waiting one, so the waiting versions are bounded by the number of objects, however much
+ * is published.
  */
 
 import { CallbackFailed, type ColdNotifyError, ObjectParked, PayloadUnreadable } from "../errors.js";
@@ -25,7 +25,7 @@ import { Failing } from "./unsettled.js";
 
 export type Report = (error: ColdNotifyError) => void;
 
-/** What a Notification frame says of its object. */
+/** An object's version in a Notification frame. */
 export interface Update {
   readonly incarnation: bigint;
   readonly version: bigint | null;
@@ -33,19 +33,19 @@ export interface Update {
   readonly deleted: boolean;
 }
 
-/** Run the callbacks of these subscribers with this notification, then say `Delivery.done`. */
+/** A job: run the callbacks of these subscribers with this notification, then call `Delivery.done`. */
 export interface ValueJob {
   readonly notification: Notification;
   readonly subscribers: readonly number[];
   readonly update: Update;
-  /** As the notification says it, where a query asks for it; undefined: nothing is known of it. */
+  /** The object's description, if a query asks for it; undefined: not known. */
   readonly description: string | undefined;
 }
 
-/** Callbacks to run: those of an object, those of a query's members, or those of a channel. */
+/** Callbacks to run: those of an object, of a query's members, or of a channel. */
 export type Job = ValueJob | MembersJob | ChannelJob;
 
-/** Below every version. */
+/** A floor below every version. */
 const UNKNOWN: Floor = { incarnation: -1n, version: -1n };
 
 function floorOf(update: Update): Floor {
@@ -66,7 +66,10 @@ class Slot {
   failures = 0;
   retryAt: number | null = null;
 
-  /** Of the version that waits, or runs; a slot has one of them. What waits is newer, but for a description alone. */
+  /**
+   * Floor of the version that waits, or runs; a slot has one of them. The waiting one is newer, unless it only carries
+   * a description.
+   */
   get newest(): Floor {
     const { waiting, running } = this;
     if (waiting === null && running === null) throw new Error("an empty slot is removed");
@@ -76,9 +79,9 @@ class Slot {
 
 export interface Applied {
   readonly floors: Iterable<readonly [string, Floor]>;
-  /** By name. */
+  /** The newest payloads by name. */
   readonly newest?: ReadonlyMap<string, KeptPayload>;
-  /** By text. */
+  /** The queries by text. */
   readonly queries?: ReadonlyMap<string, Kept>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
@@ -94,14 +97,14 @@ function without(all: Iterable<number>, some: ReadonlySet<number>): Set<number> 
   return new Set([...all].filter((one) => !some.has(one)));
 }
 
-/** What is received and not applied yet, the floors and the cursor. */
+/** Versions that are received and not applied yet, the floors and the cursor. */
 export class Delivery {
   readonly queries: Queries;
   readonly channels: Channels;
   readonly failing: Failing;
-  /** Callbacks of channels went first the last time. */
+  /** True if callbacks of channels went first the last time. */
   #channelsTurn = false;
-  /** What callbacks were told last. */
+  /** The versions that callbacks were told last. */
   readonly newest: Newest;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
@@ -110,10 +113,10 @@ export class Delivery {
   readonly #frontier: Frontier;
   readonly #floors: Floors;
   readonly #slots = new Map<string, Slot>();
-  /** Told versions: of an object, or of a query's members. */
+  /** Subscribers that are told versions: of an object, or of a query's members. */
   readonly #subscribers = new Map<Interest, Set<number>>();
   readonly #ready = new Set<string>();
-  /** By time. */
+  /** Retries, ordered by time. */
   readonly #retries: { at: number; name: string }[] = [];
   readonly #jobs = new Set<Job>();
   readonly #parked = new Set<string>();
@@ -146,12 +149,13 @@ export class Delivery {
     this.channels = new Channels(journal, registrations, settings, report, applied.channels ?? NO_CHANNELS);
   }
 
-  // What a session says
+  // Events of a session
 
   /**
-   * A notification of an object that this client uses. Duplicates, and objects not wanted any more, end here.
+   * Handles a notification of an object that this client uses. Drops duplicates, and objects not wanted any more.
    *
-   * `lacking`: they have not been told how the object is described now, be its version the one that they know.
+   * `lacking`: queries whose callbacks have not been told the object's current description, even if they know its
+   * version.
    */
   arrived(name: string, update: Update, lacking: readonly Membership[] = []): void {
     const memberships = this.queries.concerning(name);
@@ -180,16 +184,18 @@ export class Delivery {
     this.#offer(name);
   }
 
-  /** Who is to be told what has come, though others know it. */
+  /** Returns the subscribers that must be told this update, even if others know it. */
   #due(name: string, update: Update, slot: Slot | undefined, lacking: readonly Membership[], isAnswer: boolean): Set<number> {
     const due = this.#subscribersOf(lacking.map(({ interest }) => interest));
     if (!isAnswer || update.version !== null || slot?.newest !== UNKNOWN) return due;
-    // That there is no version is under way to others, with a description.
+    // Others are being told, with a description, that there is no version.
     for (const one of this.#subscribers.get(name) ?? NOBODY) if (!slot.running?.subscribers.includes(one)) due.add(one);
     return due;
   }
 
-  /** What is to wait now, and who knows it already; null: what is under way is enough. */
+  /**
+   * Returns the update that must wait, and the subscribers that know it already; null if the present ones are enough.
+   */
   #next(
     name: string,
     update: Update,
@@ -206,7 +212,7 @@ export class Delivery {
     const isForSome = due.size + untold.size > 0;
     const others = (): Set<number> => without(this.#audience(name), new Set([...due, ...this.#subscribersOf(untold)]));
     if (slot?.waiting) {
-      // It waits with the description that was said last.
+      // It waits with the newest description.
       const isUnknown = slot.waiting.version === null && update.version !== null;
       if (isUnknown && than === 0 && isForSome) {
         const { told } = slot;
@@ -218,22 +224,23 @@ export class Delivery {
     if (update.version !== null && than === 0) {
       if (!isForSome) return null;
       if (slot?.running?.update.version == null) return { update, told: others() };
-      // The same comes again while it is told, for a query that the object has entered meanwhile, or its description.
+      // The same version came again while it was told, for a query that the object has entered since, or for its
+      // description.
       return { update, told: without([...slot.told, ...slot.running.subscribers], due) };
     }
     if (due.size === 0) return null;
-    // The object was never published, or was removed, or its versions have begun over: the others hear nothing of it.
+    // The object was never published, or was removed, or its versions have restarted: the others are told nothing.
     return { update: { ...update, version: null, payload: NOTHING, deleted: false }, told: without(this.#audience(name), due) };
   }
 
-  /** The query's callbacks do not know what others know of the object, nor what waits for others to be told. */
+  /** Notes that the query's callbacks know neither the version that others know, nor the one that waits for others. */
   #unknownTo(query: Interest, name: string): void {
     this.#floors.unknownTo(query, name);
     const slot = this.#slots.get(name);
     if (slot?.waiting) for (const subscriber of this.#subscribers.get(query) ?? NOBODY) slot.told.delete(subscriber);
   }
 
-  /** Nobody tells it again: the cursor has to wait. */
+  /** Returns true if the cursor has to wait for the version, because the service will not send it again. */
   #holds(name: string, memberships: Iterable<{ readonly interest: Interest }>): boolean {
     if (this.#registrations.wanted.has(name) && !this.#registrations.isOwed(name)) return true;
     return [...memberships].some(({ interest }) => this.#subscribers.has(interest));
@@ -245,9 +252,9 @@ export class Delivery {
   }
 
   /**
-   * A notification that says which of the client's queries the object entered and left, or how it is described.
+   * Handles a notification of the client's queries that the object entered and left, or of its description.
    *
-   * `description`: JSON; "": it has none; undefined: the frame does not say.
+   * `description`: JSON; "": it has none; undefined: not in the frame.
    */
   changed(
     name: string,
@@ -260,7 +267,7 @@ export class Delivery {
     this.queries.enter(name, entered);
     const lacking = description === undefined ? [] : this.#described(name, description);
     const isTold = update.version !== null || lacking.length > 0;
-    // Without a version it says nothing of that, unless it is what a registration by name was told.
+    // A frame without a version does not report that there is none, unless it answers a registration by name.
     const mayAnswer = entered.length > 0 || (description !== undefined && left.length === 0);
     const isAnswer = mayAnswer && this.#registrations.stageOf(name) === "confirmed";
     if (isTold || isAnswer) this.arrived(name, update, lacking);
@@ -268,7 +275,7 @@ export class Delivery {
     this.queries.leave(name, left);
   }
 
-  /** The object is described like this. The queries whose callbacks are to be told. */
+  /** Notes an object's description. Returns the queries whose callbacks must be told. */
   #described(name: string, description: string): Membership[] {
     const untold = this.#floors.untold(name);
     const telling = (membership: Membership): string | null => this.#telling(name, membership);
@@ -277,7 +284,7 @@ export class Delivery {
     const lacks = (one: Membership): boolean => differing.has(one) || (untold.has(one.interest) && telling(one) !== description);
     const slot = this.#slots.get(name);
     if (slot?.waiting) {
-      // Of the others, who knows the version that waits is not told it for the sake of a description that is gone.
+      // Other subscribers that know the waiting version are not told it only because of an outdated description.
       const { waiting, running, told } = slot;
       for (const one of asking) {
         if (lacks(one) || (untold.has(one.interest) && telling(one) === null)) continue;
@@ -289,7 +296,7 @@ export class Delivery {
     return asking.filter(lacks);
   }
 
-  /** The description that the query's callbacks are being told of this object; null: they are told none now. */
+  /** Returns the description of this object that the query's callbacks are being told; null: none now. */
   #telling(name: string, { interest }: Membership): string | null {
     const running = this.#slots.get(name)?.running;
     if (running?.description === undefined) return null;
@@ -297,12 +304,12 @@ export class Delivery {
     return [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => subscribers.includes(one)) ? description : null;
   }
 
-  /** A frame carried this number, after all that arrived before. Without an epoch it means nothing. */
+  /** Notes a number that a frame carried, after everything that arrived before. Ignored without an epoch. */
   complete(complete: bigint): void {
     if (this.#epoch !== null) this.#move(() => this.#frontier.complete(complete));
   }
 
-  /** The old epoch's cursor means nothing any more. Floors stay. */
+  /** Begins a new epoch: the old one's cursor does not count any more. Floors stay. */
   newEpoch(epoch: number): void {
     this.#epoch = epoch;
     this.#frontier.void();
@@ -310,17 +317,19 @@ export class Delivery {
     this.#journal.changed();
   }
 
-  // What the application says
+  // Calls of the application
 
-  /** It is wanted from now on. Who registers for an object by its name is told it, whoever was told it before. */
+  /** Adds an interest. A registration for an object by its name is told it, even if others were told it before. */
   wants(interest: Interest): void {
     const text = queryOf(interest);
     if (text !== null) this.queries.add(text);
     else if (this.queries.know(interest) || this.#floors.get(interest)) this.#floors.unknownTo(interest, interest);
   }
 
-  /** Another callback for this object, for the versions of this query's members, or for this channel's messages; what
-   * waited for one is ready now. */
+  /**
+   * Adds a callback for this object, for the versions of this query's members, or for this channel's messages; updates
+   * that waited for one become ready.
+   */
   subscribe(interest: Interest, subscriber: number): void {
     const channel = channelOf(interest);
     if (channel !== null) {
@@ -333,7 +342,7 @@ export class Delivery {
     else if (subscribers.size === 1) this.queries.heard(interest);
   }
 
-  /** One callback less. A job that has begun with it is not called back. */
+  /** Removes a callback. A job that has begun with it does not call it again. */
   unsubscribe(interest: Interest, subscriber: number): void {
     const channel = channelOf(interest);
     if (channel !== null) {
@@ -349,25 +358,25 @@ export class Delivery {
       this.#offer(interest);
       return;
     }
-    // What is under way is told to others now.
+    // Running jobs only tell others now.
     for (const name of this.#slots.keys()) this.queries.missed(name);
     for (const name of this.#slots.keys()) this.#offer(name);
     this.queries.unheard(interest);
   }
 
-  /** Another callback for what enters and leaves this query. What was ready may have to wait for it. */
+  /** Adds a callback for objects that enter and leave this query. Ready updates may have to wait for it. */
   subscribeMembers(query: Interest, subscriber: number): void {
     this.queries.callbacks.subscribe(query, this.queries.get(query), subscriber);
     for (const name of [...this.#ready]) this.#offer(name);
   }
 
-  /** One callback less. A job that has begun with it is not called back. */
+  /** Removes such a callback. A job that has begun with it does not call it again. */
   unsubscribeMembers(query: Interest, subscriber: number): void {
     this.queries.callbacks.unsubscribe(query, this.queries.get(query), subscriber);
     for (const name of this.#slots.keys()) this.#offer(name);
   }
 
-  /** It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay. */
+  /** Removes an interest: drops its waiting updates, its holds and its floor. Subscribers stay. */
   forget(interest: Interest): void {
     if (!isName(interest)) this.failing.over(interest);
     if (channelOf(interest) !== null) {
@@ -382,7 +391,7 @@ export class Delivery {
     this.#unwanted(interest);
   }
 
-  /** All that is wanted has become a pending registration (reg-sync): it holds nothing any more. */
+  /** Ends all holds, because everything wanted has become a pending registration (reg-sync). */
   oweAll(): void {
     for (const [name, slot] of this.#slots) {
       this.#owe(name, slot);
@@ -391,14 +400,14 @@ export class Delivery {
     this.queries.beginSync();
   }
 
-  // What runs the callbacks says
+  // Calls of the shell that runs callbacks
 
-  /** What the document is to have in it before callbacks begin. Called before it is written. */
+  /** Puts changes into the document that it must contain before callbacks begin. Called before it is written. */
   prepare(): void {
     this.queries.callbacks.prepare();
   }
 
-  /** The callbacks to run next, or null. Objects and channels take turns. */
+  /** Returns the callbacks to run next, or null. Objects and channels take turns. */
   nextJob(now: number): Job | null {
     this.#channelsTurn = !this.#channelsTurn;
     if (this.#channelsTurn) return this.#nextOfObjects(now) ?? this.channels.nextJob(now);
@@ -422,7 +431,7 @@ export class Delivery {
       const subscribers = [...audience].filter((one) => !slot.told.has(one));
       this.#take(slot);
       if (subscribers.length === 0) {
-        // Those whose callback failed have gone; the others know already.
+        // The callbacks that failed were removed; the others know the version already.
         this.#applied(name, slot, update, NOBODY);
         continue;
       }
@@ -433,7 +442,7 @@ export class Delivery {
     return null;
   }
 
-  /** The job's callbacks have returned, or threw what `failed` says by subscriber. */
+  /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
   done(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
     if ("feed" in job) {
       if (job.feed.running === job) this.failing.note(job.feed.interest, failed, now);
@@ -456,7 +465,7 @@ export class Delivery {
     for (const cause of failed.values()) this.#report(new CallbackFailed(name, job.update.version, cause));
     const { description } = job;
     if (description !== undefined) {
-      // Where a callback was told again, the others had returned before.
+      // If only some callbacks were told again, the others had returned before.
       const heard = new Set([...job.subscribers, ...(failed.size === 0 && slot.waiting === null ? slot.told : NOBODY)]);
       const wereTold = ({ interest }: Membership): boolean => [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => heard.has(one));
       if (failed.size === 0) this.queries.descriptions.toldAs(name, description, wereTold);
@@ -466,7 +475,7 @@ export class Delivery {
     else this.#failed(name, slot, job, failed, now);
   }
 
-  // What others ask
+  // Queries of other modules
 
   /** The newest version of each object that the application has been told. */
   get floors(): ReadonlyMap<string, Floor> {
@@ -477,7 +486,7 @@ export class Delivery {
     return this.#epoch;
   }
 
-  /** All at or below it is applied, or is a pending registration. */
+  /** The cursor: everything at or below it is applied, or is a pending registration. */
   get cursor(): bigint | null {
     return this.#frontier.cursor;
   }
@@ -487,23 +496,23 @@ export class Delivery {
     return new Set([...this.#parked, ...this.queries.callbacks.parked, ...this.channels.parked]);
   }
 
-  /** Objects and channels of which something waits to be told, be it for a subscriber. */
+  /** Number of objects and channels with undelivered updates, including those that wait for a subscriber. */
   get waiting(): number {
     return this.#slots.size + this.channels.waiting;
   }
 
-  /** Whether all callbacks have returned: what still waits has no subscriber. */
+  /** True if all callbacks have returned: versions that still wait have no subscriber. */
   get idle(): boolean {
     if (this.#ready.size > 0 || this.running || !this.queries.callbacks.idle || !this.channels.idle) return false;
     return this.#retries.length === 0 || ![...this.#slots.values()].some((slot) => slot.retryAt !== null);
   }
 
-  /** Whether a job is out. */
+  /** True if a job is running. */
   get running(): boolean {
     return this.#jobs.size > 0 || this.channels.running;
   }
 
-  /** When the next job can begin: -Infinity is now; Infinity: nothing waits for a time. */
+  /** Returns the time at which the next job can begin: -Infinity for now; Infinity if nothing waits for a time. */
   readyAt(): number {
     if (this.#ready.size > 0) return -Infinity;
     return Math.min(this.#retries[0]?.at ?? Infinity, this.queries.callbacks.readyAt(), this.channels.readyAt());
@@ -511,7 +520,7 @@ export class Delivery {
 
   // One slot
 
-  /** Let the version that waits run as soon as it may, if one does. */
+  /** Lets the waiting version, if there is one, run as soon as possible. */
   #offer(name: string): void {
     const slot = this.#slots.get(name);
     if (slot === undefined) return;
@@ -524,7 +533,7 @@ export class Delivery {
     }
   }
 
-  /** Nobody can be told what is in the slot. It waits if the object was asked for by name. */
+  /** Handles a slot without subscribers. Its object is requested again if it is wanted by name. */
   #unheard(name: string, slot: Slot): void {
     if (slot.waiting !== null) this.queries.missed(name);
     if (this.#registrations.wanted.has(name)) {
@@ -541,7 +550,7 @@ export class Delivery {
     return this.#subscribers.has(name) || this.#audience(name).size > 0;
   }
 
-  /** Who is told a version of this object; `isDescription`: that it has none, with its description. */
+  /** Returns the subscribers for a version of this object; `isDescription`: for a description without a version. */
   #audience(name: string, isDescription = false): Set<number> {
     const subscribers = new Set(this.#subscribers.get(name));
     for (const { interest, descriptions } of this.queries.concerning(name)) {
@@ -566,14 +575,14 @@ export class Delivery {
       [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
     const floor = this.#floors.get(name);
     if (update.version !== null && (floor === undefined || compareFloors(floorOf(update), floor) > 0)) {
-      // It may enter again before the application hears that it has left.
+      // The object may enter again before the application hears that it has left.
       for (const { interest } of this.queries.leaving(name)) if (!knows(interest)) this.#floors.unknownTo(interest, name);
     }
     if (update.version !== null) {
       this.#floors.raise(name, floorOf(update), knows);
       this.newest.put(name, floorOf(update), update.payload, update.deleted);
     } else {
-      // Who asks for descriptions has been told what there is.
+      // Queries that ask for descriptions have been told the current state.
       const asks = (interest: Interest): boolean => this.queries.get(interest)?.descriptions != null;
       this.#floors.raise(name, null, (interest) => asks(interest) && knows(interest));
     }
@@ -603,12 +612,12 @@ export class Delivery {
       slot.waitingHold = slot.runningHold;
       slot.runningHold = null;
     } else if (slot.runningHold !== null) {
-      // A newer one has come: it stands in for the failed one, from the earlier place on.
+      // A newer version has come: it takes the failed one's place, and its earlier hold.
       if (slot.waitingHold !== null) this.#frontier.release(slot.waitingHold);
       slot.waitingHold = slot.runningHold;
       slot.runningHold = null;
     }
-    // A description alone stands in for nothing: it is told with the version that failed.
+    // A description alone replaces no version: it is told with the one that failed.
     if (slot.waiting.version === null) slot.waiting = job.update;
     slot.failures += 1;
     if (slot.failures >= this.#settings.triesMax) {
@@ -640,13 +649,13 @@ export class Delivery {
     }
   }
 
-  /** What is in this slot cannot be told for now: let the object be answered again, and the cursor pass. */
+  /** Makes the object a pending registration, so that the cursor passes: its slot cannot be told for now. */
   #owe(name: string, slot: Slot): void {
     this.#registrations.owe(name);
     this.#move(() => this.#release(slot));
   }
 
-  /** Nothing of it is to be told any more. */
+  /** Drops the object's slot: nothing of it must be told any more. */
   #gone(name: string): void {
     const slot = this.#slots.get(name);
     this.#slots.delete(name);
@@ -655,8 +664,10 @@ export class Delivery {
     this.queries.told(name, null);
   }
 
-  /** If nothing wants the object any more, nothing of it waits, and nothing is held. Its floor stays as long as the
-   * application takes it for a member. */
+  /**
+   * Drops the waiting version and the holds of an object that nothing wants any more. Its floor stays as long as the
+   * application considers it a member.
+   */
   #unwanted(name: string): void {
     if (this.#registrations.wanted.has(name) || this.queries.concerning(name).length > 0) {
       this.#offer(name);
@@ -669,7 +680,7 @@ export class Delivery {
     if (!this.queries.know(name)) this.#floors.forget(name);
   }
 
-  /** Let go of the floors of what an answer told that broke off, and the next one did not. */
+  /** Removes floors of objects that an unfinished answer contained, and the next answer did not. */
   #prune(): void {
     const isAnswering = [...this.queries.all].some(({ interest }) => this.#registrations.isOwed(interest));
     if (!isAnswering) this.#floors.prune((name) => this.#registrations.wanted.has(name) || this.queries.know(name));
@@ -680,7 +691,7 @@ export class Delivery {
     slot.runningHold = slot.waitingHold = null;
   }
 
-  /** Do what may move the cursor; the document has changed if it did. */
+  /** Runs a step that may move the cursor; if it does, the document has changed. */
   #move(step: () => void): void {
     const before = this.cursor;
     step();

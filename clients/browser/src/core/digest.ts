@@ -1,7 +1,7 @@
 /**
  * The digest of a registration set, and the short form of an object's name.
  *
- * SHA-256 is here because the browser's own is asynchronous, and absent from pages that came without TLS.
+ * SHA-256 is here because the browser's own is asynchronous, and missing in pages loaded without TLS.
  */
 
 const encoder = new TextEncoder();
@@ -11,22 +11,22 @@ export function add(digest: bigint, other: bigint): bigint {
   return BigInt.asUintN(64, digest + other);
 }
 
-/** The first 8 bytes of the SHA-256 of the object's name, little-endian. */
+/** Returns the first 8 bytes of the SHA-256 of the object's name, little-endian. */
 export function objectDigest(object: string): bigint {
   return shortened(encoder.encode(object));
 }
 
-/** What names a query on the wire, and its share in a digest: hashed behind 0xFF, with which no name begins, and "q". */
+/** Returns the hash of a query on the wire, and in a digest: hashed after 0xFF, with which no name begins, and "q". */
 export function queryHash(text: string): bigint {
   return shortened(Uint8Array.of(0xff, 0x71, ...encoder.encode(text)));
 }
 
-/** The same of a registration of a channel: its name and the attributes of the subscription, sorted, each once. */
+/** Returns the hash of a registration of a channel: its name and the subscription's attributes, sorted, each once. */
 export function channelHash(name: string, attributes: readonly string[] = []): bigint {
   return shortened(Uint8Array.of(0xff, 0x63, ...encoder.encode([name, ...attributes].join("\0"))));
 }
 
-/** The digest of several sets of objects: of each, the hash of its query and the digest of its members. */
+/** Returns the digest of several sets of objects, from each query's hash and the digest of its members. */
 export function setsDigest(sets: Iterable<readonly [hash: bigint, members: bigint]>): bigint {
   let sum = 0n;
   for (const [hash, members] of sets) {
@@ -42,14 +42,14 @@ function shortened(message: Uint8Array): bigint {
   return new DataView(sha256(message).buffer).getBigUint64(0, true);
 }
 
-/** The digest of a set of objects: the sum of its members' digests, mod 2^64. The empty set's is 0. */
+/** Returns the digest of a set of objects: the sum of its members' digests, mod 2^64. The empty set's is 0. */
 export function digest(objects: Iterable<string>): bigint {
   let sum = 0n;
   for (const object of objects) sum = add(sum, objectDigest(object));
   return sum;
 }
 
-/** The CRC-32 (zlib's) that stands for the object's name in notifications. */
+/** Returns the CRC-32 (zlib's) that represents the object's name in notifications. */
 export function objectCrc(object: string): number {
   return crc32(encoder.encode(object));
 }
@@ -60,14 +60,16 @@ const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, index) => {
   return crc;
 });
 
-/** zlib's CRC-32. */
+/** Returns zlib's CRC-32. */
 export function crc32(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = (crc >>> 8) ^ (CRC_TABLE[(crc ^ byte) & 0xff] as number);
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** The first 32 bits of the fractional part of `root(p)` for the first primes p: FIPS 180-4, 4.2.2 and 5.3.3. */
+/**
+ * Returns the first 32 bits of the fractional part of `root(p)` for the first primes p: FIPS 180-4, 4.2.2 and 5.3.3.
+ */
 function fractions(count: number, root: (prime: number) => number): Uint32Array {
   const found: number[] = [];
   for (let n = 2; found.length < count; n++) {
@@ -81,7 +83,7 @@ function fractions(count: number, root: (prime: number) => number): Uint32Array 
 const INITIAL = fractions(8, Math.sqrt);
 const ROUNDS = fractions(64, Math.cbrt);
 
-/** FIPS 180-4. */
+/** Returns the SHA-256, FIPS 180-4. */
 export function sha256(message: Uint8Array): Uint8Array {
   const padded = new Uint8Array(Math.ceil((message.length + 9) / 64) * 64);
   padded.set(message);

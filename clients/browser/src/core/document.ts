@@ -9,8 +9,8 @@
  *      "newest": {"camera-config": {"payload": text, "deleted": true}},    if there is one; of the version in "applied"
  *      "check": CRC-32 of the JSON of all the other fields}
  *
- * Numbers of 64 bits are texts: JSON's own are rounded above 2^53. The check finds what another script of the same page
- * wrote over it: a damaged cursor that still parses would lose notifications without anybody noticing.
+ * Numbers of 64 bits are texts: JSON's own are rounded above 2^53. The check detects changes by another script of the
+ * same page: a damaged cursor that still parses would lose notifications without anybody noticing.
  */
 
 import { StateDamaged, StateMismatch } from "../errors.js";
@@ -28,38 +28,38 @@ import { decodeQueries, encodeQueries } from "./storedQueries.js";
 
 const U64_MAX = 2n ** 64n - 1n;
 
-/** Who a client is. */
+/** A client's identity. */
 export interface Identity {
   readonly domain: string;
   readonly group: string;
   readonly client: string;
 }
 
-/** What must survive. */
+/** The state that must survive. */
 export interface Document {
   readonly identity: Identity;
   readonly wanted: ReadonlySet<Interest>;
   readonly pending: ReadonlyMap<Interest, Kind>;
   readonly applied: ReadonlyMap<string, Floor>;
-  /** What is kept of the versions in `applied`. */
+  /** The kept payloads of the versions in `applied`. */
   readonly newest: ReadonlyMap<string, KeptPayload>;
-  /** Of each query that is wanted, by its text. */
+  /** The state of each wanted query, by its text. */
   readonly queries: ReadonlyMap<string, Kept>;
   readonly channels: KeptChannels;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
-  /** The service knows that nothing is unsettled (`unsettled.ts`). */
+  /** True if the service knows that nothing is unsettled (`unsettled.ts`). */
   readonly settled: boolean;
 }
 
-/** Of a client that has never been anywhere. */
+/** Returns the document of a client that has never connected. */
 export function emptyDocument(identity: Identity): Document {
   const [wanted, pending, applied, newest, queries] = [new Set<Interest>(), new Map(), new Map(), new Map(), new Map()];
   const known = { channels: NO_CHANNELS, epoch: null, cursor: null, settled: false };
   return { identity, wanted, pending, applied, newest, queries, ...known };
 }
 
-/** The document as JSON. */
+/** Returns the document as JSON. */
 export function encodeDocument(document: Document): string {
   const { identity, epoch, cursor } = document;
   const applied = [...document.applied].map(([name, floor]) => [
@@ -87,7 +87,7 @@ export function encodeDocument(document: Document): string {
   return JSON.stringify({ ...fields, check: checkOf(fields) });
 }
 
-/** The document that `text` is, of this client. Throws StateDamaged, StateMismatch. */
+/** Parses a document of this client. Throws StateDamaged, StateMismatch. */
 export function decodeDocument(text: string, identity: Identity): Document {
   const fields = parse(text);
   const format = fields["format"];
@@ -146,7 +146,7 @@ export function decodeDocument(text: string, identity: Identity): Document {
   return { identity, wanted, pending, applied, newest, queries, channels, epoch: epoch as number | null, cursor, settled };
 }
 
-/** The field, or none. */
+/** Returns the field `newest`, or no field if it is empty. */
 function encodeNewest(newest: ReadonlyMap<string, KeptPayload>): Record<string, unknown> {
   if (newest.size === 0) return {};
   const entry = ({ payload, deleted }: KeptPayload): object => ({ ...(payload && { payload }), ...(deleted && { deleted }) });
@@ -175,14 +175,14 @@ function parse(text: string): Record<string, unknown> {
   return fields as Record<string, unknown>;
 }
 
-/** As an object without a prototype: "__proto__" is a name like any other. */
+/** Returns the entries as an object without a prototype, because "__proto__" is a name like any other. */
 function pairs(entries: Iterable<readonly [string, unknown]>): Record<string, unknown> {
   const fields = Object.create(null) as Record<string, unknown>;
   for (const [name, value] of entries) fields[name] = value;
   return fields;
 }
 
-/** Entries whose keys are names. */
+/** Returns the entries of a field whose keys are objects' names. */
 function objects(fields: Record<string, unknown>, name: string): [string, unknown][] {
   return table(fields, name).map(([key, entry]) => [object(name, key), entry]);
 }

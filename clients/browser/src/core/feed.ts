@@ -1,7 +1,7 @@
 /**
- * One channel: where it stands, and what has come of it and is not told yet. Nothing here waits for anything.
+ * One channel: its position, and the messages that have come and are not told yet. Nothing here waits for anything.
  *
- * All offsets are of one log. -1 is in front of its first one.
+ * All offsets are of one log. -1 is before its first one.
  */
 
 import type { Message, Missed, MissedReason } from "../message.js";
@@ -11,57 +11,60 @@ import { byChannel } from "./interests.js";
 import { NOW, positionText, type Since, sinceNumber } from "./since.js";
 import { INTEREST_KIND, REASON, SINCE, type WireInterest, type WireMessage, type WireMissed } from "./wire.js";
 
-/** Nothing of the log is known. */
+/** The position before the log's first offset. */
 export const BEGINNING = -1n;
-/** What an item takes in memory beside its payload, about. */
+/** Approximate memory of an item beside its payload, in bytes. */
 const ITEM_BYTES = 512;
-/** The latest time that a Date can say. */
+/** The latest time that a Date can represent. */
 const DATE_MS_MAX = 8_640_000_000_000_000n;
 
 const fromUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** What the document holds of a channel. */
+/** The state of a channel in the document. */
 export interface KeptChannel {
-  /** Where it begins, until the service has said the position. */
+  /** Its beginning, until the service has sent the position. */
   readonly since: Since | null;
-  /** All up to there is known; the cursor says nothing of this channel. Only of a pending registration. */
+  /**
+   * The offset up to which everything is known; the cursor does not apply to this channel. Only for a pending
+   * registration.
+   */
   readonly position: bigint | null;
-  /** Told last. It hides repeats. */
+  /** The offset last told. It reveals repeats. */
   readonly told: bigint | null;
-  /** That its log is another one is to be told before anything else. */
+  /** True if the loss of its log must be reported before anything else. */
   readonly lost: boolean;
 }
 
-/** A message, or what is missed, that is to be told. */
+/** A message, or a report of missed ones, that is to be told. */
 export class Item {
-  /** It holds the cursor. */
+  /** True if it holds the cursor. */
   held = false;
   /** Subscribers whose callback has returned: a retry leaves them out. */
   readonly toldTo = new Set<number>();
 
   constructor(
     readonly said: WireMessage | WireMissed,
-    /** The cursor may be at most this until it is told: all up to there was known when it came. */
+    /** The cursor may be at most this until it is told: everything up to there was known when it came. */
     readonly limit: bigint,
   ) {}
 
-  /** Told up to here, once it is told. */
+  /** The offset up to which the channel is told, once this item is. */
   get end(): bigint {
     return isMissed(this.said) ? this.said.before - 1n : this.said.offset;
   }
 
-  /** In memory. */
+  /** Its size in memory, in bytes. */
   get bytes(): number {
     return ITEM_BYTES + (isMissed(this.said) ? 0 : this.said.payload.length);
   }
 
-  /** Whether it says that the log is another one. */
+  /** True if it reports that the log is another one. */
   get isLost(): boolean {
     return isMissed(this.said) && this.said.reason === REASON.LOST;
   }
 }
 
-/** Run the callbacks of these subscribers with this message, or with what is missed, then say `Delivery.done`. */
+/** A job: run the callbacks of these subscribers with this message or report, then call `Delivery.done`. */
 export interface ChannelJob {
   readonly feed: Feed;
   readonly item: Item;
@@ -73,31 +76,31 @@ export function isMissed(said: WireMessage | WireMissed): said is WireMissed {
   return "reason" in said;
 }
 
-/** What is held of one channel. */
+/** The state of one channel. */
 export class Feed {
   readonly interest: Interest;
   readonly hash: bigint;
-  // As in the document
+  // In the document
   since: Since | null;
   position: bigint | null;
   told: bigint | null;
   lost: boolean;
-  // What has come
-  /** All up to there is told or in `items`. */
+  // Received messages
+  /** The offset up to which everything is told or in `items`. */
   received: bigint;
-  /** `received` as it was when the service was asked last: it tells what lies behind. */
+  /** The value of `received` at the last request to the service, which sends what follows it. */
   askedFrom = BEGINNING;
-  /** In order; the first one is being told if `running` is there. */
+  /** Items in order; the first one is being told if `running` is set. */
   items: Item[] = [];
   bytes = 0;
-  /** The service tells whatever comes: what a frame says to be complete concerns this channel, too. */
+  /** True if the service sends it live: a number that a frame reports as complete applies to this channel, too. */
   live = false;
-  /** What comes is not kept: it will be asked for again. */
+  /** True if its messages are not kept: they will be requested again. */
   deaf = false;
   running: ChannelJob | null = null;
   failures = 0;
   retryAt: number | null = null;
-  /** Its callbacks failed too often. */
+  /** True if its callbacks failed too often. */
   parked = false;
 
   constructor(
@@ -113,12 +116,12 @@ export class Feed {
     this.received = highest(BEGINNING, this.position, this.told);
   }
 
-  /** For the document. */
+  /** The state for the document. */
   get kept(): KeptChannel {
     return { since: this.since, position: this.position, told: this.told, lost: this.lost };
   }
 
-  /** Returns the registration for a frame: the service is to tell all that comes behind what was received. */
+  /** Returns the registration for a frame: the service must send what follows the last received offset. */
   get registered(): WireInterest {
     const { name: text, attributes } = this.channel;
     const channel = { kind: INTEREST_KIND.INTEREST_CHANNEL, text, attributes };
@@ -127,26 +130,29 @@ export class Feed {
     return { ...channel, since: SINCE.SINCE_POSITION, at: this.received };
   }
 
-  /** All up to there is told. `cursor`: if it is no pending registration. */
+  /** Returns the offset up to which everything is told. `cursor`: applies if it has no pending registration. */
   applied(cursor: bigint | null): bigint {
     return highest(BEGINNING, this.told, this.position, this.position === null ? cursor : null);
   }
 
-  /** Whether what is to be told says that the log is another one, if that is to be told. */
+  /** True if a waiting item reports that the log is another one, or if that need not be reported. */
   get tellsLoss(): boolean {
     return !this.lost || this.items.some(({ isLost }) => isLost);
   }
 
-  // What comes
+  // Incoming messages
 
-  /** It is to be told. */
+  /** Appends an item. */
   put(item: Item): void {
     this.items.push(item);
     this.bytes += item.bytes;
     this.received = highest(this.received, item.end);
   }
 
-  /** Keep about so much of what waits, and at least what is being told. The rest, to be asked for again. */
+  /**
+   * Keeps about `bytesMax` bytes of the waiting items, and at least the one being told. Returns the rest, which must be
+   * requested again.
+   */
   cut(bytesMax: number): Item[] {
     let [count, bytes] = [0, 0];
     for (const item of this.items) {
@@ -164,7 +170,7 @@ export class Feed {
     return dropped;
   }
 
-  /** Nothing waits any more: all of it is to be asked for again. */
+  /** Removes all waiting items, and returns them: they must be requested again. */
   drop(): Item[] {
     const dropped = this.items;
     this.items = [];
@@ -174,7 +180,7 @@ export class Feed {
     return dropped;
   }
 
-  /** The first one is told. */
+  /** Removes the first item, which is told. */
   pop(): Item {
     const item = this.items.shift();
     if (item === undefined) throw new Error("what is told waits");
@@ -185,9 +191,9 @@ export class Feed {
     return item;
   }
 
-  // What is told
+  // Outgoing messages
 
-  /** As callbacks are told. */
+  /** Returns the item in the form for callbacks. */
   message({ said }: Item, epoch: number): Message | Missed {
     const channel = this.channel.name;
     if (isMissed(said)) return { channel, after: said.after ?? this.told, before: said.before, reason: reasonOf(said.reason) };
@@ -219,7 +225,7 @@ function payloadOf(data: Uint8Array): unknown {
   }
 }
 
-/** Of those that are known. */
+/** Returns the highest of the known numbers. */
 export function highest(first: bigint, ...others: (bigint | null)[]): bigint {
   return others.reduce<bigint>((most, one) => (one !== null && one > most ? one : most), first);
 }

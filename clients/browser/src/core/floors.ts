@@ -3,28 +3,31 @@
 import type { Interest } from "./interests.js";
 import type { Journal } from "./journal.js";
 
-/** The order of an object's versions. */
+/** A version's place in the order of an object's versions. */
 export interface Floor {
   readonly incarnation: bigint;
   readonly version: bigint;
 }
 
-/** Below zero: the first is older. */
+/** Compares two floors; below zero if the first is older. */
 export function compareFloors(one: Floor, other: Floor): number {
   if (one.incarnation !== other.incarnation) return one.incarnation < other.incarnation ? -1 : 1;
   return one.version < other.version ? -1 : one.version > other.version ? 1 : 0;
 }
 
-/** Told to some, and not to the callbacks of queries that the object has entered since, or of its own name. */
+/**
+ * A version told to some subscribers, but not to the callbacks of queries that the object has entered since, or of its
+ * own name.
+ */
 interface Partly {
   floor: Floor | null;
   readonly untold: Set<Interest>;
 }
 
 /**
- * Of each object the version that all its callbacks know; they are stored.
+ * For each object the version that all its callbacks know; these are stored.
  *
- * One that a query's callbacks have not been told is kept in memory only: after a crash it is told to all again.
+ * A version that a query's callbacks have not been told is kept in memory only: after a crash it is told to all again.
  */
 export class Floors {
   readonly #journal: Journal;
@@ -36,7 +39,7 @@ export class Floors {
     this.#told = new Map(told);
   }
 
-  /** What is stored. */
+  /** The stored floors. */
   get told(): ReadonlyMap<string, Floor> {
     return this.#told;
   }
@@ -45,12 +48,12 @@ export class Floors {
     return this.#told.get(name) ?? this.#partly.get(name)?.floor ?? undefined;
   }
 
-  /** Whose callbacks do not know what the others know. */
+  /** Returns the interests whose callbacks do not know the version that others know. */
   untold(name: string): ReadonlySet<Interest> {
     return this.#partly.get(name)?.untold ?? NONE;
   }
 
-  /** All callbacks know this version, but those of `untold` for which `knows` is false. */
+  /** Notes that all callbacks know this version, except those of `untold` for which `knows` returns false. */
   raise(name: string, floor: Floor | null, knows: (interest: Interest) => boolean): void {
     const partly = this.#partly.get(name);
     for (const interest of partly?.untold ?? []) if (knows(interest)) partly?.untold.delete(interest);
@@ -63,7 +66,7 @@ export class Floors {
     if (all !== null) this.#told.set(name, all);
   }
 
-  /** These callbacks do not know what the others know of the object. */
+  /** Notes that these callbacks do not know the version of the object that others know. */
   unknownTo(interest: Interest, name: string): void {
     const partly = this.#partly.get(name);
     if (partly !== undefined) {
@@ -74,12 +77,12 @@ export class Floors {
     if (this.#told.delete(name)) this.#journal.changed();
   }
 
-  /** What these callbacks know of the object means nothing any more. */
+  /** Stops tracking that these callbacks do not know the object's version, because that does not matter any more. */
   forgottenBy(interest: Interest, name: string): void {
     if (this.untold(name).has(interest)) this.raise(name, null, (one) => one === interest);
   }
 
-  /** There are none of these callbacks any more that could know less than others. */
+  /** Removes an interest whose callbacks are gone, so none of them can know less than others. */
   without(interest: Interest): void {
     for (const name of this.#partly.keys()) this.forgottenBy(interest, name);
   }
@@ -89,7 +92,7 @@ export class Floors {
     if (this.#told.delete(name)) this.#journal.changed();
   }
 
-  /** Forget all but those that `keep` says. */
+  /** Forgets all floors except those for which `keep` returns true. */
   prune(keep: (name: string) => boolean): void {
     for (const name of [...this.#told.keys(), ...this.#partly.keys()]) if (!keep(name)) this.forget(name);
   }

@@ -2,12 +2,12 @@
 
 import { FRAME_LENGTH_BYTES_MAX } from "./protocol.js";
 
-/** The bytes are no frame: the stream cannot be read any further. */
+/** The bytes are not a frame: the rest of the stream cannot be read. */
 export class FrameError extends Error {
   override readonly name = "FrameError";
 }
 
-/** `length` as a base-128 varint, least significant group first. */
+/** Returns `length` as a base-128 varint, least significant group first. */
 export function encodeLength(length: number): Uint8Array {
   const groups: number[] = [];
   let rest = length;
@@ -16,7 +16,7 @@ export function encodeLength(length: number): Uint8Array {
   return Uint8Array.from(groups);
 }
 
-/** Holds at most one frame's bytes beyond what it was fed at once. */
+/** Splits bytes into frames. Holds at most one frame's bytes besides the ones it was just fed. */
 export class FrameBuffer {
   readonly #bytesMax: number;
   #buffer = new Uint8Array();
@@ -25,7 +25,9 @@ export class FrameBuffer {
     this.#bytesMax = bytesMax;
   }
 
-  /** The bodies of the frames that `data` completes, in order; an empty body is a frame too. Raises FrameError. */
+  /**
+   * Yields the bodies of the frames that `data` completes, in order; an empty body is a frame, too. Throws FrameError.
+   */
   *feed(data: Uint8Array): Generator<Uint8Array> {
     const buffer = new Uint8Array(this.#buffer.length + data.length);
     buffer.set(this.#buffer);

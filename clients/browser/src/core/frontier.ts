@@ -1,18 +1,18 @@
 /**
- * The cursor, and what holds it back. See `docs/protocol.md`, "The cursor".
+ * The cursor, and the holds that keep it back. See `docs/protocol.md`, "The cursor".
  *
  * The frames of all sessions are one sequence. A received version that is not applied yet is a *hold* at its place in
  * the sequence; a number that a frame carries (`complete`) lies after all holds that came with or before it. So holds
- * are a linked list, each with the highest number that lies between it and the next. Taking a hold out gives its number
- * to the one before it; what arrives at the list's head is the cursor. Every step is O(1), and the memory is one node
- * per hold, however many frames there were.
+ * are a linked list, each with the highest number that lies between it and the next. Removing a hold gives its number
+ * to the one before it; the number that arrives at the list's head is the cursor. Every step is O(1), and the memory is
+ * one node per hold, however many frames there were.
  */
 
 /** A place in the sequence of received frames that is not applied yet. */
 export class Hold {
   previous: Hold | null = null;
   next: Hold | null = null;
-  /** What the cursor becomes when this hold and all before it are gone. */
+  /** The value of the cursor once this hold and all before it are gone. */
   complete: bigint | null = null;
 }
 
@@ -25,12 +25,12 @@ export class Frontier {
     this.#head.complete = cursor;
   }
 
-  /** All at or below it is applied, or is a pending registration. null: nothing is known. */
+  /** Everything at or below it is applied, or is a pending registration; null: nothing is known. */
   get cursor(): bigint | null {
     return this.#head.complete;
   }
 
-  /** Something was received that is not applied yet: later numbers wait until it is released. */
+  /** Adds a hold for a received version that is not applied yet: later numbers wait until it is released. */
   hold(): Hold {
     const hold = new Hold();
     hold.previous = this.#tail;
@@ -39,7 +39,7 @@ export class Frontier {
     return hold;
   }
 
-  /** What `hold` stands for is applied (or otherwise taken care of). Each hold is released once. */
+  /** Releases a hold, once its version is applied (or otherwise taken care of). Each hold is released once. */
   release(hold: Hold): void {
     const { previous: before, next: after } = hold;
     if (before === null) throw new Error("a hold is released once");
@@ -50,12 +50,12 @@ export class Frontier {
     hold.previous = hold.next = null;
   }
 
-  /** A frame said this number: it counts once all that is held now is released. */
+  /** Notes a number that a frame carried: it counts once all present holds are released. */
   complete(complete: bigint): void {
     this.#tail.complete = higher(this.#tail.complete, complete);
   }
 
-  /** A new epoch: no number of the old one counts any more. Holds stay. */
+  /** Begins a new epoch: no number of the old one counts any more. Holds stay. */
   void(): void {
     for (let node: Hold | null = this.#head; node !== null; node = node.next) node.complete = null;
   }

@@ -1,13 +1,13 @@
 /**
- * How the members of one query are described: as the application was told, and as the service has said since.
+ * Descriptions of one query's members: as the application was told, and as the service has sent them since.
  *
- * What was told is in the document. What was only said is not: until it is told the cursor waits, and after a crash the
- * service says it again.
+ * Descriptions that were told are in the document. Descriptions that were only received are not: until one is told the
+ * cursor waits, and after a crash the service sends it again.
  */
 
 import type { Description } from "../notification.js";
 
-/** As applications see it. null: the object has none, or it is not known. */
+/** Returns the description in the form for applications; null: the object has none, or it is not known. */
 export function parsedDescription(text: string | undefined): Description | null {
   try {
     const found: unknown = text ? JSON.parse(text) : null;
@@ -17,13 +17,13 @@ export function parsedDescription(text: string | undefined): Description | null 
   }
 }
 
-/** Those of one query's members, as JSON; "": the object has none. */
+/** The descriptions of one query's members, as JSON; "": the object has none. */
 export class Descriptions {
   readonly #told: Map<string, string>;
   readonly #said = new Map<string, string>();
   /**
-   * Members of which callbacks may have been told another one than `told` says: before a crash, or by a callback that
-   * returned while another one threw. The next one that is said is told, be it the same.
+   * Members whose callbacks may have been told another description than `told` contains: before a crash, or by a
+   * callback that returned while another one threw. The next description is told, even if it is the same.
    */
   readonly #unsure: Set<string>;
 
@@ -32,20 +32,20 @@ export class Descriptions {
     this.#unsure = new Set(told.keys());
   }
 
-  /** For the document. */
+  /** The state for the document. */
   get told(): ReadonlyMap<string, string> {
     return this.#told;
   }
 
-  /** As the service said last; undefined: it said nothing of this object. */
+  /** Returns the last description of the object that the service sent; undefined: none. */
   get(name: string): string | undefined {
     return this.#said.get(name) ?? this.#told.get(name);
   }
 
   /**
-   * The service says so. Whether the application has been told another one, or none.
+   * Notes a description. Returns true if the application has been told another one, or none.
    *
-   * `telling`: what its callbacks are being told at this moment; null: nothing.
+   * `telling`: the description that its callbacks are being told now; null: none.
    */
   say(name: string, description: string, telling: string | null): boolean {
     if (telling === null && this.#told.get(name) === description && !this.#unsure.has(name)) {
@@ -56,8 +56,10 @@ export class Descriptions {
     return telling !== description;
   }
 
-  /** The application was told this one, which may be older than what was said last. If all was forgotten while it was
-   * told, that stays so: it is not known whether the cursor passed a newer one. */
+  /**
+   * Notes that the application was told this description, which may be older than the last one received. If all were
+   * forgotten while it was told, that stays so, because the cursor may have passed a newer one.
+   */
   toldAs(name: string, description: string): void {
     if (this.get(name) === undefined) return;
     if (this.#said.get(name) === description) this.#said.delete(name);
@@ -65,12 +67,12 @@ export class Descriptions {
     this.#unsure.delete(name);
   }
 
-  /** A callback was told, and threw: others may have taken in what it was told. */
+  /** Notes that a callback was told a description and threw: others may have accepted it. */
   failed(name: string): void {
     this.#unsure.add(name);
   }
 
-  /** Nobody is to be told what was said of this object, or of all. Whether something was. */
+  /** Drops waiting descriptions of this object, or of all. Returns true if there were any. */
   apply(name?: string): boolean {
     const names = name === undefined ? [...this.#said.keys()] : [name];
     const said = names.filter((one) => this.#said.has(one));
@@ -78,21 +80,21 @@ export class Descriptions {
     return said.length > 0;
   }
 
-  /** The object is no member. */
+  /** Forgets an object that is not a member any more. */
   forget(name: string): void {
     this.#said.delete(name);
     this.#told.delete(name);
     this.#unsure.delete(name);
   }
 
-  /** Nothing of it can be relied on any more. Whether there was something. */
+  /** Forgets all descriptions, because none is reliable any more. Returns true if there were any. */
   forgetAll(): boolean {
     const had = this.#told.size + this.#said.size > 0;
     for (const all of [this.#told, this.#said, this.#unsure]) all.clear();
     return had;
   }
 
-  /** Whether nothing was said of one of these. */
+  /** Returns true if the description of one of these was never received. */
   lack(names: Iterable<string>): boolean {
     return [...names].some((name) => this.get(name) === undefined);
   }

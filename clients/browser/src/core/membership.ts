@@ -1,7 +1,7 @@
 /**
- * One query's members: as the application was told, as the service said, and as an answer is going to say.
+ * One query's members: as the application was told, as the service reported, and as an unfinished answer lists them.
  *
- * Pure bookkeeping. What comes of a change (who is told, what waits for it) is that of `queries.ts` and `telling.ts`.
+ * Pure bookkeeping. `queries.ts` and `telling.ts` handle the consequences of a change (who is told, what waits for it).
  */
 
 import { digest, queryHash } from "./digest.js";
@@ -10,39 +10,39 @@ import type { Hold } from "./frontier.js";
 import { byQuery, type Interest } from "./interests.js";
 import { Descriptions } from "./memberDescriptions.js";
 
-/** How far an answer has come: all members up to this name, as of this offset. */
+/** The progress of an answer: all members up to this name, as of this offset. */
 export interface Reached {
   readonly name: string;
   readonly offset: bigint;
 }
 
-/** Names that entered and left, as the members callbacks are told. */
+/** Names that entered and left, for members callbacks. */
 export interface Change {
   readonly added: ReadonlySet<string>;
   readonly removed: ReadonlySet<string>;
 }
 
-/** What the document holds of a query. */
+/** The state of a query in the document. */
 export interface Kept {
-  /** As the application was told, once it is told `telling`. */
+  /** The members that the application was told, once it is told `telling`. */
   readonly members: ReadonlySet<string>;
-  /** What members callbacks may have been told, and are told again. */
+  /** A change that members callbacks may have been told, and are told again. */
   readonly telling: Change | null;
-  /** No members callback has been told of any member: there was none. */
+  /** True if no members callback has been told of any member, because there was none. */
   readonly followed: boolean;
-  /** Versions of members have been dropped, as nobody had subscribed to them. */
+  /** True if versions of members have been dropped, because nobody had subscribed to them. */
   readonly dropped: boolean;
-  /** Members of which the version that came when they entered may not have been told. */
+  /** Members whose version at their entry may not have been told. */
   readonly entering: ReadonlySet<string>;
   /** The members of an answer that is not whole yet. Never there without `reached`. */
   readonly answer: ReadonlySet<string> | null;
-  /** What need not be answered again of it. */
+  /** The part of an answer that need not be repeated. */
   readonly reached: Reached | null;
-  /** Of members, as the application was told, as JSON; null: it did not ask for them. */
+  /** Members' descriptions that the application was told, as JSON; null: it did not ask for them. */
   readonly descriptions: ReadonlyMap<string, string> | null;
 }
 
-/** Of a query that is new. */
+/** The state of a new query. */
 export const NEW: Kept = {
   members: new Set(),
   telling: null,
@@ -54,10 +54,10 @@ export const NEW: Kept = {
   descriptions: null,
 };
 
-/** A change that members callbacks are told. It stays as it is until all of them know it, or fail too often. */
+/** A change that members callbacks are told. It stays unchanged until all of them know it, or fail too often. */
 export interface Telling {
   readonly change: Change;
-  /** Of the document that first had it; the callbacks wait until that is durable. */
+  /** Revision of the document that first contained it; the callbacks wait until that is durable. */
   readonly revision: number;
   /** Subscribers that know it, or are told everything instead. */
   readonly spared: Set<number>;
@@ -69,50 +69,54 @@ export class Membership {
   readonly interest: Interest;
   readonly hash: bigint;
 
-  // As in the document
+  // In the document
   members: Set<string>;
   telling: Telling | null;
   followed: boolean;
   dropped: boolean;
   answer: Set<string> | null;
   reached: Reached | null;
-  /** null: the application does not ask for them. */
+  /** The members' descriptions; null: the application does not ask for them. */
   descriptions: Descriptions | null;
 
-  // What the service said
+  // Reports of the service
   readonly received: Set<string>;
-  /** No version of the answer was dropped, or could not be told. */
+  /** True if no version of the answer was dropped, or failed to be told. */
   whole: boolean;
-  /** The service was told in this session how far the answer had come. */
+  /** True if the service was told in this session how far the answer had come. */
   saidReached = false;
-  /** Only which sets differ is to be found out: the digest of what is held is said. */
+  /** True if only differences are requested: the digest of the present members is sent. */
   held = false;
   saidHeld = false;
-  /** The service has said that not all differences are known, and is going to say whether the sets are the same. */
+  /** True if the service has reported that it does not know all differences, and is going to compare the sets. */
   isInDoubt = false;
-  /** The service holds other sets, and is to say which: what versions of members are for, is known after that. */
+  /**
+   * True if the service holds other sets, and must send them: until then it is not known why versions of members came.
+   */
   isInQuestion = false;
-  /** Something that came cannot be told: it is to be answered again, whole. */
+  /** True if an update cannot be told: it must be answered again, whole. */
   spoilt = false;
 
-  // What is to be told
+  // Changes to tell
   /** Names that may differ between `received` and `members`. */
   touched: Set<string>;
   /** Members that have left: that is told once this version of theirs is. */
   readonly deferred = new Map<string, Floor>();
   /**
-   * Members of which the version that came when they entered is still to be told. It may be older than the cursor: it
-   * comes again because they entered, not because of its offset.
+   * Members whose version at their entry is still to be told. It may be older than the cursor: it comes because they
+   * entered, not because of its offset.
    */
   readonly entering = new Set<string>();
-  /** What was `entering` before a restart, until it comes again. A service that does not know who entered would not send
-   * it again, though it has the same members. */
+  /**
+   * The value of `entering` before a restart, until they come again. A service that does not know who entered would not
+   * send them again, even if its set is the same.
+   */
   readonly doubtful: Set<string>;
-  /** Members of which a version that does not hold the cursor is to be told, before the registration is settled. */
+  /** Members with a version that does not hold the cursor, and must be told before the registration is settled. */
   readonly untold = new Set<string>();
   /** Becomes `reached` once versions of these members are told. */
   candidate: { readonly reached: Reached; readonly untold: Set<string> } | null = null;
-  /** Of what is touched. */
+  /** The cursor's hold for names in `touched`. */
   hold: Hold | null = null;
   /** Members subscribers that came later: they are told all members first. */
   readonly fresh = new Set<number>();
@@ -124,7 +128,7 @@ export class Membership {
   constructor(
     readonly text: string,
     kept: Kept,
-    /** Frames speak of this registration. Before it is confirmed, they may speak of an earlier one. */
+    /** True if frames refer to this registration. Before it is confirmed, they may refer to an earlier one. */
     public isRegistered: boolean,
   ) {
     this.interest = byQuery(text);
@@ -142,7 +146,7 @@ export class Membership {
     this.touched = new Set([...this.received].filter((name) => !this.members.has(name)));
   }
 
-  /** For the document. */
+  /** The state for the document. */
   get kept(): Kept {
     const { members, telling, followed, dropped, answer, reached, descriptions } = this;
     const isResumable = answer !== null && reached !== null;
@@ -158,35 +162,35 @@ export class Membership {
     };
   }
 
-  /** Of the members, as the service said. */
+  /** The digest of the members, as the service reported them. */
   get digest(): bigint {
     return digest(this.received);
   }
 
-  /** Descriptions are asked for, and one of a member was never said. */
+  /** True if descriptions are wanted, and one of a member was never received. */
   get isUndescribed(): boolean {
     return this.descriptions !== null && this.descriptions.lack(this.received);
   }
 
-  /** Whether the object's versions are told for this query's sake. */
+  /** Returns true if the object's versions are told because of this query. */
   concerns(name: string): boolean {
     return this.received.has(name) || this.deferred.has(name);
   }
 
-  /** Whether the application takes the object for a member, or it is one. */
+  /** Returns true if the application considers the object a member, or it is one. */
   knows(name: string): boolean {
     return this.concerns(name) || this.members.has(name);
   }
 
-  /** Whether a members callback is still to be told that the object has entered. */
+  /** Returns true if a members callback must still be told that the object has entered. */
   isEntering(name: string): boolean {
     if (this.telling?.change.added.has(name)) return true;
     return !this.members.has(name) && this.received.has(name);
   }
 
-  // What the service says
+  // Events of the service
 
-  /** The object is a member. Whether it was none. */
+  /** Adds a member. Returns true if it was none before. */
   enter(name: string): boolean {
     this.answer?.add(name);
     this.deferred.delete(name);
@@ -196,7 +200,7 @@ export class Membership {
     return true;
   }
 
-  /** The object is no member. `newest`: a version of it that is to be told before. Whether it was a member. */
+  /** Removes a member. `newest`: a version of it that must be told before. Returns true if it was a member. */
   leave(name: string, newest: Floor | null): boolean {
     this.answer?.delete(name);
     if (!this.received.delete(name)) return false;
@@ -207,19 +211,19 @@ export class Membership {
     return true;
   }
 
-  /** That it has left need not wait any more. */
+  /** Ends the delay of telling that the object has left. */
   undefer(name: string): void {
     this.deferred.delete(name);
     if (!this.received.has(name)) this.descriptions?.forget(name);
   }
 
-  /** The version that came when the object entered is told, or need not be. */
+  /** Notes that the version that came when the object entered is told, or need not be. */
   heard(name: string): void {
     this.entering.delete(name);
     this.doubtful.delete(name);
   }
 
-  /** An answer begins, whatever came of it before. Whether the document knew of that. */
+  /** Begins an answer, and drops an unfinished former one. Returns true if the document knew of that. */
   beginAnswer(): boolean {
     const wasKept = this.forgetAnswer();
     this.answer = new Set();
@@ -227,7 +231,7 @@ export class Membership {
     return wasKept;
   }
 
-  /** Whatever has come of an answer is told again. Whether the document knew of it. */
+  /** Forgets an unfinished answer, which is sent again. Returns true if the document knew of it. */
   forgetAnswer(): boolean {
     const wasKept = this.reached !== null;
     this.candidate = this.answer = this.reached = null;
@@ -235,16 +239,19 @@ export class Membership {
     return wasKept;
   }
 
-  /** What was under way is told again, behind what was reached. */
+  /** Begins a session: an unfinished answer continues after the name it had reached. */
   beginSession(): void {
     this.saidHeld = this.saidReached = this.isInDoubt = false;
     this.candidate = null;
     if (this.reached === null) this.forgetAnswer();
   }
 
-  // What is told
+  // Telling
 
-  /** What members callbacks are told next, which is in `members` from here on; and those that are no members. */
+  /**
+   * Returns the next change for members callbacks, which is in `members` from here on; and the names that are no longer
+   * members.
+   */
   nextChange(): { change: Change; gone: ReadonlySet<string> } {
     const change = this.#catchUp();
     if (!this.followed) return { change, gone: change.removed };
@@ -253,7 +260,10 @@ export class Membership {
     return { change: { added: new Set(this.members), removed: new Set() }, gone: change.removed };
   }
 
-  /** There is no members callback to be told. Those that are no members from here on. */
+  /**
+   * Updates `members` without telling, because there is no members callback. Returns the names that are no longer
+   * members.
+   */
   follow(): ReadonlySet<string> {
     this.followed = true;
     return this.#catchUp().removed;

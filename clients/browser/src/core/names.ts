@@ -1,4 +1,4 @@
-/** What names may look like: domain, group, client, object and channel; attributes; and texts of queries. */
+/** Checks names: domain, group, client, object and channel; attributes; and texts of queries. */
 
 import { CHANNEL_ATTRIBUTES_MAX, NAME_LENGTH_MAX, OBJECT_BYTES_MAX, QUERY_BYTES_MAX } from "./protocol.js";
 
@@ -6,7 +6,9 @@ const NAME = new RegExp(`^[A-Za-z0-9._-]{1,${NAME_LENGTH_MAX}}$`);
 const encoder = new TextEncoder();
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-/** `value`, if it is a domain's, group's or client's name. Raises RangeError, whose message begins with `field`. */
+/**
+ * Returns `value` if it is a domain's, group's or client's name. Throws RangeError, whose message begins with `field`.
+ */
 export function checkName(field: string, value: unknown): string {
   if (typeof value !== "string" || !NAME.test(value)) {
     throw new RangeError(`${field}: ${show(value)} is not a name (1 to ${NAME_LENGTH_MAX} of A-Z a-z 0-9 . _ -)`);
@@ -14,19 +16,19 @@ export function checkName(field: string, value: unknown): string {
   return value;
 }
 
-/** `value`, if it can be an object's name: 1 to 255 bytes of UTF-8. Raises RangeError. */
+/** Returns `value` if it can be an object's name: 1 to 255 bytes of UTF-8. Throws RangeError. */
 export function checkObject(value: unknown): string {
   return checkText("object", value, OBJECT_BYTES_MAX);
 }
 
-/** `value`, if it can be a channel's name: as an object's, without a zero byte. Raises RangeError. */
+/** Returns `value` if it can be a channel's name: as an object's, without a zero byte. Throws RangeError. */
 export function checkChannel(value: unknown): string {
   const name = checkText("channel", value, OBJECT_BYTES_MAX);
   if (name.includes("\0")) throw new RangeError(`channel: ${show(value)} has a zero byte`);
   return name;
 }
 
-/** Attributes of a subscription to a channel, or of a message: sorted, each once. Raises RangeError. */
+/** Returns the attributes of a subscription to a channel, or of a message: sorted, each once. Throws RangeError. */
 export function checkAttributes(values: Iterable<unknown>, field = "attributes"): string[] {
   if (typeof values === "string") throw new RangeError(`${field}: is one text, not several`);
   const attributes = [...new Set(Array.from(values, (value) => checkName(field, value)))].sort();
@@ -36,17 +38,19 @@ export function checkAttributes(values: Iterable<unknown>, field = "attributes")
   return attributes;
 }
 
-/** `value`, if objects' names can begin with it: 1 to 255 bytes of UTF-8. Raises RangeError. */
+/** Returns `value` if objects' names can begin with it: 1 to 255 bytes of UTF-8. Throws RangeError. */
 export function checkPrefix(value: unknown): string {
   return checkText("prefix", value, OBJECT_BYTES_MAX);
 }
 
-/** `value`, if it can be said to a service, which alone knows whether it is a query: 1 to 4096 bytes. Raises RangeError. */
+/**
+ * Returns `value` if it can be sent as a query: 1 to 4096 bytes. Only the service checks its syntax. Throws RangeError.
+ */
 export function checkQuery(value: unknown): string {
   return checkText("query", value, QUERY_BYTES_MAX);
 }
 
-/** Whether the first name is the second, or comes before it, in the service's order: by the bytes of UTF-8. */
+/** Returns true if the first name is the second, or precedes it in the service's order: by the bytes of UTF-8. */
 export function isAtOrBelow(one: string, other: string): boolean {
   const [left, right] = [encoder.encode(one), encoder.encode(other)];
   const at = left.findIndex((byte, index) => byte !== right[index]);

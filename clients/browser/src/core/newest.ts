@@ -1,18 +1,18 @@
 /**
- * What `Registration.current` says: the version that callbacks were told last of each object, with its payload.
+ * The versions for `Registration.current`: the last one of each object that callbacks were told, with its payload.
  *
- * The document's floors say which version that is. What stands here may be dropped at any time: nothing rests on it.
+ * The document's floors contain the version numbers. An entry may be dropped at any time: nothing depends on it.
  */
 
 import type { Notification } from "../notification.js";
 import type { Floor } from "./floors.js";
 
-/** What an entry takes in the document beside its name and payload, about. */
+/** Approximate size of an entry in the document beside its name and payload. */
 const ENTRY_BYTES = 64;
 
-/** What the document holds of the version that `applied` says. */
+/** The document's entry for the version in `applied`. */
 export interface KeptPayload {
-  /** As it came; "": there was none. */
+  /** The payload as received; "": there was none. */
   readonly payload: string;
   readonly deleted: boolean;
 }
@@ -23,7 +23,9 @@ interface Told extends KeptPayload {
 
 const fromUtf8 = new TextDecoder();
 
-/** By object, the one that was told last behind. All together have a bound; beyond it the first ones go. */
+/**
+ * Versions by object, the one told last at the end. Their total size is bounded; beyond it the first ones are dropped.
+ */
 export class Newest {
   readonly #bytesMax: number;
   readonly #told = new Map<string, Told>();
@@ -37,7 +39,7 @@ export class Newest {
     }
   }
 
-  /** Callbacks have been told this version. */
+  /** Stores a version that callbacks have been told. */
   put(name: string, floor: Floor, payload: Uint8Array, deleted: boolean): void {
     this.#put(name, { floor, payload: fromUtf8.decode(payload), deleted });
   }
@@ -54,7 +56,7 @@ export class Newest {
     }
   }
 
-  /** Nothing is to be said of it any more. */
+  /** Forgets an object. */
   forget(name: string): void {
     const told = this.#told.get(name);
     if (told === undefined) return;
@@ -62,7 +64,10 @@ export class Newest {
     this.#bytes -= bytesOf(name, told);
   }
 
-  /** As its callbacks were told, parsed anew. null: they were told none, or it is not kept any more. */
+  /**
+   * Returns the version that its callbacks were told, parsed again; null: they were told none, or it is not kept any
+   * more.
+   */
   get(objectId: string): Omit<Notification, "description"> | null {
     const told = this.#told.get(objectId);
     if (told === undefined) return null;
@@ -70,7 +75,7 @@ export class Newest {
     return { objectId, version: floor.version, payload: parsed(payload), deleted };
   }
 
-  /** For the document: of those that have this floor. */
+  /** Returns the entries for the document: those that have this floor. */
   kept(floors: ReadonlyMap<string, Floor>): Map<string, KeptPayload> {
     const kept = new Map<string, KeptPayload>();
     for (const [name, { floor, payload, deleted }] of this.#told) {
@@ -81,7 +86,7 @@ export class Newest {
   }
 }
 
-/** What is not JSON was reported when it was told. */
+/** Parses the payload. Invalid JSON was reported when it was told. */
 function parsed(payload: string): unknown {
   try {
     return payload === "" ? null : JSON.parse(payload);
@@ -90,7 +95,7 @@ function parsed(payload: string): unknown {
   }
 }
 
-/** `localStorage` counts 16 bits for each character. */
+/** Returns the size: `localStorage` counts 16 bits for each character. */
 function bytesOf(name: string, { payload }: KeptPayload): number {
   return ENTRY_BYTES + 2 * (name.length + payload.length);
 }

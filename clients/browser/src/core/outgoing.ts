@@ -1,4 +1,4 @@
-/** What an application publishes, checked and complete: a version of an object, or a message of a channel. Pure. */
+/** A publish of an application, checked and complete: a version of an object, or a message of a channel. Pure. */
 
 import { checkAttributes, checkChannel, checkObject } from "./names.js";
 import { CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX } from "./protocol.js";
@@ -6,55 +6,58 @@ import { CLIENT_FRAME, encodeFrame, type WirePublish } from "./wire.js";
 
 export const VERSION_MAX = (1n << 63n) - 1n;
 const REQUEST_MAX = 2 ** 32 - 1;
-/** As `Priority` in `schemas/wire.proto` has it. */
+/** High priority, as in `Priority` of `schemas/wire.proto`. */
 const PRIORITY_HIGH = 1;
-/** Of a version's payload, as the service has it. */
+/** Limit on a version's payload, as in the service. */
 const PAYLOAD_BYTES_MAX = 4096;
 
 const encoder = new TextEncoder();
 
-/** One version or message. Every resend says the same. */
+/** One version or message. Every resend is identical. */
 export interface Outgoing {
-  /** The object's, or the channel's. */
+  /** The name of the object or the channel. */
   readonly name: string;
   readonly isMessage: boolean;
-  /** A version's: JSON, empty: it has none. A message's: any bytes. */
+  /** A version's payload: JSON, or empty. A message's payload: any bytes. */
   readonly payload: Uint8Array;
-  /** null until it is accepted, which gives it one; a message has none. */
+  /** The version; null until it is accepted, which assigns one; a message has none. */
   readonly version: bigint | null;
   readonly deleted: boolean;
   readonly priority: "high" | null;
-  /** A message's, by which its repeats are known. */
+  /** A message's id, which identifies repeats. */
   readonly id: string;
   readonly to: readonly string[];
   readonly expiresAt: bigint | null;
-  /** Its version, if that comes from this machine's clock; else when it was accepted, if it expires; else null. */
+  /**
+   * Its version, if that comes from this machine's clock; otherwise the time when it was accepted, if it expires;
+   * otherwise null.
+   */
   readonly clockMs: bigint | null;
 }
 
-/** What may be said of a version. Numbers are whole, as number or bigint. */
+/** Options of a version. Numbers are whole, as number or bigint. */
 export interface VersionOptions {
   readonly version?: number | bigint;
   readonly deleted?: boolean;
-  /** "high": held back by nothing, and told before what waits for a client's connection. */
+  /** "high": never delayed, and sent before other updates that wait for a client's connection. */
   readonly priority?: "high" | null;
-  /** Unix time in ms. */
+  /** The expiry, Unix time in ms. */
   readonly expiresAt?: number | bigint;
 }
 
-/** What may be said of a message. */
+/** Options of a message. */
 export interface MessageOptions {
-  /** By which its repeats are known: 1 to 64 bytes. */
+  /** The id that identifies repeats: 1 to 64 bytes. */
   readonly id?: string;
-  /** Told to subscriptions that have one of these attributes, or to all. */
+  /** Delivers it to subscriptions with one of these attributes; otherwise to all. */
   readonly to?: Iterable<string>;
-  /** "high": what waits of this channel for a client is told before what waits of others. */
+  /** "high": waiting messages of this channel are sent to a client before those of other channels. */
   readonly priority?: "high" | null;
-  /** Unix time in ms. */
+  /** The expiry, Unix time in ms. */
   readonly expiresAt?: number | bigint;
 }
 
-/** The version that this says. Throws RangeError, whose message begins with the field at fault. */
+/** Returns a version with these fields. Throws RangeError, whose message begins with the wrong field. */
 export function versionOf(objectId: string, payload: unknown, options: VersionOptions): Outgoing {
   const { deleted = false } = options;
   if ("incarnation" in options) {
@@ -79,7 +82,10 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
   });
 }
 
-/** The message that this says: bytes as they are, anything else as JSON. Throws RangeError, likewise. */
+/**
+ * Returns a message: bytes unchanged, anything else as JSON. Throws RangeError, whose message begins with the wrong
+ * field.
+ */
 export function messageOf(channel: string, payload: unknown, id: string, options: MessageOptions): Outgoing {
   const data = payload instanceof Uint8Array ? payload.slice() : jsonOf(payload);
   if (data.length > MESSAGE_BYTES_MAX) {
@@ -103,8 +109,10 @@ export function messageOf(channel: string, payload: unknown, id: string, options
   });
 }
 
-/** When something expires that was said at `clockMs` by another clock, which was `nowMs` by the one here. What was
- * reckoned by the other clock is nearer to its time. */
+/**
+ * Converts an expiry set at `clockMs` of another clock, which was `nowMs` on the one here. An expiry nearer to the
+ * other clock's time was computed with that clock, and is converted; any other stays.
+ */
 export function expiryHere(expiresAt: bigint, clockMs: bigint, nowMs: bigint): bigint {
   const distance = (other: bigint): bigint => (expiresAt < other ? other - expiresAt : expiresAt - other);
   if (distance(clockMs) >= distance(nowMs)) return expiresAt;
@@ -112,14 +120,17 @@ export function expiryHere(expiresAt: bigint, clockMs: bigint, nowMs: bigint): b
   return here < 1n ? 1n : here;
 }
 
-/** Whether nobody needs `other`, an earlier publish of the same object, any more: not if it alone is of high priority. */
+/**
+ * Returns true if `one` makes `other`, an earlier publish of the same object, superfluous: not if only `other` is of
+ * high priority.
+ */
 export function outdoes(one: Outgoing, other: Outgoing): boolean {
   if (one.isMessage || other.isMessage || one.name !== other.name) return false;
   if (one.priority === null && other.priority !== null) return false;
   return one.version !== null && other.version !== null && one.version >= other.version;
 }
 
-/** As a Publish says it. */
+/** Returns it as a Publish frame. */
 export function publishOf(outgoing: Outgoing, request: number): WirePublish {
   const { name, payload, id, to, expiresAt, clockMs } = outgoing;
   const priority = outgoing.priority === null ? 0 : PRIORITY_HIGH;

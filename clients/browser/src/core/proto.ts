@@ -1,5 +1,5 @@
 /**
- * Just enough of protobuf for the messages of `wire.ts`. Pure: messages in, bytes out, and back.
+ * Encodes and decodes the messages of `wire.ts`: just enough of protobuf. Pure: messages in, bytes out, and back.
  *
  * A message is a table of its fields, and its type follows from that table, so the two cannot differ. Written by hand:
  * the few field types that ColdNotify uses are less code than the run-time library that a generator's output needs.
@@ -23,7 +23,7 @@ export interface Field {
   readonly number: number;
   readonly type: Scalar | Table;
   readonly label?: "optional" | "repeated";
-  /** Of an enumeration: what protobuf's JSON calls its numbers. */
+  /** Names of an enumeration's numbers in protobuf's JSON. */
   readonly names?: Readonly<Record<string, number>>;
 }
 
@@ -34,7 +34,7 @@ export interface Table {
 
 type ValueOf<T> = T extends Scalar ? Scalars[T] : T extends Table ? MessageOf<T> : never;
 
-/** A message as it is read: each field is there, `optional` ones as undefined where they are absent. */
+/** A decoded message: each field is there, `optional` ones as undefined if absent. */
 export type MessageOf<T extends Table> = {
   [Name in keyof T]: T[Name]["label"] extends "repeated"
     ? ValueOf<T[Name]["type"]>[]
@@ -45,7 +45,7 @@ export type MessageOf<T extends Table> = {
 
 type PartOf<T> = T extends Scalar ? Scalars[T] : T extends Table ? MessagePart<T> : never;
 
-/** A message to be written: what is left out has its default. */
+/** A message to encode: a missing field has its default. */
 export type MessagePart<T extends Table> = {
   [Name in keyof T]?:
     | (T[Name]["label"] extends "repeated" ? readonly PartOf<T[Name]["type"]>[] : PartOf<T[Name]["type"]>)
@@ -70,14 +70,14 @@ const VARINT_BYTES_MAX = 10;
 const toUtf8 = new TextEncoder();
 const fromUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The message's bytes. */
+/** Returns the message's bytes. */
 export function encodeMessage<T extends Table>(table: T, message: MessagePart<T>): Uint8Array {
   const out = new Writer();
   writeMessage(out, table, message as Record<string, unknown>);
   return out.bytes();
 }
 
-/** The message that these bytes are; unknown fields are skipped. Raises FrameError. */
+/** Decodes a message; unknown fields are skipped. Throws FrameError. */
 export function decodeMessage<T extends Table>(table: T, bytes: Uint8Array): MessageOf<T> {
   return readMessage(table, new Reader(bytes)) as MessageOf<T>;
 }
@@ -96,7 +96,7 @@ function isDefault(value: unknown): boolean {
   return value === 0 || value === 0n || value === false || value === "";
 }
 
-/** Numbers stand behind one another in one field, as protobuf has it. */
+/** Writes repeated values: numbers are packed in one field, as in protobuf. */
 function writeRepeated(out: Writer, field: Field, values: readonly unknown[]): void {
   if (wireTypeOf(field) === BYTES) {
     for (const one of values) writeField(out, field, one);
@@ -150,7 +150,7 @@ function writeVarint(out: Writer, value: bigint): void {
   out.push(Number(rest));
 }
 
-/** Bytes that grow. Payloads are taken as a whole: byte by byte, one of 64 KiB took 9 ms. */
+/** A growing buffer. Payloads are copied as a whole: byte by byte, one of 64 KiB took 9 ms. */
 class Writer {
   #buffer = new Uint8Array(64);
   #length = 0;

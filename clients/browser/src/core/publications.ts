@@ -1,11 +1,11 @@
 /**
- * What a client publishes on its sessions: in order, at most 64 unanswered, sent again until it is answered.
+ * A client's publishes on its sessions: in order, at most 64 unanswered, sent again until they are answered.
  *
- * What is said waits here until the service has answered it, whatever happens to connections. In a new session all of it
- * is said again, in the same order. After a NotPublished with `retryAfterMs` the service refuses what follows, too,
- * until the refused one comes again: so we wait until all is answered and the time is over, and begin again with that
- * one. What it refuses because our clock is wrong is numbered anew, at its place, and every resend says that number. See
- * `docs/protocol.md`, "Publishing on the session".
+ * A publish waits here until the service has answered it, whatever happens to connections. In a new session all of them
+ * are sent again, in the same order. After a NotPublished with `retryAfterMs`, the service also refuses later publishes
+ * until the refused one comes again: so the client waits until all are answered and the time is over, and continues
+ * with that one. A publish refused because our clock is wrong gets a new version, at its place, and every resend
+ * carries that version. See `docs/protocol.md`, "Publishing on the session".
  */
 
 import { OutboxFull } from "../errors.js";
@@ -13,27 +13,30 @@ import { expiryHere, type Outgoing, outdoes, publishOf, VERSION_MAX } from "./ou
 import { CLOCK_AHEAD_S_MAX, CLOCK_SET_S, PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
 import type { WireAskOutcome, WireOutcome, WirePublish } from "./wire.js";
 
-/** Publishes that wait for their answers: as Python's library has it. */
+/** Limit on publishes that wait for their answers: the same as in the Python library. */
 export const WAITING_MAX = 10_000;
-/** Of their payloads and names: a page that is offline for long must not fill the browser's memory. */
+/**
+ * Limit on their payloads and names, in bytes, because a page that is offline for long must not fill the browser's
+ * memory.
+ */
 export const WAITING_BYTES_MAX = 16 * 1024 * 1024;
-/** Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped. */
+/** Limit on publishes without an answer that wait for the session to take them; beyond it the oldest are dropped. */
 export const ONCE_MAX = 1000;
 const ASK_MAX = 2 ** 32 - 1;
-/** Objects whose last version is remembered: the next one is above it, also within a millisecond. */
+/** Number of objects whose last version is kept: the next one is above it, also within a millisecond. */
 const LAST_MAX = 10_000;
 
-/** What the service says of a publish: its offset, or why it refuses it for ever; or that it has another version. */
+/** The service's answer to a publish: its offset, the reason of a final refusal, or its new version. */
 export type Answer = { readonly offset: bigint } | { readonly reason: string } | { readonly renumbered: bigint };
 
 type Told = (answer: Answer) => void;
 
-/** What became of a version that is in Kafka? */
+/** A request for the outcome of a version that is in Kafka. */
 interface Question {
   readonly object: string;
   readonly offset: bigint;
   readonly told: (outcome: WireOutcome) => void;
-  /** In this session. */
+  /** True if it was sent in this session. */
   sent: boolean;
 }
 
@@ -41,36 +44,36 @@ interface Question {
 interface Last {
   readonly version: bigint;
   readonly clocked: boolean;
-  /** The highest that the service has taken. */
+  /** The highest version that the service has accepted. */
   readonly taken: bigint;
 }
 
 interface Said {
   outgoing: Outgoing;
-  /** When it was accepted, by this machine's clock. */
+  /** The time when it was accepted, by this machine's clock. */
   readonly acceptedMs: number;
-  /** Those whose publishes it stands for: its own, and older ones of its object. */
+  /** Callbacks for its answer: its own, and those of older publishes of its object that it replaced. */
   readonly told: Told[];
-  /** In this session; 0: it has none yet. */
+  /** Its request number in this session; 0: it has none yet. */
   request: number;
-  /** Its answer is awaited. */
+  /** True while its answer is awaited. */
   sent: boolean;
 }
 
-/** Outlives sessions. */
+/** The publishes of a client. They outlive sessions. */
 export class Publications {
-  /** In order; those that are sent come first. */
+  /** Publishes in order; those that are sent come first. */
   #said: Said[] = [];
   #once: Outgoing[] = [];
   #bytes = 0;
   readonly #last = new Map<string, Last>();
   readonly #nowMs: () => number;
-  /** By number, which rises over all sessions. */
+  /** Requests for outcomes by number, which rises over all sessions. */
   readonly #questions = new Map<number, Question>();
   #lastQuestion = 0;
   #unanswered = 0;
   #lastRequest = 0;
-  /** One was refused: nothing is sent before. */
+  /** The time before which nothing is sent, because a publish was refused. */
   #againAt: number | null = null;
 
   /** `nowMs`: this machine's clock, Unix time. */
@@ -78,15 +81,17 @@ export class Publications {
     this.#nowMs = nowMs;
   }
 
-  /** How many wait for their answers. */
+  /** The number of publishes that wait for their answers. */
   get size(): number {
     return this.#said.length;
   }
 
-  // The application
+  // Calls of the application
 
-  /** The version that it gets now, if it has none: the time in ms, or above the object's last one and `floor`. Throws
-   * RangeError where that is none. */
+  /**
+   * Completes a version that has no number: it gets the time in ms, or a number above the object's last one and
+   * `floor`. Throws RangeError if there is none.
+   */
   complete(outgoing: Outgoing, floor: bigint): Outgoing {
     const nowMs = BigInt(this.#nowMs());
     const expires = outgoing.expiresAt === null ? null : nowMs;
@@ -99,9 +104,9 @@ export class Publications {
   }
 
   /**
-   * Publish this behind all others; `told` hears the answer. It is complete.
+   * Adds a complete publish after all others; `told` is called with the answer.
    *
-   * An older one of its object that waits and was not sent in this session is taken out, and gets the same answer.
+   * It replaces an older one of its object that waits and was not sent in this session; that one gets the same answer.
    * Throws OutboxFull.
    */
   say(outgoing: Outgoing, told: Told): void {
@@ -116,26 +121,28 @@ export class Publications {
     this.#remember(outgoing);
   }
 
-  /** Publish this at most once: it is not answered, and gone if this session ends before. */
+  /** Publishes this at most once: it gets no answer, and is lost if this session ends before. */
   sayOnce(outgoing: Outgoing): void {
     this.#once.push(outgoing);
     if (this.#once.length > ONCE_MAX) this.#once.shift();
     this.#remember(outgoing);
   }
 
-  /** Ask what became of this version; `told` hears it. The question's number. */
+  /** Requests the outcome of this version; `told` is called with it. Returns the request's number. */
   ask(object: string, offset: bigint, told: (outcome: WireOutcome) => void): number {
     this.#lastQuestion = (this.#lastQuestion % ASK_MAX) + 1;
     this.#questions.set(this.#lastQuestion, { object, offset, told, sent: false });
     return this.#lastQuestion;
   }
 
-  /** Nobody waits for this answer any more. */
+  /** Drops a request for an outcome. */
   forget(question: number): void {
     this.#questions.delete(question);
   }
 
-  /** Publish nothing of what waits. What is sent already may be published all the same. Those that are not told. */
+  /**
+   * Drops all waiting publishes. Those already sent may still be published. Returns the callbacks that get no answer.
+   */
   withdraw(): Told[] {
     const untold = this.#said.flatMap((one) => one.told);
     this.#said = [];
@@ -146,7 +153,7 @@ export class Publications {
 
   // The session
 
-  /** Nothing is sent in it yet. */
+  /** Begins a session, in which nothing is sent yet. */
   beginSession(): void {
     for (const one of this.#said) [one.request, one.sent] = [0, false];
     for (const question of this.#questions.values()) question.sent = false;
@@ -155,7 +162,7 @@ export class Publications {
     this.#againAt = null;
   }
 
-  /** What to send now, or null. */
+  /** Returns the next publish to send, or null. */
   next(now: number): WirePublish | null {
     if (this.#againAt !== null) {
       if (this.#unanswered > 0 || now < this.#againAt) return null;
@@ -174,7 +181,7 @@ export class Publications {
     return once === undefined ? null : publishOf(once, 0);
   }
 
-  /** What to ask now, or null. */
+  /** Returns the next request for an outcome, or null. */
   nextQuestion(): WireAskOutcome | null {
     const sent = [...this.#questions.values()].filter((one) => one.sent).length;
     const next = [...this.#questions].find(([, one]) => !one.sent);
@@ -184,19 +191,19 @@ export class Publications {
     return { ask, object: question.object, offset: question.offset };
   }
 
-  /** The answer to a question. */
+  /** Handles the answer to such a request. */
   became(outcome: WireOutcome): void {
     const question = this.#questions.get(outcome.ask);
     this.#questions.delete(outcome.ask);
     question?.told(outcome);
   }
 
-  /** The service has it. */
+  /** Handles the acknowledgement of a publish. */
   published(request: number, offset: bigint): void {
     this.#answered(request, { offset });
   }
 
-  /** The service has not taken it. `clockMs`: its clock, where ours is why. */
+  /** Handles the refusal of a publish. `clockMs`: the service's clock, if ours is the reason. */
   notPublished(request: number, reason: string, retryAfterMs: number, now: number, clockMs: bigint | null = null): void {
     if (clockMs !== null) {
       this.#renumber(request, clockMs);
@@ -213,7 +220,7 @@ export class Publications {
     this.#againAt ??= now + retryAfterMs / 1000;
   }
 
-  /** When there is something to send, if nothing happens before. */
+  /** Returns the time of the next publish to send, if nothing happens before. */
   deadline(): number {
     return this.#againAt === null || this.#unanswered > 0 ? Infinity : this.#againAt;
   }
@@ -232,13 +239,16 @@ export class Publications {
     for (const told of one.told) told(answer);
   }
 
-  /** Its age counts by our clock: a clock that is wrong all the time gives what a right one would have given. */
+  /**
+   * Gives a publish a new version. Its age is measured by our clock, so even a constantly wrong clock yields the
+   * version that a right one would have given.
+   */
   #renumber(request: number, clockMs: bigint): void {
     const one = this.#of(request);
     if (one === undefined) return;
     const { name, version, expiresAt } = one.outgoing;
     const ageMs = BigInt(Math.max(0, this.#nowMs() - one.acceptedMs));
-    // Before our clock can have been set, it was not accepted: the clock was set in between.
+    // A time before our clock can have been set means that the clock was set in between.
     const atMs = clockMs - ageMs < BigInt(CLOCK_SET_S * 1000) ? clockMs : clockMs - ageMs;
     const boundMs = clockMs + BigInt(CLOCK_AHEAD_S_MAX * 1000);
     const last = this.#last.get(name);

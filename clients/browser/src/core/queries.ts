@@ -1,10 +1,10 @@
 /**
- * The queries that a client wants: what the service says of their members, and when a registration is settled.
+ * The queries that a client wants: the service's reports of their members, and the end of registrations.
  *
- * What differs between a name and a query is in this module, and in those that it is made of: `interests.ts` (on the
- * wire), `membership.ts` (the sets), `telling.ts` (members callbacks), `askedDescriptions.ts` (how members are described),
- * `storedQueries.ts` (the document). `delivery.ts` knows of objects only, and asks here for whose sake an object is wanted
- * and who is told.
+ * This module, and those that it consists of, contain all differences between names and queries: `interests.ts` (the
+ * wire), `membership.ts` (the sets), `telling.ts` (members callbacks), `askedDescriptions.ts` (members' descriptions),
+ * `storedQueries.ts` (the document). `delivery.ts` knows objects only, and asks here which queries want an object and
+ * who is told.
  */
 
 import type { ColdNotifyError } from "../errors.js";
@@ -20,30 +20,30 @@ import type { Settings } from "./settings.js";
 import { type Keeper, MembersCallbacks } from "./telling.js";
 import { INTEREST_KIND, type PageEnd, type WireInterest } from "./wire.js";
 
-/** What queries need of those who deliver objects' versions. */
+/** The interface of those who deliver objects' versions, for queries. */
 export interface Objects {
   hold(): Hold;
   release(hold: Hold): void;
-  /** Whether callbacks are told the versions of the query's members. */
+  /** Returns true if callbacks are told the versions of the query's members. */
   isHeard(query: Interest): boolean;
-  /** The object's newest version that waits to be told, or is being told. */
+  /** Returns the object's newest version that waits to be told, or is being told. */
   newest(name: string): Floor | null;
-  /** The object's version may be told, if one waits. */
+  /** Lets the object's waiting version be told, if there is one. */
   offer(name: string): void;
-  /** The query's callbacks do not know what others know of the object. */
+  /** Notes that the query's callbacks do not know the version of the object that others know. */
   unknownTo(query: Interest, name: string): void;
-  /** What they know of the object means nothing any more. */
+  /** Stops tracking that these callbacks do not know the object's version. */
   forgottenBy(query: Interest, name: string): void;
-  /** There are no callbacks for this query. */
+  /** Notes that this query has no callbacks. */
   withoutCallbacks(query: Interest): void;
-  /** It may be that nothing wants the object any more. */
+  /** Checks if nothing wants the object any more. */
   unwanted(name: string): void;
-  /** Let go of the floors of what nothing wants. */
+  /** Removes the floors of objects that nothing wants. */
   prune(): void;
   report(error: ColdNotifyError): void;
 }
 
-/** All queries that are wanted, and for the sake of which of them an object is. */
+/** The wanted queries, and the objects that they want. */
 export class Queries {
   readonly callbacks: MembersCallbacks;
   readonly descriptions: AskedDescriptions;
@@ -52,11 +52,11 @@ export class Queries {
   readonly #objects: Objects;
   readonly #byHash = new Map<bigint, Membership>();
   readonly #byText = new Map<string, Membership>();
-  /** The application was told that the service knows no queries. */
+  /** True once the application was told that the service knows no queries. */
   toldUnknown = false;
-  /** The service has not said that it forgot some differences, since it began to catch this session up. */
+  /** True unless the service has reported that it forgot some differences, since it began to catch this session up. */
   #allKnown = true;
-  /** So many times in a row the service's sets were others than ours. */
+  /** Number of times in a row that the service's sets differed from ours. */
   #mismatches = 0;
 
   constructor(
@@ -87,14 +87,14 @@ export class Queries {
     for (const [text, one] of kept) this.callbacks.resume(this.#add(text, one, true));
   }
 
-  // What the application asks for
+  // Calls of the application
 
-  /** It is wanted from now on. */
+  /** Adds a query to the wanted set. */
   add(text: string): void {
     this.#add(text, NEW, false);
   }
 
-  /** It is not wanted any more. Its subscribers stay. */
+  /** Removes a query from the wanted set. Its subscribers stay. */
   forget(membership: Membership): void {
     const names = new Set([...membership.received, ...membership.deferred.keys(), ...membership.members]);
     this.callbacks.forget(membership);
@@ -105,7 +105,7 @@ export class Queries {
     this.#journal.changed();
   }
 
-  /** What is held of it. */
+  /** Returns the state of a query. */
   get(interest: Interest): Membership | undefined {
     const text = queryOf(interest);
     return text === null ? undefined : this.#byText.get(text);
@@ -119,24 +119,26 @@ export class Queries {
     return this.#byText.values();
   }
 
-  /** For the document, by text. */
+  /** The state for the document, by text. */
   get kept(): Map<string, Kept> {
     return new Map([...this.all].map((membership) => [membership.text, membership.kept]));
   }
 
-  /** As the members callbacks are told; where there is none, as the service said. */
+  /**
+   * Returns the members that the members callbacks were told; without such callbacks, those that the service reported.
+   */
   members(interest: Interest): ReadonlySet<string> {
     const membership = this.get(interest);
     if (!this.callbacks.areFor(interest)) return new Set(membership?.received);
     return new Set(membership?.followed ? [] : membership?.members);
   }
 
-  /** There is a callback for the members' versions, and there was none. */
+  /** Handles the first callback for the members' versions. */
   heard(interest: Interest): void {
     const membership = this.get(interest);
     if (membership === undefined) return;
     if (membership.dropped) {
-      // Also of those that have left, if that was not told: they may enter again before.
+      // Also members that have left, if that was not told: they may enter again before.
       const names = new Set([...membership.received, ...membership.members]);
       for (const name of names) this.#objects.unknownTo(membership.interest, name);
       this.#askAgain(membership);
@@ -144,7 +146,7 @@ export class Queries {
     if (membership.touched.size > 0) this.callbacks.touch(membership);
   }
 
-  /** There is none any more. */
+  /** Handles the end of the last such callback. */
   unheard(interest: Interest): void {
     const membership = this.get(interest);
     if (membership === undefined) return;
@@ -157,9 +159,9 @@ export class Queries {
     this.callbacks.touch(membership);
   }
 
-  // What a session says
+  // Events of a session
 
-  /** A new session. */
+  /** Begins a new session. */
   beginSession(): void {
     this.#mismatches = 0;
     this.#allKnown = true;
@@ -167,7 +169,7 @@ export class Queries {
     for (const membership of this.all) membership.beginSession();
   }
 
-  /** The service has these registrations: its frames speak of them, and answers are to come. */
+  /** The service has these registrations: its frames refer to them, and answers will come. */
   confirmed(interests: readonly Interest[]): void {
     for (const interest of interests) {
       const membership = this.get(interest);
@@ -176,7 +178,7 @@ export class Queries {
     }
   }
 
-  /** All registrations are said anew, and answered whole. */
+  /** Begins a reg-sync: all registrations are sent again, and answered whole. */
   beginSync(): void {
     for (const membership of this.all) {
       membership.held = false;
@@ -184,12 +186,12 @@ export class Queries {
     }
   }
 
-  /** Their answers begin. */
+  /** The answers to these queries begin. */
   begun(hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) if (membership.beginAnswer()) this.#journal.changed();
   }
 
-  /** A frame says that the object is a member of these. */
+  /** Handles a frame that reports the object as a member of these queries. */
   enter(name: string, hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) {
       const isNew = !membership.knows(name);
@@ -200,13 +202,13 @@ export class Queries {
     }
   }
 
-  /** A frame says that it is a member of these no more. */
+  /** Handles a frame that reports that the object left these queries. */
   leave(name: string, hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) this.#leave(membership, name);
   }
 
   #leave(membership: Membership, name: string): void {
-    // What waits while it is in question came when the object may have been no member any more.
+    // A version that waits while the sets are in question came when the object may have left already.
     const isFor = this.#objects.isHeard(membership.interest) && !membership.isInQuestion;
     const newest = isFor ? this.#objects.newest(name) : null;
     if (membership.leave(name, newest)) this.callbacks.touch(membership);
@@ -215,7 +217,7 @@ export class Queries {
     this.#objects.unwanted(name);
   }
 
-  /** What a page said of an answer need not come again, once it is told. */
+  /** Notes that this part of an answer need not come again, once it is told. */
   pageEnd({ query: hash, reached: name, reachedAt: offset }: PageEnd): void {
     const membership = hash === undefined ? undefined : this.#byHash.get(hash);
     if (membership === undefined || !membership.whole || membership.candidate !== null || name === "") return;
@@ -223,7 +225,10 @@ export class Queries {
     this.#reach(membership);
   }
 
-  /** All their members have come. An answer whose beginning has not come is none: CaughtUp finds that. */
+  /**
+   * Handles the end of answers: all their members have come. An answer without a beginning is ignored: CaughtUp detects
+   * that.
+   */
   answered(hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) {
       const { answer, whole } = membership;
@@ -235,7 +240,7 @@ export class Queries {
     }
   }
 
-  /** Their members are those that are held. */
+  /** Handles the answer that these queries' members are the present ones. */
   unchanged(hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) {
       membership.forgetAnswer();
@@ -247,13 +252,13 @@ export class Queries {
   caughtUp(): void {
     this.callbacks.begun = true;
     this.descriptions.caughtUp();
-    // Whoever entered above the cursor has come again.
+    // Members that entered above the cursor have come again.
     if (this.#allKnown) for (const membership of this.all) membership.doubtful.clear();
     if ([...this.all].some(({ isInDoubt }) => isInDoubt)) this.#askAll();
     this.#allKnown = true;
   }
 
-  /** `whole`: with the newest version of each. */
+  /** Handles the end of an answer. `whole`: with the newest version of each member. */
   #arrived(membership: Membership, whole: boolean): void {
     membership.held = membership.saidHeld = membership.isInDoubt = membership.isInQuestion = false;
     this.#offerAll([membership]);
@@ -268,7 +273,10 @@ export class Queries {
     this.settle(membership);
   }
 
-  /** The service said the digest of all sets. Whoever holds others asks, before its cursor passes. */
+  /**
+   * Compares the service's digest of all sets with ours. If they differ, the client requests the sets before its cursor
+   * passes.
+   */
   compare(digest: bigint): void {
     const known = this.#known;
     this.#allKnown = false;
@@ -285,8 +293,10 @@ export class Queries {
     }
   }
 
-  /** The service does not know all differences, and tells the digest of all sets only with CaughtUp: until then the
-   * queries are pending registrations. */
+  /**
+   * Handles the service's report that it does not know all differences. It sends the digest of all sets only with
+   * CaughtUp: until then the queries are pending registrations.
+   */
   doubtAll(): void {
     this.#allKnown = false;
     for (const membership of this.#known) {
@@ -297,8 +307,8 @@ export class Queries {
   }
 
   /**
-   * Some sets may differ from the service's: which ones is found out. If that does not help, they are all answered whole,
-   * and if that does not help either, they are in the next session.
+   * Finds out which sets differ from the service's. If that does not help, all are answered whole; if that does not
+   * help either, they are answered whole in the next session.
    */
   #askAll(): void {
     const known = this.#known;
@@ -314,24 +324,27 @@ export class Queries {
     this.#offerAll(known);
   }
 
-  /** Who lacks versions needs the whole answer. */
+  /** Returns true if only differences are needed: a query that lacks versions needs the whole answer. */
   #mayStay(membership: Membership): boolean {
     return !(this.isOwed(membership) || membership.dropped || membership.doubtful.size > 0);
   }
 
-  /** The client has no cursor any more: all queries are answered whole. */
+  /** Begins a new epoch, without a cursor: all queries are answered whole. */
   newEpoch(): void {
     for (const membership of this.all) {
       const { interest, saidHeld, saidReached } = membership;
       this.#spoil(membership);
       membership.spoilt = false;
-      // What was said of it meant the old one.
+      // The request referred to the old epoch.
       if ((saidHeld || saidReached) && this.#registrations.isOwed(interest)) this.#registrations.askAgain(interest);
       else this.#registrations.expect(interest);
     }
   }
 
-  /** The service knows no queries: the cursor passes what it does not tell. */
+  /**
+   * Makes all queries pending registrations, because the service knows none: the cursor passes changes that it does not
+   * send.
+   */
   oweAll(): void {
     for (const membership of this.all) {
       this.owe(membership);
@@ -346,7 +359,7 @@ export class Queries {
     }
   }
 
-  /** Returns the query for a frame that has so much room left; null: it is none. */
+  /** Returns the query for a frame that has so much room left; null if the interest is not one. */
   said(interest: Interest, spare: Spare): WireInterest | null {
     const membership = this.get(interest);
     if (membership === undefined) return null;
@@ -359,37 +372,42 @@ export class Queries {
     return membership.saidReached ? { ...query, reached: reached?.name, reachedAt: reached?.offset } : query;
   }
 
-  // What becomes of members' versions
+  // Versions of members
 
-  /** Those for whose sake the object's versions are told. */
+  /** Returns the queries for which the object's versions are told. */
   concerning(name: string): Membership[] {
     return [...this.all].filter((membership) => membership.concerns(name));
   }
 
-  /** The object has left these, which the application has not been told: they are not told its versions. */
+  /**
+   * Returns the queries that the object has left, which the application has not been told: they are not told its
+   * versions.
+   */
   leaving(name: string): Membership[] {
     return [...this.all].filter((membership) => membership.members.has(name) && !membership.concerns(name));
   }
 
-  /** Whether the application takes the object for a member of some query. */
+  /** Returns true if the application considers the object a member of some query. */
   know(name: string): boolean {
     return [...this.all].some((membership) => membership.knows(name));
   }
 
-  /** Whether what comes of the query comes again, as it is a pending registration. */
+  /** Returns true if updates of the query come again, because it is a pending registration. */
   isOwed(membership: Membership): boolean {
     const stage = this.#registrations.stageOf(membership.interest);
     return stage !== null && (stage !== "arrived" || membership.spoilt);
   }
 
-  /** A version of the object came, be it told to others already. Who has no callback for it misses it. */
+  /**
+   * Notes a new version of the object, even if others were told it already. Queries without a callback for it miss it.
+   */
   missed(name: string): void {
     for (const membership of this.concerning(name)) {
       if (!this.isHeard(membership.interest) && membership.received.has(name)) this.miss(membership);
     }
   }
 
-  /** A version of a member is dropped, or its description, as there is no callback for it. */
+  /** Notes that a member's version, or its description, is dropped, because there is no callback for it. */
   miss(membership: Membership): void {
     if (!membership.dropped || membership.reached !== null) this.#journal.changed();
     membership.dropped = true;
@@ -398,39 +416,41 @@ export class Queries {
     if (!this.callbacks.areFor(membership.interest)) this.owe(membership);
   }
 
-  /** Whether callbacks are told the versions of its members. */
+  /** Returns true if callbacks are told the versions of its members. */
   isHeard(interest: Interest): boolean {
     return this.#objects.isHeard(interest);
   }
 
-  /** It is to be answered again, whole. False: it is going to be answered in any case, be it whole or not. */
+  /** Requests the whole answer again. Returns false if an answer is due in any case, whole or not. */
   askWhole(membership: Membership): boolean {
     if (!["arrived", null].includes(this.#registrations.stageOf(membership.interest))) return false;
     this.#askAgain(membership);
     return true;
   }
 
-  /** A newer version stands in for one that waited. */
+  /** Notes that a newer version has replaced one that waited. */
   replaced(name: string): void {
     for (const membership of this.concerning(name)) if (membership.deferred.has(name)) this.#undefer(membership, name);
   }
 
-  /** It does not hold the cursor for these: their registrations are settled when it was told. */
+  /**
+   * Notes a version that does not hold the cursor for pending queries: their registrations are settled once it is told.
+   */
   awaits(name: string): void {
     for (const membership of this.concerning(name)) if (this.isOwed(membership)) membership.untold.add(name);
   }
 
-  /** Its version came with the frame that says that it entered these. */
+  /** Notes that the version came with the frame that reported its entry into these queries. */
   awaitsAsEntered(name: string, hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) {
       if (!this.#objects.isHeard(membership.interest)) continue;
       membership.entering.add(name);
-      // It has come again: what is left is to tell it, and nothing to be asked for.
+      // It has come again: it only has to be told, not requested.
       membership.doubtful.delete(name);
     }
   }
 
-  /** What waited of the object was told, or `newest` of it; null: nothing waits any more. */
+  /** Notes that the object's waiting version was told, or `newest` of it; null: nothing waits any more. */
   told(name: string, newest: Floor | null): void {
     for (const membership of this.all) {
       const deferred = membership.deferred.get(name);
@@ -444,31 +464,34 @@ export class Queries {
     }
   }
 
-  /** A version of the object could not be told: its queries are to be answered again, whole. */
+  /** Handles a version that could not be told: the object's queries must be answered again, whole. */
   lost(name: string): void {
     for (const membership of this.concerning(name)) {
       if (this.#objects.isHeard(membership.interest)) this.owe(membership);
     }
   }
 
-  /** Whether it is to be known first whose member the object is, or a members callback told that it has entered. */
+  /**
+   * Returns true if the object's membership must be known first, or a members callback must be told first that it has
+   * entered.
+   */
   isBlocked(name: string): boolean {
     for (const membership of this.all) {
       if (membership.isInQuestion && membership.concerns(name)) return true;
-      // Where no members callback has been told of any member, one that has come is told of all.
+      // If no members callback was told of any member, one that has come since is told of all.
       const isUntold = membership.isEntering(name) || (membership.followed && membership.concerns(name));
       if (isUntold && !membership.parked && this.callbacks.areFor(membership.interest)) return true;
     }
     return false;
   }
 
-  /** Something of it cannot be told for now: the query is to be answered again, whole. */
+  /** Requests the whole answer again, because an update cannot be told for now. */
   owe(membership: Membership): void {
     this.#spoil(membership);
     this.#registrations.owe(membership.interest);
   }
 
-  /** If all was told, the registration is settled. */
+  /** Settles the registration if everything was told. */
   settle(membership: Membership): void {
     const { telling, touched, untold, spoilt, dropped, interest } = membership;
     const isTold = telling === null && touched.size === 0 && untold.size === 0;
@@ -487,7 +510,10 @@ export class Queries {
     return membership;
   }
 
-  /** Those that frames can speak of: a frame may name a query that is wanted no more, or was wanted earlier. */
+  /**
+   * Returns the queries that frames can refer to: a frame may name a query that is no longer wanted, or was wanted
+   * earlier.
+   */
   #registered(hashes: readonly bigint[]): Membership[] {
     return hashes.flatMap((hash) => this.#byHash.get(hash) ?? []).filter(({ isRegistered }) => isRegistered);
   }
@@ -501,7 +527,7 @@ export class Queries {
     this.#registrations.askAgain(membership.interest);
   }
 
-  /** What came of its answer does not count: it is to come whole again. */
+  /** Discards the answer so far: it must come whole again. */
   #spoil(membership: Membership): void {
     membership.spoilt = true;
     membership.held = membership.whole = false;
@@ -519,7 +545,7 @@ export class Queries {
     this.callbacks.touch(membership);
   }
 
-  /** Nothing of the object waits for the query's sake. */
+  /** Notes that no version of the object waits to be told for this query. */
   #tell(membership: Membership, name: string): void {
     membership.candidate?.untold.delete(name);
     this.#reach(membership);

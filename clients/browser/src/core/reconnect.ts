@@ -1,19 +1,19 @@
-/** When to connect again, and where. See `docs/protocol.md`, "The end". */
+/** Chooses time and address of the next connection. See `docs/protocol.md`, "The end". */
 
 import { CloseCode, UNKNOWN_SESSION_DELAY_S } from "./protocol.js";
 import { DISPLACED_JITTER, type Settings } from "./settings.js";
 
-/** A number from 0 up to, but not including, 1. */
+/** Returns a number from 0 up to, but not including, 1. */
 export type Random = () => number;
 
-/** The gateways that are known. One that failed rests for a while; if all rest, the one that rested longest is next. */
+/** The known gateways. One that failed rests for a while; if all rest, the one that rested longest is next. */
 export class Addresses {
   readonly #addresses: string[];
   readonly #restedAt = new Map<string, number>();
   readonly #restS: number;
 
   constructor(addresses: readonly string[], restS: number, random: Random) {
-    // Shuffled: clients that know the same addresses spread over them.
+    // Shuffled, so that clients that know the same addresses spread over them.
     this.#addresses = [...addresses];
     for (let i = this.#addresses.length - 1; i > 0; i--) {
       const j = Math.floor(random() * (i + 1));
@@ -23,14 +23,14 @@ export class Addresses {
     this.#restS = restS;
   }
 
-  /** Where to connect now. The same one again as long as it does not fail. */
+  /** Returns the address to connect to now: the same one as long as it does not fail. */
   next(now: number): string {
     const restedAt = (address: string): number => this.#restedAt.get(address) ?? -Infinity;
     const awake = this.#addresses.find((address) => restedAt(address) <= now);
     return awake ?? this.#addresses.reduce((a, b) => (restedAt(b) < restedAt(a) ? b : a));
   }
 
-  /** It did not answer, or sent us away. */
+  /** Notes that the gateway did not answer, or sent us away. */
   failed(address: string, now: number): void {
     this.#restedAt.set(address, now + this.#restS);
     // To the end: after its rest it is tried after those that have not failed since.
@@ -39,7 +39,7 @@ export class Addresses {
   }
 }
 
-/** How long to wait before the next connection: truncated exponential back-off with full jitter. */
+/** The delay before the next connection: truncated exponential back-off with full jitter. */
 export class Backoff {
   readonly #settings: Settings;
   readonly #random: Random;
@@ -51,17 +51,20 @@ export class Backoff {
     this.#random = random;
   }
 
-  /** A session did what it is for; or why the last ones failed may be over, with the network that they had. */
+  /**
+   * Resets the delay: a session succeeded, or the cause of the last failures may be gone, with the network that they
+   * had.
+   */
   beginAnew(): void {
     this.#failures = 0;
   }
 
-  /** A session lasted so long that nobody else can be using our name. */
+  /** Notes that a session lasted so long that no other client can be using our name. */
   undisturbed(): void {
     this.#displaced = 0;
   }
 
-  /** Seconds until the next try, after a connection that ended with this close code (null: without one). */
+  /** Returns the seconds until the next try, after a connection that ended with this close code (null: without one). */
   delayS(code: number | null): number {
     const { backoffMinS, backoffMaxS, displacedMinS, displacedMaxS } = this.#settings;
     if (code === CloseCode.DISPLACED) {

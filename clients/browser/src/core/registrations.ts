@@ -1,4 +1,4 @@
-/** The wanted set and the operations that are pending: what is asked for, and how far the asking has come. */
+/** The wanted set and the pending operations: what is requested, and the progress of the requests. */
 
 import { add } from "./digest.js";
 import { fitInFrame, type Interest, interestDigest, isChannel, isQuery, Room } from "./interests.js";
@@ -7,19 +7,19 @@ import type { Journal } from "./journal.js";
 export type Kind = "register" | "unregister";
 
 /**
- * How far an operation has come in the present session.
+ * The progress of an operation in the present session.
  *
- * confirmed: the service has it, durably; the object's newest version is to come. arrived: that came; its callbacks
- * have not returned (or failed too often). Both are of registrations only; a query's members are what comes for it.
- * withheld: a query's or a channel's, and this service knows none.
+ * confirmed: the service has it, durably; the object's newest version is still to come. arrived: that came; its
+ * callbacks have not returned (or failed too often). Both are for registrations only; for a query, its members take the
+ * version's place. withheld: a query or a channel, and this service knows none.
  */
 export type Stage = "unsent" | "sent" | "confirmed" | "arrived" | "withheld";
 
-/** A registration or unregistration that is not settled. Its identity is the object's own. */
+/** A registration or unregistration that is not settled. It is identified by the object itself. */
 export class Operation {
   constructor(
     readonly kind: Kind,
-    /** The document's revision it first was in; it is sent once that is durable. */
+    /** The document's first revision that contains it; it is sent once that is durable. */
     readonly revision: number,
     public stage: Stage = "unsent",
   ) {}
@@ -32,22 +32,22 @@ export class Registrations {
   readonly #journal: Journal;
   readonly #wanted: Set<Interest>;
   readonly #pending = new Map<Interest, Operation>();
-  // Two views on `pending`, kept because sets of 10,000 must not be searched at each step.
+  // Two views of `pending`, because sets of 10,000 must not be searched at each step.
   readonly #unsent = new Map<Interest, Operation>();
   readonly #stages: Record<Stage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0, withheld: 0 };
-  /** Registrations among `pending`. */
+  /** Number of registrations in `pending`. */
   #registers = 0;
-  /** So often something has become pending, or is no more. */
+  /** Number of changes of `pending`. */
   changes = 0;
   #namesDigest = 0n;
   #queriesDigest = 0n;
   #channelsDigest = 0n;
-  /** Those of the wanted set. */
+  /** The channels of the wanted set. */
   readonly #channels = new Set<Interest>();
   #knowsQueries = true;
-  /** As the service said last. */
+  /** True unless the service last reported that it knows no channels. */
   #knowsChannels = true;
-  /** It has said in this session that it knows none. */
+  /** True if the service has reported in this session that it knows none. */
   #withholdsChannels = false;
 
   constructor(journal: Journal, wanted: Iterable<Interest> = [], pending: Iterable<readonly [Interest, Kind]> = []) {
@@ -65,14 +65,16 @@ export class Registrations {
     return this.#pending;
   }
 
-  /** Of the wanted set, so of the registrations as they are after the pending operations. Queries and channels are in it
-   * unless the service is known to know none. */
+  /**
+   * The digest of the wanted set, which is the set after the pending operations. It includes queries and channels
+   * unless the service is known to know none.
+   */
   get digest(): bigint {
     const digest = this.#knowsQueries ? add(this.#namesDigest, this.#queriesDigest) : this.#namesDigest;
     return this.#knowsChannels ? add(digest, this.#channelsDigest) : digest;
   }
 
-  /** Whether a query is wanted, or to be unregistered. */
+  /** True if a query is wanted, or to be unregistered. */
   get hasQueries(): boolean {
     return [this.#wanted, this.#pending.keys()].some((all) => [...all].some(isQuery));
   }
@@ -82,24 +84,24 @@ export class Registrations {
     return this.#channels;
   }
 
-  /** Whether a channel is wanted, or to be unregistered. */
+  /** True if a channel is wanted, or to be unregistered. */
   get hasChannels(): boolean {
     return this.#channels.size > 0 || [...this.#pending.keys()].some(isChannel);
   }
 
-  /** Whether the service knows channels, as it said last. */
+  /** True if the service knows channels, as it last reported. */
   get knowsChannels(): boolean {
     return this.#knowsChannels;
   }
 
-  /** Whether the service knows queries, as far as it has said. */
+  /** True if the service knows queries, as far as it has reported. */
   get knowsQueries(): boolean {
     return this.#knowsQueries;
   }
 
-  // What the application asks for
+  // Calls of the application
 
-  /** Want this. Whether that is a change: what is wanted already is not asked for again. */
+  /** Registers for the interest. Returns true if that is a change: a wanted interest is not requested again. */
   register(interest: Interest): boolean {
     if (this.#wanted.has(interest)) return false;
     this.#wanted.add(interest);
@@ -108,7 +110,7 @@ export class Registrations {
     return true;
   }
 
-  /** Want this no more. Whether that is a change. */
+  /** Ends the registration. Returns true if that is a change. */
   unregister(interest: Interest): boolean {
     if (!this.#forget(interest)) return false;
     this.#put(interest, "unregister", "unsent", true);
@@ -116,42 +118,45 @@ export class Registrations {
   }
 
   /**
-   * Make what is wanted a pending registration, so that it is answered again in the next session.
+   * Makes a wanted interest a pending registration, so that it is answered again in the next session.
    *
-   * For what was received and cannot be told now. In this session nothing is sent for it.
+   * For updates that were received and cannot be told now. In this session nothing is sent for it.
    */
   owe(interest: Interest): void {
     if (this.#wanted.has(interest) && !this.#pending.has(interest)) this.#put(interest, "register", "arrived", false);
   }
 
-  /** Register for it again, as soon as that is durable. */
+  /** Registers for it again, as soon as that is durable. */
   askAgain(interest: Interest): void {
     if (this.#wanted.has(interest)) this.#put(interest, "register", "unsent", true);
   }
 
-  /** The service is going to answer it without being asked. */
+  /** Expects an answer that the service will send unasked. */
   expect(interest: Interest): void {
     if (this.#wanted.has(interest) && !this.#pending.has(interest)) this.#put(interest, "register", "confirmed", false);
   }
 
-  /** Whether it is a pending registration: then it need not hold the cursor. */
+  /** Returns true if it is a pending registration, so that it need not hold the cursor. */
   isOwed(interest: Interest): boolean {
     return this.#pending.get(interest)?.kind === "register";
   }
 
-  /** Whether a registration is pending. */
+  /** True if a registration is pending. */
   get owes(): boolean {
     return this.#registers > 0;
   }
 
-  /** Of its pending operation; null: there is none. */
+  /** Returns the stage of its pending operation; null if there is none. */
   stageOf(interest: Interest): Stage | null {
     return this.#pending.get(interest)?.stage ?? null;
   }
 
-  // What a session does with it
+  // Calls of a session
 
-  /** A new session: nothing is sent yet. The operations for its Hello, as sent: all, or none if they are many. */
+  /**
+   * Begins a session, in which nothing is sent yet. Returns the operations for its Hello, as sent: all, or none if they
+   * are many.
+   */
   beginSession(): Operations {
     this.#withholdsChannels = false;
     for (const [interest, operation] of this.#pending) this.#move(interest, operation, "unsent");
@@ -159,7 +164,8 @@ export class Registrations {
   }
 
   /**
-   * The service's set is to be replaced: the whole wanted set is pending now. All operations, as sent.
+   * Begins a reg-sync, which replaces the service's set: the whole wanted set becomes pending. Returns all operations,
+   * as sent.
    *
    * The revision that this makes has to be durable before the first chunk leaves.
    */
@@ -172,7 +178,7 @@ export class Registrations {
     return this.#allSent();
   }
 
-  /** The service knows queries, or does not: then those that are pending wait for one that does. */
+  /** Notes if the service knows queries. If not, pending ones wait for a service that does. */
   knowQueries(knowsQueries: boolean): void {
     this.#knowsQueries = knowsQueries;
     for (const [interest, operation] of this.#pending) {
@@ -182,7 +188,10 @@ export class Registrations {
     }
   }
 
-  /** The same of channels. Their cursor stays where it is: those that are not pending wait for nothing. */
+  /**
+   * Notes if the service knows channels. If not, pending ones wait for a service that does; their cursor stays, and the
+   * others wait for nothing.
+   */
   knowChannels(knowsChannels: boolean): void {
     this.#knowsChannels = knowsChannels;
     this.#withholdsChannels = !knowsChannels;
@@ -199,7 +208,9 @@ export class Registrations {
     for (const [interest, operation] of this.#pending) if (isChannel(interest)) this.#move(interest, operation, "withheld");
   }
 
-  /** Operations of one kind for the next request, as sent; null if nothing is to be sent, or not durable yet. */
+  /**
+   * Returns operations of one kind for the next request, as sent; null if there are none, or they are not durable yet.
+   */
   nextRequest(): { kind: Kind; operations: Operations } | null {
     let kind: Kind | null = null;
     const room = new Room();
@@ -216,15 +227,17 @@ export class Registrations {
     return { kind, operations };
   }
 
-  /** Those of `operations` that are still pending and at `stage` are to be sent again. */
+  /** Sends those of `operations` again that are still pending and at `stage`. */
   resend(operations: Operations, stage: Stage): void {
     for (const [interest, operation] of operations) {
       if (this.#pending.get(interest) === operation && operation.stage === stage) this.#move(interest, operation, "unsent");
     }
   }
 
-  /** The service has these, durably. Those of which it now owes an answer. Answers to operations that have been replaced
-   * change nothing. */
+  /**
+   * Notes that the service has these operations, durably. Returns the interests for which it owes an answer. Ignores
+   * operations that have been replaced.
+   */
   confirm(operations: Operations): Interest[] {
     const owed: Interest[] = [];
     for (const [interest, operation] of operations) {
@@ -240,21 +253,23 @@ export class Registrations {
     return owed;
   }
 
-  /** The service refused this one of `operations`. Whether it has left the wanted set for it. */
+  /** Handles the refusal of one of `operations`. Returns true if the interest has left the wanted set because of it. */
   refuse(interest: Interest, operations: Operations): boolean {
     const operation = operations.get(interest);
     if (operation === undefined || this.#pending.get(interest) !== operation || operation.kind !== "register") return false;
     return this.#leave(interest);
   }
 
-  /** The service refused it after it had taken its registration. Whether it has left the wanted set: one that was sent
-   * since is answered by itself. */
+  /**
+   * Handles a refusal that came after the service had accepted the registration. Returns true if the interest has left
+   * the wanted set: a registration sent since gets its own answer.
+   */
   refuseLater(interest: Interest): boolean {
     const stage = this.stageOf(interest);
     return stage !== "unsent" && stage !== "sent" && this.#leave(interest);
   }
 
-  /** Its answer came: if its registration was confirmed before. Whether it was. */
+  /** Notes the arrival of an answer, if the registration was confirmed before. Returns true if it was. */
   arrived(interest: Interest): boolean {
     const operation = this.#pending.get(interest);
     if (operation?.stage !== "confirmed") return false;
@@ -262,25 +277,25 @@ export class Registrations {
     return true;
   }
 
-  /** All that came of it is applied: if the answer to its registration was among it, that is done. */
+  /** Settles a registration if its answer is among the updates applied so far. */
   settle(interest: Interest): void {
     if (this.#pending.get(interest)?.stage !== "arrived") return;
     this.#remove(interest);
     this.#journal.changed();
   }
 
-  /** The operations that are confirmed, and whose answer has not come. */
+  /** Returns the confirmed operations whose answer has not come. */
   unanswered(): Operations {
     if (this.#stages.confirmed === 0) return new Map();
     return new Map([...this.#pending].filter(([, operation]) => operation.stage === "confirmed"));
   }
 
-  /** Whether the service knows all operations that it can know: then the digest says what it should have. */
+  /** True if the service knows all operations that it can know: then the digest describes the set it should have. */
   get allConfirmed(): boolean {
     return this.#stages.unsent + this.#stages.sent === 0;
   }
 
-  /** Whether every registration has been answered. */
+  /** True if every registration has been answered. */
   get allArrived(): boolean {
     return this.allConfirmed && this.#stages.confirmed + this.#stages.withheld === 0;
   }
@@ -307,7 +322,7 @@ export class Registrations {
     return true;
   }
 
-  /** It comes to the digest (1n), or goes (-1n). */
+  /** Adds the interest to the digest (1n), or removes it (-1n). */
   #count(interest: Interest, sign: bigint): void {
     const share = sign * interestDigest(interest);
     if (isQuery(interest)) {
@@ -344,7 +359,7 @@ export class Registrations {
     this.#unsent.delete(interest);
   }
 
-  /** It is pending from now on (1), or no more (-1). */
+  /** Notes that the operation becomes pending (1), or ends (-1). */
   #note({ kind }: Operation, sign: 1 | -1): void {
     if (kind === "register") this.#registers += sign;
     this.changes += 1;

@@ -1,15 +1,15 @@
 /**
  * One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
  *
- * A session is in one of four phases, and only three things move it on; `NEXT` is all of it.
+ * A session is in one of four phases, and only three events change the phase; `NEXT` contains all transitions.
  *
  *     opening      Hello is sent, Welcome is awaited
  *     syncing      the service's set differs from ours: the whole wanted set is sent, in chunks
- *     catching up  in sync; what is missing comes, page by page
+ *     catching up  in sync; missing versions come, page by page
  *     live         caught up; versions come as they are published
  *
- * Frames are made when the shell asks for bytes (`dataToSend`), not before, so what waits to be sent is bounded and is
- * the newest there is to say.
+ * Frames are made when the shell asks for bytes (`dataToSend`), not before, so the waiting bytes are bounded and
+ * contain the newest state.
  */
 
 import { DescriptionsUnknown, QueriesUnknown, RegistrationRefused } from "../errors.js";
@@ -71,19 +71,19 @@ type Said = "in sync" | "not in sync" | "caught up";
 
 const fromUtf8 = new TextDecoder();
 
-/** What is not in here is not expected, and ignored. */
+/** The transitions between phases. Any other message is unexpected, and ignored. */
 const NEXT: Record<Phase, Partial<Record<Said, Phase>>> = {
   opening: { "in sync": "catching up", "not in sync": "syncing" },
   syncing: { "in sync": "catching up", "not in sync": "syncing" }, // begin again at chunk 0
   "catching up": { "in sync": "catching up", "not in sync": "syncing", "caught up": "live" },
   live: {
     "in sync": "catching up",
-    "not in sync": "syncing", // a Ping's digest was not the agreed one
+    "not in sync": "syncing", // a Ping's digest differed from the agreed one
     "caught up": "live", // after a slow phase
   },
 };
 
-/** Why a session is over: a close code, or null and what was wrong in words. */
+/** The reason why a session is over: a close code, or null and an error text. */
 export interface Ended {
   readonly code: number | null;
   readonly reason: string;
@@ -106,27 +106,27 @@ interface Sync {
   due: number | null;
 }
 
-/** Whether the connection still stands: the Pong that answers this Ping says so, until `due`. */
+/** A check of the connection: the Pong for this Ping must come until `due`. */
 interface Doubt {
   readonly ping: number;
   readonly due: number;
 }
 
-/** What a session works on: it outlives the session. */
+/** The objects that a session works on: they outlive it. */
 export interface Parts {
   readonly identity: Identity;
   readonly journal: Journal;
   readonly registrations: Registrations;
   readonly delivery: Delivery;
-  /** What it publishes; a client that publishes nothing may leave it out. */
+  /** Its publishes; missing in a client that publishes nothing. */
   readonly publications?: Publications;
-  /** A client that does not say what is unsettled may leave it out. */
+  /** Missing in a client that does not report unsettled interests. */
   readonly unsettled?: Unsettled | null;
   readonly settings: Settings;
   readonly report: Report;
 }
 
-/** The client's side of one connection. Over when `ended` is set. */
+/** The client's side of one connection. It is over when `ended` is set. */
 export class Session {
   readonly #parts: Parts;
   readonly #frames = new FrameBuffer(GATEWAY_FRAME_BYTES_MAX);
@@ -139,11 +139,11 @@ export class Session {
 
   readonly #crcs = new Map<number, string>();
   #names = false;
-  /** Whether the Hello asked what the service knows. */
+  /** True if the Hello asked for the kinds that the service knows. */
   #asksForKinds = false;
-  /** Whether it asked for descriptions. */
+  /** True if it asked for descriptions. */
   #asksDescriptions = false;
-  /** Whether it said that nothing is unsettled but what it registered for. */
+  /** True if it stated that nothing is unsettled except the interests it registered. */
   #saysAllUnsettled: boolean;
   readonly #requests = new Map<number, Request>();
   #answered: Request[] = [];
@@ -158,10 +158,13 @@ export class Session {
   #ackDue: number | null = null;
 
   #sentAt: number;
-  /** When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway. */
+  /**
+   * The time when the gateway was last heard, or sent a Ping. Repeated requests do not count, because a gateway need
+   * not answer them.
+   */
   #heardAt: number;
   #pingUnansweredSince: number | null = null;
-  /** The n-th Pong answers the n-th Ping. */
+  /** The number of Pings sent. The n-th Pong answers the n-th Ping. */
   #pings = 0;
   #pongs = 0;
   #doubt: Doubt | null = null;
@@ -190,14 +193,14 @@ export class Session {
     return this.#ended;
   }
 
-  /** When it caught up for the first time. */
+  /** The time when it first caught up. */
   get caughtUpAt(): number | null {
     return this.#caughtUpAt;
   }
 
   // Bytes in
 
-  /** Take what came from the gateway. What is no frame ends the session. */
+  /** Handles bytes of the gateway. Bytes that are not a frame end the session. */
   receive(data: Uint8Array, now: number): void {
     this.#pingUnansweredSince = null;
     this.#heardAt = now;
@@ -225,7 +228,7 @@ export class Session {
     } else if (frame.welcome) {
       this.#onWelcome(frame.welcome, now);
     } else if (this.#phase === "opening") {
-      // Before its Welcome a session has no epoch: nothing it says can be placed.
+      // Before its Welcome a session has no epoch, so its numbers cannot be interpreted.
     } else if (frame.notification) {
       this.#onNotification(frame.notification);
     } else if (frame.caughtUp) {
@@ -276,9 +279,9 @@ export class Session {
     this.#helloOperations = new Map();
     if (inSync) {
       if (sync !== null && !sync.allSent) {
-        // The answer to something earlier: to a set that is being said anew, or to an Open of the gateway's own. It
-        // takes no chunks any more. All that they would have said is said by requests; if the sets differ all the
-        // same, the next Ping tells.
+        // The answer to something earlier: to a set that is being sent again, or to an Open of the gateway's own. It
+        // accepts no more chunks. Requests send what they would have contained; if the sets still differ, the next Ping
+        // reveals it.
         this.#parts.registrations.resend(operations, "sent");
       }
       this.#confirm(operations);
@@ -320,7 +323,7 @@ export class Session {
     if (setsDigest !== undefined) this.#queries.compare(setsDigest);
     this.#queries.caughtUp();
     if (complete !== undefined) this.#parts.delivery.complete(complete);
-    // What was confirmed before, and has not come, was lost on its way.
+    // Answers that were confirmed before, and have not come, were lost on their way.
     this.#parts.registrations.resend(this.#channels.caughtUp(caughtUp), "confirmed");
     this.#answered = [];
     this.#caughtUpAt ??= now;
@@ -345,7 +348,7 @@ export class Session {
     this.#requests.delete(number);
     this.#refuse(refused, request.operations);
     this.#confirm(request.operations);
-    // Else CaughtUp is the limit. Of a query's answer, which may take its time, it is in any case.
+    // Otherwise CaughtUp is the limit. For a query's answer, which may take long, it always is.
     const operations = namesOf(request.operations);
     if (this.objects.live && operations.size > 0) {
       const due = now + this.#parts.settings.requestTimeoutS;
@@ -368,7 +371,7 @@ export class Session {
     }
   }
 
-  /** The service had taken the registration, and refuses it only now. */
+  /** Handles a refusal that comes after the service had accepted the registration. */
   #refuseLater({ interest: hash, reason }: Refusal): void {
     const query = hash === undefined ? undefined : this.#queries.ofHash(hash);
     if (query !== undefined && this.#parts.registrations.refuseLater(query.interest)) this.#refused(query.interest, reason);
@@ -380,18 +383,18 @@ export class Session {
     this.#parts.report(new RegistrationRefused(isName(interest) ? interest : "", reason, queryOf(interest), channel));
   }
 
-  /** The service said what can be registered. */
+  /** Notes the kinds of interests that the service knows. */
   #know(kinds: number): void {
     const { registrations, report } = this.#parts;
     registrations.knowQueries((kinds & KINDS_QUERIES) !== 0);
     if (registrations.knowsQueries) return;
-    // Its cursor passes what it does not tell.
+    // Its cursor passes changes that the service does not send.
     this.#queries.oweAll();
     if (!this.#queries.toldUnknown) report(new QueriesUnknown());
     this.#queries.toldUnknown = true;
   }
 
-  /** The service said whether it tells this session descriptions. */
+  /** Notes if the service sends this session descriptions. */
   #describe(isTold: boolean): void {
     const { descriptions } = this.#queries;
     descriptions.welcomed(isTold);
@@ -418,7 +421,7 @@ export class Session {
 
   // Bytes out
 
-  /** The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written. */
+  /** Returns the next bytes for the gateway, at most a little over OUT_BYTES_MAX. Call again when these are written. */
   dataToSend(now: number): Uint8Array {
     if (this.#ended === null && !this.#saidBye) {
       if (this.#streams.some(({ pageEnd }) => pageEnd !== 0)) this.#sendAck(now);
@@ -437,7 +440,7 @@ export class Session {
     return data;
   }
 
-  /** The application disconnects: what is durably applied is acknowledged, then the session ends. */
+  /** Ends the session at the application's request, after acknowledging everything durably applied. */
   bye(now: number): void {
     if (this.#saidBye || this.#ended !== null) return;
     if (this.#moves) this.#sendAck(now);
@@ -447,8 +450,10 @@ export class Session {
     this.#saidBye = true;
   }
 
-  /** Acknowledges this cursor of the stream after a while: the document with it is durable. Those of all streams leave
-   * together. */
+  /**
+   * Acknowledges this cursor of the stream after a delay, because the document with it is durable. The acknowledgements
+   * of all streams are sent together.
+   */
   acknowledge(stream: Stream, cursor: bigint | null, now: number): void {
     stream.acknowledgeable = cursor;
     if (stream.acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
@@ -544,12 +549,12 @@ export class Session {
     if (sync.allSent) sync.due = now + this.#parts.settings.requestTimeoutS;
   }
 
-  /** Whether the service has this client's set, and takes what differs from it. */
+  /** True if the service has this client's set, and accepts changes of it. */
   get #takesRequests(): boolean {
     return this.#phase === "catching up" || this.#phase === "live";
   }
 
-  /** null: nothing is said of it now. */
+  /** The unsettled interests; null if nothing is reported about them now. */
   get #unsettled(): Unsettled | null {
     return (this.#takesRequests && this.#parts.unsettled) || null;
   }
@@ -601,7 +606,10 @@ export class Session {
     this.#names = true;
   }
 
-  /** These names are going to be used. False where two of the session's would share a CRC: ask for names first. */
+  /**
+   * Notes that these names are going to be used. Returns false if two of the session's names would share a CRC: request
+   * names first.
+   */
   #use(names: readonly string[]): boolean {
     if (this.#names) return true;
     const fresh = new Map<number, string>();
@@ -624,7 +632,7 @@ export class Session {
     this.#ackDue = null;
     const moves = this.#moves;
     if (moves) {
-      // What the cursor has passed and the application has not taken is said before.
+      // Interests that the cursor has passed and the application has not accepted are reported before.
       this.#parts.unsettled?.hurry(now);
       this.#sendUnsettled(now);
     }
@@ -645,10 +653,10 @@ export class Session {
   // Time
 
   /**
-   * What was known of the connection may be over: asks by a Ping, and gives the answer a short time.
+   * Doubts the connection: sends a Ping, and allows a short time for the answer.
    *
-   * Where that is asked already, and unanswered, only the time for which the page did not stand still counts: one that is
-   * awake for a moment now and then gives up a dead connection, too.
+   * If an unanswered Ping is under way, only the time counts in which the page did not stand still: so a page that is
+   * awake only for moments gives up a dead connection, too.
    */
   doubt(now: number, stoodStillS: number): void {
     if (this.#ended !== null || this.#saidBye) return;
@@ -658,12 +666,12 @@ export class Session {
     this.#doubt = { ping: this.#pings, due };
   }
 
-  /** Whether the connection may be dead for all that is known. */
+  /** True if the connection may be dead. */
   get inDoubt(): boolean {
     return this.#doubt !== null;
   }
 
-  /** Do what is due: acknowledge, ping, ask again, give up. */
+  /** Does what is due: acknowledges, pings, sends requests again, gives up. */
   tick(now: number): void {
     if (this.#ended !== null || this.#saidBye) return;
     const { registrations, settings } = this.#parts;
@@ -695,7 +703,7 @@ export class Session {
     }
   }
 
-  /** When `tick` has something to do next. */
+  /** Returns the time when `tick` has to be called next. */
   deadline(): number {
     const due = [this.#pingAt, this.#ackAt, this.#welcomeDue, this.#publications.deadline()];
     const unsettled = this.#unsettled;
@@ -725,7 +733,7 @@ export class Session {
     this.#pingUnansweredSince ??= now;
   }
 
-  /** When a request is to be sent again: not while the gateway says Wait. */
+  /** Returns the time when a request must be sent again: not while the gateway sends Wait. */
   #overdue(due: number): number {
     return Math.max(due, this.#waitUntil);
   }

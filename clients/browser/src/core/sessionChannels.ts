@@ -1,8 +1,8 @@
 /**
- * What one session says and hears of channels as a whole: which log it is, whether the service knows them, pages.
+ * One session's state of channels as a whole: the log's epoch, the service's knowledge of channels, pages.
  *
- * What frames say of a single channel is for `channels.ts`; what an Ack says, for `stream.ts`. What is wrong comes back
- * as words; "": nothing.
+ * `channels.ts` handles the frames of a single channel; `stream.ts`, acknowledgements. Errors are returned as texts;
+ * "": none.
  */
 
 import { ChannelsUnknown, type ColdNotifyError } from "../errors.js";
@@ -19,10 +19,10 @@ export class SessionChannels {
   readonly #channels: Channels;
   readonly #registrations: Registrations;
   readonly #report: (error: ColdNotifyError) => void;
-  /** Its Hello has channels: so Welcome says which kinds the service knows. */
+  /** True if its Hello has channels, so that Welcome states the kinds that the service knows. */
   #asks = false;
   #saidCursor = false;
-  /** The service has said whether it knows channels, or has spoken of them, or was asked. */
+  /** True if the service has stated if it knows channels, has sent a frame about them, or was asked. */
   #said = false;
 
   constructor(channels: Channels, registrations: Registrations, report: (error: ColdNotifyError) => void) {
@@ -33,7 +33,7 @@ export class SessionChannels {
     this.stream = new Stream(channels.cursor);
   }
 
-  /** Whether messages of channels come as they are sent, or there is no channel. */
+  /** True if messages of channels are sent live, or there is no channel. */
   get areLive(): boolean {
     return this.stream.live || this.#registrations.channels.size === 0;
   }
@@ -46,9 +46,9 @@ export class SessionChannels {
     return cursor === undefined ? [] : [{ epoch, complete: cursor }];
   }
 
-  // What the service says
+  // Events of the service
 
-  /** Which log it is. */
+  /** Handles the log's epoch in a Welcome. Returns an error or "". */
   welcomed({ streams }: Welcome): string {
     this.stream.live = false;
     const epoch = firstOf(streams)?.epoch;
@@ -58,14 +58,14 @@ export class SessionChannels {
     return this.#beginEpoch(epoch, isVoid);
   }
 
-  /** Whether the service knows channels. `asked`: the Hello asked which kinds it knows. */
+  /** Notes if the service knows channels. `asked`: the Hello asked for the kinds that it knows. */
   learn(welcome: Welcome, asked: boolean): void {
     if (asked || this.#asks || welcome.kinds !== 0 || positionsOf(welcome).length > 0) this.#know(welcome);
-    // A later Welcome of this session answers an Open of the gateway's own, and says no kinds.
+    // A later Welcome of this session answers an Open of the gateway's own, and contains no kinds.
     this.#asks = false;
   }
 
-  /** The answer to these operations. */
+  /** Handles the answer to these operations. Returns an error or "". */
   registered(registered: Registered, operations: Operations): string {
     const epoch = firstOf(registered.streams)?.epoch;
     const problem = epoch === undefined ? "" : this.#beginEpoch(epoch, false);
@@ -76,21 +76,25 @@ export class SessionChannels {
     return problem;
   }
 
-  /** Objects are caught up, and channels, too, if it says so. What was confirmed, and should have come by now. */
+  /**
+   * Handles CaughtUp: objects are caught up, and channels, too, if it says so. Returns confirmed operations whose
+   * answers should have come by now.
+   */
   caughtUp({ streams }: CaughtUp): Operations {
     const complete = firstOf(streams)?.complete;
     if (complete !== undefined) {
       this.stream.live = this.#said = true;
       this.#channels.caughtUp(complete);
     }
-    // Pages of channels may come later; but who has said nothing of channels may know none, and is asked.
+    // Pages of channels may come later; but a service that has never mentioned channels may not know them, and is
+    // asked.
     const lost = this.#registrations.unanswered();
     const isSaid = this.#said;
     this.#said = true;
     return isSaid ? new Map([...lost].filter(([interest]) => !isChannel(interest))) : lost;
   }
 
-  /** A page of what channels lacked has come. */
+  /** Handles the end of a page of missing messages. */
   pageEnded({ page, last, complete }: PageEnd): void {
     this.#said = true;
     this.stream.pageEnd = page;
@@ -109,7 +113,7 @@ export class SessionChannels {
   }
 
   #know(answer: Welcome | Registered): void {
-    // Who says where channels begin knows them, too.
+    // A service that sends the beginnings of channels knows them, too.
     const knows = (answer.kinds & KINDS_CHANNELS) !== 0 || positionsOf(answer).length > 0;
     this.#said = true;
     this.#registrations.knowChannels(knows);
@@ -119,7 +123,7 @@ export class SessionChannels {
   }
 }
 
-/** Returns where the channels begin that it answers. */
+/** Returns the beginnings of the channels that it answers. */
 export function positionsOf({ streams }: Welcome | Registered): readonly Position[] {
   return firstOf(streams)?.positions ?? [];
 }

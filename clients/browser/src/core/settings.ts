@@ -1,6 +1,6 @@
 /**
- * The numbers that steer the client's core; the application may set those of `Settings`. What clients in all languages
- * and the service must agree on is in `protocol.ts`.
+ * The numbers that control the client's core; the application may set those of `Settings`. Numbers that clients in all
+ * languages and the service must agree on are in `protocol.ts`.
  */
 
 import {
@@ -16,60 +16,72 @@ import {
   WEBSOCKET_KEEPALIVE_S,
 } from "./protocol.js";
 
-/** The pause after DISPLACED is up to this much longer, so that two pages do not walk in step. */
+/** The pause after DISPLACED is longer by up to this fraction, so that two pages do not alternate in step. */
 export const DISPLACED_JITTER = 0.1;
-/** While as much waits to be sent, no further chunks and requests are made: the wanted set may be megabytes. */
+/**
+ * While this many bytes wait to be sent, no further chunks and requests are made, because the wanted set may be
+ * megabytes.
+ */
 export const OUT_BYTES_MAX = 64 * 1024;
-/** The state is written again after this long when that failed, doubling... */
+/** The first delay before the state is written again after a failure; it doubles... */
 export const SAVE_RETRY_MIN_S = 1;
 /** ...up to this. */
 export const SAVE_RETRY_MAX_S = 60;
-/** Who asks for a connection while the next try is awaited gets one now, but not so soon after the last one: an application
- * may ask all the time. */
+/**
+ * Minimum time between tries when the application asks for a connection while the next try is awaited, because it may
+ * ask all the time.
+ */
 export const TRIES_APART_S = 1;
-/** Of all messages that wait for their callbacks. Above it, what came last of the longest channel is asked for again
- * later: a callback that takes its time must not fill the memory of a small machine. */
+/**
+ * Limit on all messages that wait for their callbacks. Above it, the newest messages of the longest channel are
+ * requested again later: a slow callback must not fill the memory of a small machine.
+ */
 export const CHANNELS_BACKLOG_BYTES_MAX = 4 * 1024 * 1024;
-/** Reports that wait to be told; beyond, the oldest are dropped. */
+/** Limit on reports that wait to be told; beyond it the oldest are dropped. */
 export const REPORTS_MAX = 1000;
 
-/** Of what is kept for `current`: a browser gives a page 5 MB or 10 MB, and the document is written as a whole. */
+/**
+ * Default limit on versions kept for `current`: a browser gives a page 5 MB or 10 MB, and the document is written as a
+ * whole.
+ */
 export const NEWEST_BYTES_MAX = 256 * 1024;
 
-/** All times in seconds. */
+/** The client's settings. All times are in seconds. */
 export interface Settings {
   /** A Ping is sent after this long without anything else: a whole number from 1 to 86,400. */
   readonly keepaliveS: number;
-  /** A gateway that is silent for 1.5 keepalives and this after a Ping is given up; for this alone, after the page stood
-   * still. */
+  /**
+   * A gateway that is silent for 1.5 keepalives and this after a Ping is given up; after a standstill of the page, for
+   * this alone.
+   */
   readonly silenceGraceS: number;
-  /** A registration that is not answered is asked for again after this long. */
+  /** A registration that is not answered is requested again after this long. */
   readonly requestTimeoutS: number;
-  /** For the WebSocket's handshake. */
+  /** Limit on the WebSocket's handshake. */
   readonly connectTimeoutS: number;
-  /** Acknowledgements are delayed so long, and merged. */
+  /** Acknowledgements are delayed by this, and merged. */
   readonly ackDelayS: number;
-  /** What callbacks were told is stored at most this often. */
+  /** Minimum interval of writes of the versions that callbacks were told. */
   readonly saveIntervalS: number;
-  /** A callback that throws is tried so many times; then its object is parked. */
+  /** Number of tries of a callback that throws; then its object is parked. */
   readonly triesMax: number;
-  /** It is tried again after this long, doubling... */
+  /** The first delay before it is tried again; it doubles... */
   readonly retryMinS: number;
   /** ...up to this. */
   readonly retryMaxS: number;
-  /** The first pause before connecting again is random, up to this long; the next ones double... */
+  /** The first pause before connecting again is random, up to this; the next ones double... */
   readonly backoffMinS: number;
   /** ...up to this. */
   readonly backoffMaxS: number;
   /** An address that failed is not tried for this long while there is another. */
   readonly addressRestS: number;
-  /** The pause after another client of the same name took over; it doubles... */
+  /** The first pause after another client of the same name took over; it doubles... */
   readonly displacedMinS: number;
   /** ...up to this. */
   readonly displacedMaxS: number;
-  /** So much is kept of what callbacks were told last, for `current`, in memory and in the state; 0: nothing. */
+  /** Bytes of the last versions that callbacks were told, kept for `current` in memory and in the state; 0: none. */
   readonly newestBytesMax: number;
-  /** The service is told the first line of what callbacks throw. */
+  /** True if the service is told the first line of errors that callbacks throw. */
   readonly sayErrors: boolean;
 }
 
@@ -92,7 +104,7 @@ export const DEFAULTS: Settings = {
   sayErrors: true,
 };
 
-/** The defaults but for what is given. Raises RangeError, whose message begins with the setting's name. */
+/** Returns the defaults with the given values. Throws RangeError, whose message begins with the setting's name. */
 export function settingsOf(given: Partial<Settings>): Settings {
   const settings: Record<string, number | boolean> = { ...DEFAULTS };
   for (const name of Object.keys(DEFAULTS) as (keyof Settings)[]) {
@@ -118,7 +130,7 @@ export function settingsOf(given: Partial<Settings>): Settings {
   return checked;
 }
 
-/** How long after a Ping a gateway may be silent: the same as what it grants us. */
+/** Returns the time for which a gateway may be silent after a Ping: the same that it grants us. */
 export function silenceS(settings: Settings): number {
   return SILENCE_FACTOR * settings.keepaliveS + settings.silenceGraceS;
 }

@@ -1,18 +1,18 @@
-/** Where a channel's subscription begins, as an application says it, and as the wire and the document do. */
+/** The beginning of a channel's subscription, in the forms of an application, the wire and the document. */
 
 import { SINCE } from "./wire.js";
 
-/** As an application says it: a text is one of the words, or a message's `position`. */
+/** The application's form: a text is one of the words, or a message's `position`. */
 export type SinceOption = "now" | "oldest" | "newest" | Date | string;
 
 type Kind = "now" | "oldest" | "newest" | "time" | "position";
 
-/** Where it begins, until the service has said which position that is. */
+/** The beginning, until the service has sent the position for it. */
 export interface Since {
   readonly kind: Kind;
-  /** Of time: Unix ms. Of position: the offset behind which it begins. */
+  /** For a time: Unix ms. For a position: the offset after which it begins. */
   readonly at: bigint;
-  /** Of a position's log. */
+  /** The epoch of a position's log. */
   readonly epoch: number;
 }
 
@@ -29,17 +29,17 @@ const OFFSET_MAX = 2n ** 63n - 1n;
 export const NOW: Since = { kind: "now", at: 0n, epoch: 0 };
 export const OLDEST: Since = { kind: "oldest", at: 0n, epoch: 0 };
 
-/** As a frame says it. */
+/** Returns the number for a frame. */
 export function sinceNumber({ kind }: Since): number {
   return NUMBERS[kind];
 }
 
-/** A place in a log of channels, as `Message.position` says it. */
+/** Returns a position in a log of channels, in the form of `Message.position`. */
 export function positionText(epoch: number, offset: bigint): string {
   return `${epoch.toString(16).padStart(8, "0")}.${offset}`;
 }
 
-/** What an application says. Throws RangeError, whose message begins with `since`. */
+/** Parses the application's form. Throws RangeError, whose message begins with `since`. */
 export function sinceOf(value: unknown): Since {
   if (value instanceof Date) {
     const at = value.getTime();
@@ -54,13 +54,13 @@ export function sinceOf(value: unknown): Since {
   throw new RangeError(`since: ${String(value)} is not "now", "oldest", "newest", a Date or the position of a message`);
 }
 
-/** For the document. */
+/** Returns the fields for the document. */
 export function sinceFields({ kind, at, epoch }: Since): Record<string, unknown> {
   if (kind === "time") return { since: kind, at: String(at) };
   return kind === "position" ? { since: kind, at: String(at), epoch } : { since: kind };
 }
 
-/** What the document has. Throws RangeError. */
+/** Parses the document's fields. Throws RangeError. */
 export function sinceFrom({ since, at = "0", epoch = 0 }: Record<string, unknown>): Since {
   if (typeof since !== "string" || !Object.hasOwn(NUMBERS, since)) throw new RangeError("since: is unknown");
   if (typeof at !== "string" || !/^\d{1,19}$/.test(at) || BigInt(at) > OFFSET_MAX) throw new RangeError("at: is not an offset or a time");

@@ -1,18 +1,18 @@
 /**
- * Whether a page stood still: its machine slept, the browser froze it, or nothing gave it a turn for long.
+ * Detects a standstill of the page: its machine slept, the browser froze it, or it was not run for long.
  *
- * What it knew of its connection is in doubt then. The shell looks at least every LOOK_S, and before it says that it is
- * caught up; what it finds, it tells the client (`Client.doubt`).
+ * Afterwards the state of its connection is in doubt. The shell looks at least every LOOK_S, and before it reports that
+ * it is caught up; it passes each standstill to the client (`Client.doubt`).
  */
 
-/** The shell looks this often: so late does it notice a sleep by itself. */
+/** Interval of looks, which is the delay until a sleep is noticed. */
 export const LOOK_S = 5;
-/** More than this between two looks is a standstill. */
+/** A longer time between two looks is a standstill. */
 export const STOOD_STILL_S = 10;
-/** The same of a page that is not seen: browsers give it a turn each minute. */
+/** The same limit for a hidden page, because browsers run it once a minute. */
 export const HIDDEN_STOOD_STILL_S = 75;
 
-/** Of one page. */
+/** The standstills of one page. */
 export class Standstill {
   #lookedAt: number;
 
@@ -20,14 +20,14 @@ export class Standstill {
     this.#lookedAt = now;
   }
 
-  /** Seconds for which it has stood still until now; 0: it has not. `hidden`: nobody sees the page. */
+  /** Returns the seconds for which it has stood still until now; 0: it has not. `hidden`: nobody sees the page. */
   look(now: number, hidden = false): number {
     const passedS = now - this.#lookedAt;
     this.#lookedAt = now;
     return passedS > (hidden ? HIDDEN_STOOD_STILL_S : STOOD_STILL_S) ? passedS : 0;
   }
 
-  /** When to look next. */
+  /** Returns the time of the next look. */
   deadline(): number {
     return this.#lookedAt + LOOK_S;
   }

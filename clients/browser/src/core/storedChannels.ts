@@ -1,13 +1,13 @@
 /**
- * What the client's durable state has of channels, if there are any:
+ * The fields for channels in the client's durable state, if there are any:
  *
  *     "channels_epoch": 7 or null, "channels_cursor": "1234" or null,
- *     "channels": {text: {"since": "oldest", ...            until the service has said the position
- *                         "position": "1200" or null,       while it is pending: all up to there is known
+ *     "channels": {text: {"since": "oldest", ...            until the service has sent the position
+ *                         "position": "1200" or null,       while it is pending: everything up to it is known
  *                         "told": "1210", "lost": true}},
  *     "pending_channels": {text: "register"}
  *
- * A text is the channel's name; the attributes follow it, each behind a zero byte, sorted.
+ * A text is the channel's name; the attributes follow it, each after a zero byte, sorted.
  */
 
 import { StateDamaged } from "../errors.js";
@@ -19,7 +19,7 @@ import type { Kind } from "./registrations.js";
 import { sinceFields, sinceFrom } from "./since.js";
 import type { Fields, Reading } from "./storedQueries.js";
 
-/** The fields, or none. */
+/** Returns the document's fields for channels, or none. */
 export function encodeChannels(
   kept: KeptChannels,
   pending: ReadonlyMap<Interest, Kind>,
@@ -46,7 +46,7 @@ function encodeKept({ since, position, told, lost }: KeptChannel): Fields {
   };
 }
 
-/** What the fields say. Throws StateDamaged. */
+/** Parses the document's fields. Throws StateDamaged. */
 export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptChannels; pending: Map<Interest, Kind> } {
   if (!("channels" in fields)) return { kept: NO_CHANNELS, pending: new Map() };
   const { table, number64 } = reading;

@@ -1,14 +1,14 @@
 /**
- * What the client's durable state has of queries, if there are any:
+ * The fields for queries in the client's durable state, if there are any:
  *
- *     "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
+ *     "queries": {text: {"members": [...],                    the members told, once `telling` is told
  *                        "telling": {"added": [...], "removed": [...]},
  *                        "followed": true, "dropped": true, "entering": [...],
  *                        "answer": {"members": [...], "reached": name, "reached_at": "1234"},
- *                        "descriptions": {name: JSON as text, "" for none}}},    if they are asked for; as told
+ *                        "descriptions": {name: JSON as text, "" for none}}},    if requested; as told
  *     "pending_queries": {text: "register"}
  *
- * What is not there has its usual value.
+ * A missing field has its default.
  */
 
 import { StateDamaged } from "../errors.js";
@@ -21,14 +21,14 @@ export type Fields = Record<string, unknown>;
 
 type Pairs = (entries: Iterable<readonly [string, unknown]>) => Fields;
 
-/** How fields are read: each throws StateDamaged. */
+/** The functions that read fields: each throws StateDamaged. */
 export interface Reading {
   table(fields: Fields, name: string): [string, unknown][];
   object(field: string, value: unknown): string;
   number64(field: string, value: unknown): bigint;
 }
 
-/** The fields, or none. */
+/** Returns the document's fields for queries, or none. */
 export function encodeQueries(
   queries: ReadonlyMap<string, Kept>,
   pending: ReadonlyMap<Interest, Kind>,
@@ -57,7 +57,7 @@ function encodeKept(kept: Kept, pairs: Pairs): Fields {
   };
 }
 
-/** What the fields say. Throws StateDamaged. */
+/** Parses the document's fields. Throws StateDamaged. */
 export function decodeQueries(fields: Fields, reading: Reading): { queries: Map<string, Kept>; pending: Map<Interest, Kind> } {
   const queries = new Map<string, Kept>();
   for (const [text, entry] of reading.table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry, reading));

@@ -1,14 +1,14 @@
 /**
- * Stream: how far a session has come in its objects, or in the log of its domain's channels, and what it acknowledges.
+ * Stream: a session's position in its objects, or in the log of its domain's channels, and its acknowledgements.
  *
- * Frames say these numbers of objects themselves, and those of other streams by place: `firstOf` reads the first place,
- * and the only one, which is the log of the domain's channels.
+ * Frames carry the numbers of objects in their own fields, and those of other streams by place: `firstOf` returns the
+ * first place, and the only one, which is the log of the domain's channels.
  */
 
 /** The number of the first stream in a PageEnd; there 0 is objects. */
 export const FIRST = 1;
 
-/** What an Ack says of one stream. */
+/** An Ack's fields for one stream. */
 export interface Acknowledgement {
   readonly complete: bigint | undefined;
   readonly page: number;
@@ -20,11 +20,11 @@ export class Stream {
   acknowledgeable: bigint | null = null;
   /** The page to acknowledge with the next bytes that leave; 0: none. */
   pageEnd = 0;
-  /** The service sends what comes into the stream as it comes. */
+  /** True once the service sends the stream live. */
   live = false;
   #acknowledged: bigint | null;
 
-  /** Begins with the cursor that the Hello says; null: it says none. */
+  /** Begins with the cursor in the Hello; null: it has none. */
   constructor(acknowledged: bigint | null) {
     this.#acknowledged = acknowledged;
   }
@@ -39,7 +39,7 @@ export class Stream {
     this.#acknowledged = this.acknowledgeable = null;
   }
 
-  /** Returns the page that an Ack says, and the cursor, unless that `isHeld`; null: there is nothing to say. */
+  /** Returns the page for an Ack, and the cursor, unless that `isHeld`; null: there is nothing to acknowledge. */
   acknowledge(isHeld: boolean): Acknowledgement | null {
     const complete = isHeld ? null : this.acknowledgement;
     const page = this.pageEnd;
@@ -49,7 +49,7 @@ export class Stream {
   }
 }
 
-/** Returns what a frame says of the first stream; undefined: it says nothing. */
+/** Returns a frame's entry for the first stream; undefined: it has none. */
 export function firstOf<T>(streams: readonly T[]): T | undefined {
   return streams[FIRST - 1];
 }

@@ -1,9 +1,10 @@
 /**
- * From a change of a query's members to members callbacks that returned.
+ * Delivers changes of a query's members to members callbacks.
  *
  * A change that is being told is in the document before its callbacks begin, and stays there until all have returned.
- * After a crash it is told again, as it was. So the sum of what an application was told is what the document says, whatever
- * the service says next: the service tells where a name stands, not what the application may have heard of it.
+ * After a crash it is told again, unchanged. So the sum of all changes told is what the document contains, whatever the
+ * service sends next: the service sends the present state of a name, not the changes that the application may have been
+ * told.
  */
 
 import { type ColdNotifyError, MembersCallbackFailed, QueryParked } from "../errors.js";
@@ -13,49 +14,49 @@ import type { Journal } from "./journal.js";
 import type { Change, Membership, Telling } from "./membership.js";
 import type { Settings } from "./settings.js";
 
-/** Run the members callbacks of these subscribers with this change, then say `Delivery.done`. */
+/** A job: run the members callbacks of these subscribers with this change, then call `Delivery.done`. */
 export interface MembersJob {
   readonly query: string;
   readonly subscribers: readonly number[];
   readonly change: Change;
   readonly membership: Membership;
-  /** null: these subscribers came later, and are told all members. */
+  /** The change; null: these subscribers came later, and are told all members. */
   readonly telling: Telling | null;
 }
 
-/** What telling needs of those who keep the queries and their objects. */
+/** The interface of those who keep the queries and their objects, for telling. */
 export interface Keeper {
-  /** The cursor waits from here on. */
+  /** Holds the cursor. */
   hold(): Hold;
-  /** It need not wait for this any more. */
+  /** Ends a hold of the cursor. */
   release(hold: Hold): void;
-  /** Whether callbacks are told the versions of its members. */
+  /** Returns true if callbacks are told the versions of its members. */
   isHeard(query: Interest): boolean;
-  /** The object's version may be told, if one waits. */
+  /** Lets the object's waiting version be told, if there is one. */
   offer(name: string): void;
-  /** The application has heard, or is about to hear, that these are members of a query no more. */
+  /** Notes that the application has been told, or is about to be, that these are members of a query no more. */
   gone(membership: Membership, names: Iterable<string>): void;
-  /** It cannot be told for now: the query is to be answered again. */
+  /** Requests the query's answer again, because it cannot be told for now. */
   owe(membership: Membership): void;
-  /** All may have been told: if so, the registration is settled. */
+  /** Settles the registration if everything was told. */
   settle(membership: Membership): void;
-  /** The application should hear of this. */
+  /** Reports an error to the application. */
   report(error: ColdNotifyError): void;
 }
 
 const NOBODY: ReadonlySet<string> = new Set();
 
-/** Who is told of members, and what is still to be told. */
+/** The members callbacks, and the changes that they still have to be told. */
 export class MembersCallbacks {
-  /** A session was caught up in this process. Who subscribes later has missed something. */
+  /** True once a session was caught up in this process. A later subscriber has missed something. */
   begun = false;
   readonly #journal: Journal;
   readonly #settings: Settings;
   readonly #keeper: Keeper;
   readonly #subscribers = new Map<Interest, Set<number>>();
-  /** Their members may differ from what was told. */
+  /** Queries whose members may differ from those told. */
   readonly #touched = new Set<Membership>();
-  /** They have something to be told. */
+  /** Queries with a change to tell. */
   readonly #telling = new Set<Membership>();
 
   constructor(journal: Journal, settings: Settings, keeper: Keeper) {
@@ -66,12 +67,12 @@ export class MembersCallbacks {
 
   // Subscribers
 
-  /** Whether there are any for this query. */
+  /** Returns true if the query has members callbacks. */
   areFor(query: Interest): boolean {
     return this.#subscribers.has(query);
   }
 
-  /** Another callback. One that comes late is told all members first. */
+  /** Adds a callback. One that comes late is told all members first. */
   subscribe(query: Interest, membership: Membership | undefined, subscriber: number): void {
     this.#subscribers.set(query, (this.#subscribers.get(query) ?? new Set()).add(subscriber));
     if (membership === undefined) return;
@@ -84,7 +85,7 @@ export class MembersCallbacks {
     this.#consider(membership);
   }
 
-  /** One callback less. Whether it was one. */
+  /** Removes a callback. Returns true if it existed. */
   unsubscribe(query: Interest, membership: Membership | undefined, subscriber: number): boolean {
     const subscribers = this.#subscribers.get(query);
     if (!subscribers?.delete(subscriber)) return false;
@@ -96,12 +97,12 @@ export class MembersCallbacks {
     return true;
   }
 
-  /** A query that the document knows. */
+  /** Resumes a query that the document contains. */
   resume(membership: Membership): void {
     if (membership.telling !== null || membership.touched.size > 0) this.#touched.add(membership);
   }
 
-  /** The query is not wanted any more. Its subscribers stay. */
+  /** Removes a query from the wanted set. Its subscribers stay. */
   forget(membership: Membership): void {
     this.#touched.delete(membership);
     this.#telling.delete(membership);
@@ -111,14 +112,14 @@ export class MembersCallbacks {
 
   // Changes
 
-  /** Its members may differ from what was told: the cursor waits, until `prepare` has seen to it. */
+  /** Notes that its members may differ from those told: the cursor waits until `prepare` has handled it. */
   touch(membership: Membership): void {
     this.#touched.add(membership);
     membership.hold ??= this.#keeper.hold();
     this.#unpark(membership);
   }
 
-  /** See to what has changed. Called before the document is written: what is told is in there first. */
+  /** Handles the changes. Called before the document is written, because it must contain a change before it is told. */
   prepare(): void {
     for (const membership of [...this.#touched]) {
       const { interest } = membership;
@@ -168,7 +169,7 @@ export class MembersCallbacks {
     this.#keeper.settle(membership);
   }
 
-  /** What `hold` stands for is told, but for members that have left and have a version that comes first. */
+  /** Ends a hold whose change was told, unless members have left whose last version must be told first. */
   #rest(membership: Membership, hold: Hold | null): void {
     if (hold === null) return;
     if (membership.deferred.size === 0) {
@@ -187,14 +188,14 @@ export class MembersCallbacks {
     }
   }
 
-  /** Nothing holds the cursor any more: all queries are pending registrations. */
+  /** Ends all holds, because all queries are pending registrations. */
   releaseAll(memberships: Iterable<Membership>): void {
     for (const membership of memberships) this.#release(membership);
   }
 
   // Jobs
 
-  /** The callbacks to run next, or null. */
+  /** Returns the callbacks to run next, or null. */
   nextJob(now: number): MembersJob | null {
     for (const membership of [...this.#telling]) {
       const job = this.#at(membership) <= now ? this.#job(membership) : null;
@@ -203,22 +204,25 @@ export class MembersCallbacks {
     return null;
   }
 
-  /** When the next job can begin: -Infinity is now; Infinity: nothing waits for a time. */
+  /** Returns the time at which the next job can begin: -Infinity for now; Infinity if nothing waits for a time. */
   readyAt(): number {
     return Math.min(...[...this.#telling].map((membership) => this.#at(membership)));
   }
 
-  /** Whether all callbacks have returned, or have failed too often. */
+  /** True if all callbacks have returned, or have failed too often. */
   get idle(): boolean {
     return [...this.#touched, ...this.#telling].every(({ parked }) => parked);
   }
 
-  /** Queries whose callbacks failed too often. */
+  /** The queries whose callbacks failed too often. */
   get parked(): Interest[] {
     return [...this.#telling].filter(({ parked }) => parked).map(({ interest }) => interest);
   }
 
-  /** The job's callbacks have returned, or threw what `failed` says by subscriber. `isWanted`: its query still is. */
+  /**
+   * Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. `isWanted`:
+   * its query still is.
+   */
   done(job: MembersJob, isWanted: boolean, failed: ReadonlyMap<number, unknown>, now: number): void {
     const { membership, telling, query } = job;
     for (const cause of failed.values()) this.#keeper.report(new MembersCallbackFailed(query, cause));
@@ -237,7 +241,7 @@ export class MembersCallbacks {
     this.#keeper.settle(membership);
   }
 
-  /** When it can be told. */
+  /** Returns the time at which it can be told. */
   #at({ running, parked, retryAt, telling, fresh }: Membership): number {
     if (running || parked) return Infinity;
     if (retryAt !== null) return retryAt;
@@ -259,7 +263,7 @@ export class MembersCallbacks {
     if (telling !== null && this.#journal.mayRestOn(telling.revision)) {
       const due = [...subscribers].filter((one) => !telling.spared.has(one));
       if (due.length > 0) return begin(due, telling.change, telling);
-      // Those whose callback failed have gone; the others know already.
+      // The callbacks that failed were removed; the others know the change already.
       if (subscribers.size > 0) this.#told(membership, telling);
     }
     this.#consider(membership);
@@ -267,7 +271,7 @@ export class MembersCallbacks {
     return null;
   }
 
-  /** All know it. */
+  /** Ends the telling of a change that all callbacks know. */
   #told(membership: Membership, telling: Telling): void {
     membership.telling = null;
     this.#journal.changed();
@@ -292,11 +296,11 @@ export class MembersCallbacks {
     membership.failures = 0;
     this.#keeper.owe(membership);
     this.#release(membership);
-    // Also what has left again: its versions are told before that is.
+    // Also members that have left again: their versions are told before that is.
     for (const name of [...membership.received, ...membership.deferred.keys()]) this.#keeper.offer(name);
   }
 
-  /** The query was answered: what failed too often gets new tries. */
+  /** Retries callbacks that failed too often, because the query was answered. */
   tryAgain(membership: Membership): void {
     this.#unpark(membership);
     this.#consider(membership);
@@ -308,7 +312,7 @@ export class MembersCallbacks {
     this.#consider(membership);
   }
 
-  /** Keep the two lists: what has something to be told, and what is to be seen to. */
+  /** Updates the two lists: queries with a change to tell, and queries to prepare. */
   #consider(membership: Membership): void {
     const isTold = membership.telling !== null || membership.fresh.size > 0;
     if (isTold && this.#subscribers.has(membership.interest)) this.#telling.add(membership);

@@ -1,11 +1,11 @@
 /**
- * What the application has not taken although the cursor may be past it, and what the service is told of that.
+ * Reports to the service what the application has not accepted, although the cursor may be past it.
  *
- * Unsettled is each pending registration, and each object whose callbacks have thrown and are tried again. The service
- * marks a registration when it is asked for. So a session says only what differs from that: what is settled, and what
- * callbacks threw; and all of it again, where that is not answered. While the service may believe that something is
- * unsettled, the document says so (`isKnown` is false), and the next Hello says all of it. So a wake in which nothing is
- * unsettled, behind one that left nothing, says nothing.
+ * Each pending registration is unsettled, and so is each object whose callbacks have thrown and are tried again. The
+ * service marks a registration as unsettled when it is requested. So a session only reports differences from that:
+ * settled interests, and errors of callbacks; and everything again if that is not answered. While the service may
+ * believe that something is unsettled, the document says so (`isKnown` is false), and the next Hello reports
+ * everything. So a wake in which nothing is unsettled, after one that left nothing, reports nothing.
  */
 
 import type { Delivery } from "./delivery.js";
@@ -16,26 +16,26 @@ import type { Operations, Registrations } from "./registrations.js";
 import type { Settings } from "./settings.js";
 import type { WireUnsettled, WireUnsettledEntry } from "./wire.js";
 
-/** What is left unanswered is said again ever more rarely, up to this: a service of release 0.1.0 never answers. */
+/** Limit on the interval of unanswered reports, which grows each time: a service of release 0.1.0 never answers. */
 export const IN_VAIN_S_MAX = 600;
-/** While something is unsettled, what changes is said this often at most: callbacks that are tried again throw again. */
+/** Minimum interval of reports while something is unsettled, because callbacks that are tried again throw again. */
 export const SAID_AGAIN_S = 5;
-/** An entry names at most so many members of a query, of so many bytes: 64 entries fit in a frame. */
+/** Limit on the members of a query that an entry names, and on their bytes: 64 entries fit in a frame. */
 const MEMBERS_MAX = 16;
 const MEMBERS_BYTES_MAX = 250;
 
-/** That callbacks throw, and have not returned since. */
+/** A failure of callbacks that have not returned since. */
 export interface Failure {
   readonly times: number;
-  /** The first line of what they threw last. */
+  /** The first line of their last error. */
   readonly error: string;
-  /** When they threw first. */
+  /** The time of their first error. */
   readonly since: number;
 }
 
 /** The objects, queries and channels whose callbacks throw. */
 export class Failing {
-  /** An object may be here that is wanted for the sake of queries only. */
+  /** Failures by interest, including objects that only queries want. */
   readonly byInterest = new Map<Interest, Failure>();
   changes = 0;
   readonly #sayErrors: boolean;
@@ -44,7 +44,7 @@ export class Failing {
     this.#sayErrors = sayErrors;
   }
 
-  /** Its callbacks have returned, or threw what `failed` says by subscriber. */
+  /** Notes that its callbacks have returned; `failed` contains the errors of those that threw, by subscriber. */
   note(interest: Interest, failed: ReadonlyMap<number, unknown>, now: number): void {
     if (failed.size === 0) {
       this.over(interest);
@@ -56,54 +56,54 @@ export class Failing {
     this.changes += 1;
   }
 
-  /** They have returned, or the application does not want it any more. */
+  /** Ends a failure: the callbacks have returned, or the application does not want the interest any more. */
   over(interest: Interest): void {
     if (this.byInterest.delete(interest)) this.changes += 1;
   }
 }
 
-/** What is said of one interest. */
+/** The report of one interest. */
 interface Entry {
   readonly parked: boolean;
   readonly failure: Failure | undefined;
-  /** Of a query: these were not taken. Empty: any may not have been. */
+  /** For a query: members that were not accepted. Empty: any of them may be. */
   readonly members: readonly string[];
-  /** Of a channel: all up to this offset is told. -1: nothing is, or it is no channel. */
+  /** For a channel: the offset up to which everything is told. -1: none, or not a channel. */
   readonly position: bigint;
 }
 
-/** What is worth a frame: not that callbacks have thrown once more. */
+/** Returns the part of a report that is worth a frame when it changes: not a repeated error. */
 function gistOf({ parked, failure, members, position }: Entry): string {
   return [parked, failure !== undefined, failure?.error, position, ...members].join("\n");
 }
 
 const PENDING = gistOf({ parked: false, failure: undefined, members: [], position: -1n });
 
-/** What is unsettled, and what the service knows of it. One for a client; `begin` for each session. */
+/** The unsettled interests, and the service's knowledge of them. One object per client; `begin` for each session. */
 export class Unsettled {
   readonly #journal: Journal;
   readonly #registrations: Registrations;
   readonly #delivery: Delivery;
   readonly #settings: Settings;
   #known: boolean;
-  /** The gist of each as the service holds it, once what is on its way has come; null: that is not known. */
+  /** The gist of each report in the service, once the frames on their way have arrived; null: not known. */
   #said: Map<Interest, string> | null = null;
   #inHello = false;
-  /** `#changes` as of what was said last. */
+  /** The value of `#changes` at the last report. */
   #seen = -1;
   #due = Infinity;
-  /** It does not wait for what was said before to be answered. */
+  /** True if the next report does not wait for the answer to the last one. */
   #hurried = false;
-  /** Of the document that has to be durable before anything is said. */
+  /** Revision of the document that has to be durable before any report. */
   #revision = 0;
   #frames: WireUnsettled[] = [];
-  /** Numbers of requests that are unanswered. */
+  /** Numbers of unanswered requests. */
   readonly #awaited = new Set<number>();
   #answerDue = Infinity;
-  /** So many times in a row nothing was answered in this session. */
+  /** Number of times in a row that nothing was answered in this session. */
   #inVain = 0;
 
-  /** `known`: the service knows that nothing is unsettled, as the document says. */
+  /** `known`: the service knows that nothing is unsettled, according to the document. */
   constructor(journal: Journal, registrations: Registrations, delivery: Delivery, settings: Settings, known: boolean) {
     this.#journal = journal;
     this.#registrations = registrations;
@@ -112,14 +112,17 @@ export class Unsettled {
     this.#known = known;
   }
 
-  /** For the document: the service knows that nothing is unsettled. */
+  /** The state for the document: true if the service knows that nothing is unsettled. */
   get isKnown(): boolean {
     return this.#known && !this.#registrations.owes;
   }
 
-  // What a session says
+  // Events of a session
 
-  /** A session begins; its Hello has these operations. Whether the Hello says that nothing else is unsettled. */
+  /**
+   * Begins a session, whose Hello has these operations. Returns true if the Hello states that nothing else is
+   * unsettled.
+   */
   begin(operations: Operations): boolean {
     this.#forget();
     this.#inVain = 0;
@@ -137,7 +140,7 @@ export class Unsettled {
     return true;
   }
 
-  /** The registrations are in sync: what the Hello said is stored. */
+  /** Notes that the registrations are in sync: the operations of the Hello are stored. */
   welcomed(now: number): void {
     if (this.#inHello) {
       this.#inHello = false;
@@ -147,23 +150,23 @@ export class Unsettled {
     }
   }
 
-  /** Where much was asked for, the service learns now what of it is unsettled. */
+  /** After many requests, reports to the service now which of them are unsettled. */
   caughtUp(now: number): void {
     if (this.#said === null) this.#due = Math.min(this.#due, now + this.#settings.ackDelayS);
   }
 
-  /** The whole set is said anew. What is unsettled then is said once it is in sync. */
+  /** Begins a reg-sync: the whole set is sent again. Unsettled interests are reported once it is in sync. */
   beginSync(): void {
     this.#forget();
   }
 
-  /** The service has these registrations, and holds them for unsettled. */
+  /** Notes that the service has these registrations, and considers them unsettled. */
   confirmed(registered: readonly Interest[]): void {
     if (registered.length > 0) this.#known = false;
     for (const one of registered) if (this.#said?.has(one) === false) this.#said.set(one, PENDING);
   }
 
-  /** See to what has changed, and to what was not answered until `answerDue`. */
+  /** Handles changes, and reports that were not answered until `answerDue`. */
   tick(now: number, answerDue: number): void {
     const { ackDelayS, requestTimeoutS } = this.#settings;
     if (this.#awaited.size > 0 && answerDue <= now) {
@@ -176,35 +179,35 @@ export class Unsettled {
     this.#due = Math.min(this.#due, now + (isSettled ? ackDelayS : Math.max(ackDelayS, SAID_AGAIN_S)));
   }
 
-  /** A cursor is about to be acknowledged, or the session to end: what has changed is said before. */
+  /** Reports changes at once, because a cursor is about to be acknowledged, or the session is about to end. */
   hurry(now: number): void {
     if (this.#changes === this.#seen || this.#inVain > 0) return;
     this.#due = now;
     this.#hurried = true;
   }
 
-  /** Whether a cursor that is acknowledged now would say more than the service has been told here. */
+  /** True if a cursor acknowledged now would state more than the service has been told here. */
   get isLate(): boolean {
     return this.#inVain === 0 && (this.#frames.length > 0 || this.#changes !== this.#seen);
   }
 
-  /** Whether what is to be said waits until the document is durable, or until what was said is answered. */
+  /** True if the next report waits until the document is durable, or until the last report is answered. */
   get isHeld(): boolean {
     if (!this.#journal.isDurable(this.#revision)) return true;
     return this.#frames.length > 0 && this.#awaited.size >= REQUESTS_UNANSWERED_MAX;
   }
 
-  /** When something is to be said; Infinity: nothing is, or not yet. */
+  /** Time of the next report; Infinity: there is none, or not yet. */
   get due(): number {
     return this.isHeld || (this.#awaited.size > 0 && !this.#hurried) ? Infinity : this.#due;
   }
 
-  /** When what was said is to be answered; Infinity: nothing is to be. */
+  /** Time by which the last report must be answered; Infinity: none is awaited. */
   get answerDue(): number {
     return this.#awaited.size > 0 ? this.#answerDue : Infinity;
   }
 
-  /** What is to be said next, as the request of this number; null: nothing, or not yet. */
+  /** Returns the next report, as the request of this number; null: there is none, or not yet. */
   next(now: number, request: number): WireUnsettled | null {
     if (this.#frames.length === 0 && this.due <= now) this.#fill(now);
     const frame = this.isHeld ? undefined : this.#frames.shift();
@@ -214,7 +217,7 @@ export class Unsettled {
     return { ...frame, request };
   }
 
-  /** The service has what this request said. */
+  /** Notes that the service has the report in this request. */
   answered(request: number): void {
     if (!this.#awaited.delete(request) || this.#awaited.size + this.#frames.length > 0) return;
     this.#inVain = 0;
@@ -222,7 +225,7 @@ export class Unsettled {
   }
 
   #fill(now: number): void {
-    // What is still to be asked for is unsettled from that request on.
+    // An operation that is still to be requested is unsettled from that request on.
     const stage = (one: Interest): string => this.#registrations.stageOf(one) ?? "";
     const isAsked = (one: Interest): boolean => !["unsent", "withheld"].includes(stage(one));
     const entries = new Map([...this.#entries()].filter(([one]) => isAsked(one)));
@@ -236,27 +239,27 @@ export class Unsettled {
     const gists = new Map(Array.from(entries, ([one, entry]) => [one, gistOf(entry)]));
     const changed = [...entries].filter(([one]) => gists.get(one) !== held(one));
     const settled = [...(before?.keys() ?? [])].filter((one) => !entries.has(one) && isAsked(one));
-    // Whatever is shorter.
+    // The shorter form.
     const whole = before === null || (settled.length > 0 && entries.size <= changed.length + settled.length);
     this.#said = gists;
     this.#frames = whole ? framesOf([...entries], [], now, true) : framesOf(changed, settled, now, false);
   }
 
-  /** The service is about to believe that something is unsettled: that has to be durable before. */
+  /** Notes that the service is about to believe that something is unsettled: that has to be durable before. */
   #doubt(): void {
     if (!this.#known) return;
     this.#known = false;
     this.#revision = this.#registrations.owes ? this.#journal.revision : this.#journal.changed(true);
   }
 
-  /** The service has all that was said. */
+  /** Notes that the service has all reports. */
   #learn(): void {
     if (this.#said?.size || this.#known || this.#entries().size > 0) return;
     this.#known = true;
     this.#journal.changed();
   }
 
-  /** What the service holds is not known. */
+  /** Forgets the service's state, because it is not known any more. */
   #forget(): void {
     this.#said = null;
     this.#inHello = this.#hurried = false;
@@ -266,7 +269,7 @@ export class Unsettled {
     this.#awaited.clear();
   }
 
-  // What is unsettled
+  // Unsettled interests
 
   #entries(): Map<Interest, Entry> {
     const { parked, queries, channels } = this.#delivery;
@@ -291,7 +294,7 @@ export class Unsettled {
     return entries;
   }
 
-  /** The members of a query that were not taken, if these are known and few. */
+  /** Returns the members of a query that were not accepted, if these are known and few. */
   #lacking(query: Interest): string[] {
     const membership = this.#delivery.queries.get(query);
     const isAnswered = ["arrived", null].includes(this.#registrations.stageOf(query));
@@ -307,7 +310,7 @@ export class Unsettled {
   }
 }
 
-/** `whole`: nothing else is unsettled. */
+/** Splits reports into frames. `whole`: nothing else is unsettled. */
 function framesOf(entries: [Interest, Entry][], settled: Interest[], now: number, whole: boolean): WireUnsettled[] {
   const frames: WireUnsettled[] = [];
   const said = [...entries.map(([one, entry]) => entryOf(one, entry, now)), ...settled];
@@ -335,7 +338,7 @@ function entryOf(interest: Interest, { parked, failure, members, position }: Ent
   };
 }
 
-/** The error's name and the first line of its text, without what would steer a terminal. */
+/** Returns the error's name and the first line of its text, without characters that control a terminal. */
 function firstLine(cause: unknown): string {
   let text: string;
   try {
@@ -344,6 +347,6 @@ function firstLine(cause: unknown): string {
     text = typeof cause;
   }
   const line = (/^.*/.exec(text)?.[0] ?? "").slice(0, UNSETTLED_ERROR_BYTES_MAX).replace(/[\p{C}\p{Z}]/gu, " ");
-  // No more of it than there is room for, and no half a character.
+  // As much of it as there is room for, without half a character.
   return line.slice(0, new TextEncoder().encodeInto(line, new Uint8Array(UNSETTLED_ERROR_BYTES_MAX)).read);
 }

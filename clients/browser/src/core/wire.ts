@@ -1,4 +1,6 @@
-/** The two kinds of frame, and the types of what is in them. `wireTables` has the messages of `schemas/wire.proto`. */
+/**
+ * The two kinds of frame, and the types of their messages. `wireTables` contains the messages of `schemas/wire.proto`.
+ */
 
 import { FrameError, encodeLength } from "./frames.js";
 import { decodeMessage, encodeMessage, type MessageOf, type MessagePart, type Table } from "./proto.js";
@@ -26,19 +28,19 @@ import type {
 
 export { CLIENT_FRAME, GATEWAY_FRAME, INTEREST_KIND, OUTCOME_KIND, REASON, SINCE } from "./wireTables.js";
 
-/** This session wants names, never CRC-32s. */
+/** The client wants names in this session, never CRC-32s. */
 export const CAPABILITY_NAMES = 1;
-/** The client wants queries: Welcome is to say whether the service knows them. */
+/** The client wants queries: Welcome states if the service knows them. */
 export const CAPABILITY_QUERIES = 2;
-/** It wants to be told how the members of its queries are described. */
+/** The client wants the descriptions of its queries' members. */
 export const CAPABILITY_DESCRIPTIONS = 4;
-/** All that is unsettled is among the Hello's pending registrations. */
+/** All unsettled interests are among the Hello's pending registrations. */
 export const CAPABILITY_UNSETTLED = 16;
 /** In `kinds`: the service knows queries. */
 export const KINDS_QUERIES = 2;
 /** In `kinds`: the service knows channels. */
 export const KINDS_CHANNELS = 4;
-/** In `kinds`: members' descriptions are told in this session. */
+/** In `kinds`: the service sends members' descriptions in this session. */
 export const KINDS_DESCRIPTIONS = 8;
 
 export type ClientFrame = MessageOf<typeof CLIENT_FRAME>;
@@ -63,7 +65,7 @@ export type WireOutcome = MessageOf<typeof OUTCOME>;
 export type WireUnsettled = MessagePart<typeof UNSETTLED>;
 export type WireUnsettledEntry = MessagePart<typeof UNSETTLED_ENTRY>;
 
-/** One frame: the message's length as a varint, then the message. */
+/** Returns one frame: the message's length as a varint, then the message. */
 export function encodeFrame<T extends Table>(table: T, message: MessagePart<T>): Uint8Array {
   const body = encodeMessage(table, message);
   const length = encodeLength(body.length);
@@ -73,7 +75,7 @@ export function encodeFrame<T extends Table>(table: T, message: MessagePart<T>):
   return frame;
 }
 
-/** The frame of this body; one of an unknown kind has nothing set. Raises FrameError. */
+/** Parses the body of a frame; a frame of an unknown kind has no field set. Throws FrameError. */
 export function parseFrame<T extends Table>(table: T, body: Uint8Array): MessageOf<T> {
   const frame = decodeMessage(table, body);
   if (Object.values(frame).filter((kind) => kind !== undefined).length > 1) {

@@ -1,24 +1,24 @@
-/** What the application asks for while no client is running. */
+/** The application's requests while no client is running. */
 
 import type { Client } from "./client.js";
 import { type Channel, type Interest, isName } from "./interests.js";
 import type { Since } from "./since.js";
 
-/** What an application may want; a client does it, else it is noted until there is one. */
+/** The requests of an application; a running client executes them, otherwise they are noted until there is one. */
 export type Wishes = Pick<
   Client,
   "register" | "unregister" | "registerOnly" | "askDescriptions" | "registerChannel" | "unregisterChannel"
 >;
 
-/** What the application asked for while no client was running: applied to the document once it is read. */
+/** Notes the application's requests while no client is running: they are applied to the document once it is read. */
 export class Asked implements Wishes {
   #only: ReadonlySet<string> | null = null;
-  /** By interest: unregister (false), register (true), or both in this order. */
+  /** The steps by interest: unregister (false), register (true), or both in this order. */
   #steps = new Map<Interest, readonly boolean[]>();
-  /** Of queries that are registered: whether descriptions are asked for. */
+  /** For registered queries: true if descriptions are wanted. */
   readonly #descriptions = new Map<Interest, boolean>();
 
-  /** By name: whether it is unregistered first, and what is registered then. */
+  /** For channels by name: true if it is unregistered first, and the registrations after that. */
   readonly #channels = new Map<string, { ends: boolean; wanted: (readonly [Channel, Since])[] }>();
 
   register(interest: Interest): void {
@@ -42,7 +42,7 @@ export class Asked implements Wishes {
 
   registerChannel(channel: Channel, since: Since): void {
     const { ends, wanted } = this.#channels.get(channel.name) ?? { ends: false, wanted: [] };
-    // Of those of one name, the first says where it begins, the last which attributes it has.
+    // Among those of one name, the first determines the beginning, the last the attributes.
     this.#channels.set(channel.name, { ends, wanted: [...wanted.slice(0, 1), [channel, since]] });
   }
 
