@@ -100,7 +100,7 @@ def tracer_of(settings: ServiceSettings, service: str, instance: str = "") -> Tr
     if endpoint:
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise SettingError(f"{_SETTING}: {endpoint!r} is no address like http://collector:4318")
+            raise SettingError(f"{_SETTING}: {endpoint!r} must be an address like http://collector:4318")
     elif not _wanted_by_environment(os.environ):
         return None
     try:

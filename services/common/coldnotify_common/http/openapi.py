@@ -147,7 +147,7 @@ def _read(pieces: Iterable[str]) -> _Json:
         said = read_yaml(files("coldnotify_common").joinpath("api", f"{piece}.yaml").read_text(encoding="utf-8"))
         for path, operations in said.pop("paths", {}).items():
             if unknown := operations.keys() - set(_METHODS):
-                raise ValueError(f"{piece}.yaml: {path}: {unknown} is no method")
+                raise ValueError(f"{piece}.yaml: {path}: {unknown} is not a method")
             whole["paths"].setdefault(path, {}).update(operations)
         for kind, named in said.items():
             if twice := whole[kind].keys() & named.keys():
@@ -285,7 +285,7 @@ def _typed(text: str) -> _Json:
     elif begin[:1].isupper():
         made = {"$ref": f"{_REF}schemas/{begin}"}
     else:
-        raise ValueError(f"{text!r}: {begin!r} is no type")
+        raise ValueError(f"{text!r}: {begin!r} is not a type")
     for more in _MORE.findall(text):
         if more == "?":
             made = _or_null(made)
@@ -315,7 +315,7 @@ def _used(paths: _Json, components: _Json) -> _Json:
         if name in found[kind]:
             continue
         if name not in components[kind]:
-            raise ValueError(f"{kind}: there is no {name}")
+            raise ValueError(f"{kind}: {name} is not defined")
         found[kind][name] = components[kind][name]
         open_ += _references(found[kind][name])
     return {kind: dict(sorted(named.items())) for kind, named in found.items()}

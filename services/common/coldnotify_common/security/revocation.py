@@ -91,7 +91,7 @@ class RevocationList:
         except OSError as error:
             raise BadList(f"{self._path}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise BadList(f"{self._path}: is no text") from None
+            raise BadList(f"{self._path}: not a text file") from None
         if self._wrong_in_it:
             raise BadList(self._wrong_in_it)
 

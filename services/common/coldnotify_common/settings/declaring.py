@@ -116,7 +116,7 @@ class SettingInfo:
             try:
                 return Path(str(value)).expanduser()
             except RuntimeError:
-                raise self.error(f"{value!s} begins with ~, and there is no home directory (HOME)") from None
+                raise self.error(f"{value!s} begins with ~, but HOME names no home directory") from None
         return str(value)
 
 
