@@ -69,8 +69,9 @@ class PlantedListener(DevicePort):
         super().__init__(settings, port, setting)
         self.words = own.gateway_planted_words
 
-ROW = ListenerRow(name="planted", port_setting="gateway_planted_port", port_key="planted_port", ready_key="planted", beside=20,
-          module=f"{__package__}.row", class_name="PlantedListener", settings=f"{__package__}.row:PlantedSettings")
+ROW = ListenerRow(name="planted", port_setting="gateway_planted_port", port_key="planted_port", ready_key="planted",
+          beside=20, module=f"{__package__}.row", class_name="PlantedListener",
+          settings=f"{__package__}.row:PlantedSettings")
 """
 
 
