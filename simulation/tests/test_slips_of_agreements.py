@@ -30,7 +30,7 @@ SLIPS = {
     "who is not told a message stays live": Slip(
         FollowedLogs,
         "_put_off",
-        "self._catching_up.put_off(log, client, session, now_ms)",
+        "self._catching_up.put_off(log, client, session)",
         "pass",
         12,
     ),

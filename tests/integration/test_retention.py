@@ -93,7 +93,9 @@ def test_what_is_old_is_removed_and_after_compaction_and_a_takeover_nothing_is_l
     with MatcherProcess(kafka, tmp_path / "first", matcher_id="a", matcher_retention=RETENTION) as first:
         first.wait_serving()
         wait_for(lambda: metric(first, "objects_removed_total") == 1, "it is removed", LIMIT_S)
-        wait_for(lambda: metric(first, "descriptions_removed_total") == 1, "and its description", LIMIT_S)
+        wait_for(
+            lambda: metric(first, 'events_total{event="descriptions_removed"}') == 1, "and its description", LIMIT_S
+        )
         assert [status(first, name) for name in ("old", "described", "young")] == [404, 200, 200]
         assert [removes.partition("@")[0] for _, removes in records(kafka, "old") if removes][:1] == ["0/3"]
         wait_for(lambda: metric(first, "removals_under_way") == 0, "nothing is under way", LIMIT_S)

@@ -27,7 +27,7 @@ def command_topics() -> None:
     """Compare Kafka's topics and ACLs with what ColdNotify needs, change them, or dump what the topics hold."""
 
 
-_KINDS = {"CreateTopic": "create", "AlterSetting": "setting", "AddPartitions": "partitions", "Refusal": "refusal"}
+_KINDS = {"CreateTopic": "create", "AlterSetting": "setting", "AddPartitions": "partitions", "PlanRefusal": "refusal"}
 """The name of each class of differences in --json."""
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
