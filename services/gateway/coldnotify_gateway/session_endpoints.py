@@ -9,7 +9,7 @@ from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_name
 
 from coldnotify_gateway.core import Dialect, Gateway, Identified
-from coldnotify_gateway.core.stream import NONE
+from coldnotify_gateway.core.stream import or_none
 from coldnotify_gateway.device_connection import DeviceConnection
 from coldnotify_gateway.metrics import Running
 from coldnotify_gateway.service import GatewayService
@@ -66,7 +66,7 @@ def _show_gateway(service: GatewayService, gateway: Gateway) -> dict[str, object
                 "partition": view.partition,
                 "generation": view.generation,
                 "number": view.number,
-                "position": _or_null(view.position),
+                "position": or_none(view.position),
                 "sessions": len(view.sessions),
                 "live": sum(map(len, view.live.values())),
             }
@@ -84,15 +84,11 @@ def _show_session(service: GatewayService, session: Identified) -> dict[str, obj
         "state": session.state.name.lower(),
         "partition": session.view.partition,
         "epoch": session.objects.epoch,
-        "complete": _or_null(session.complete_in(session.objects)),
-        "acked": _or_null(session.objects.acked),
+        "complete": or_none(session.complete_in(session.objects)),
+        "acked": or_none(session.objects.acked),
         "names": session.dialect is Dialect.NAMES,
         "address": session.address,
         "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),
         "heard_ms": round((session.heard_s + service.clock_offset_s) * 1000),
         "buffered_bytes": cast(DeviceConnection, session.peer).buffered_bytes,
     }
-
-
-def _or_null(complete: int) -> int | None:
-    return None if complete == NONE else complete

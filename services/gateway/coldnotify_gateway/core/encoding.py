@@ -19,15 +19,11 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 
-from coldnotify_gateway.core.stream import CHANNELS, NONE
+from coldnotify_gateway.core.stream import CHANNELS, NONE, or_none
 from coldnotify_gateway.core.told import Dialect, Fence, Frame, Told, of_entry
 
 _REGISTERED = Told(Fence.REGISTERED)
 _WELCOME = Told(Fence.WELCOME)
-
-
-def _optional(complete: int) -> int | None:
-    return None if complete == NONE else complete
 
 
 def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> Frame:
@@ -192,7 +188,7 @@ def channel_page(page: ChannelPage) -> list[Frame]:
 
 def pong(complete: int, channels_complete: int = NONE) -> Frame:
     """Returns the answer to a Ping. NONE: the answer carries no offset."""
-    return plain(GatewayFrame(pong=Pong(complete=_optional(complete), streams=_complete(channels_complete))))
+    return plain(GatewayFrame(pong=Pong(complete=or_none(complete), streams=_complete(channels_complete))))
 
 
 def wait(seconds: int) -> Frame:

@@ -100,22 +100,19 @@ class FanOuts:
         self._counters.live_dropped += len(numbers) - len(sessions)
         if not sessions:
             return []
-        missed = entry.HasField("missed")
-        complete = entry.missed.before - 1 if missed else entry.message.offset
+        frame = encoding.channel_entry(entry)
         for session in sessions:
             if session.channels is not None:
-                session.channels.told(complete)
-        frame = encoding.channel_entry(entry)
+                session.channels.told(frame.told.offset)
         self._counters.messages += len(sessions)
         self._counters.sent_bytes += len(frame.data) * len(sessions)
         peers = [session.peer for session in sessions]
-        outputs: list[Output] = [SendAll(peers, frame, 0 if missed else entry.message.published_ms)]
+        outputs: list[Output] = [SendAll(peers, frame, entry.message.published_ms)]
         if fan_out.urgent:
             self._counters.urgent_messages += len(sessions)
-            channel = entry.missed.channel if missed else entry.message.channel
             overtaking = [session.peer for session in sessions if not session.channels_in_order]
-            if overtaking:
-                outputs.append(Overtake(overtaking, (channel,)))
+            if overtaking and frame.told.channel is not None:
+                outputs.append(Overtake(overtaking, (frame.told.channel,)))
         return outputs
 
     def _numbers(self, packed: bytes) -> "array[int] | None":

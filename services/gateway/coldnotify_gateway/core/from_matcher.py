@@ -249,7 +249,7 @@ class FromMatcher:
         frames = encoding.page(page, session.dialect, channels_complete=channels_complete)
         complete = page.complete if page.HasField("complete") else NONE
         session.question.answered()
-        complete = max(complete, *map(encoding.complete_of, page.newest), NONE)
+        complete = max((complete, *map(encoding.complete_of, page.newest)))
         session.arrived(objects, complete, page.paging, last=page.last)
         if page.last:
             outputs: list[Output] = [Send(session.peer, frames)]

@@ -30,7 +30,7 @@ from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Asked, QuestionStep
 from coldnotify_gateway.core.states import PhaseEvent, SessionPhase
-from coldnotify_gateway.core.stream import NONE, OBJECTS, Stream
+from coldnotify_gateway.core.stream import NONE, OBJECTS, Stream, or_none
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -75,11 +75,11 @@ class RequestMaker:
             channels=interests.channels(pending.interests),
             unregister_channels=pending.unregister_interests,
             epoch=session.objects.epoch,
-            cursor=_optional(session.objects.complete),
+            cursor=or_none(session.objects.complete),
             ask=session.question.number,
             again=again,
             never_opened=again and not session.opened,
-            acked=_optional(session.objects.acked) if again else None,
+            acked=or_none(session.objects.acked) if again else None,
             page_bytes=session.link.page_bytes,
             descriptions=session.descriptions,
             channels_in_order=session.channels_in_order,
@@ -232,7 +232,7 @@ class RequestMaker:
         """Makes a Leave for a session that has ended."""
         # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
-        said = Leave(complete=_optional(objects.acked), epoch=objects.epoch) if session.opened else Leave()
+        said = Leave(complete=or_none(objects.acked), epoch=objects.epoch) if session.opened else Leave()
         if session.channels is not None and session.opened and session.channels.acked != NONE:
             said.channels_complete = session.channels.acked
             if session.channels.epoch is not None:
@@ -281,7 +281,7 @@ class RequestMaker:
     def _ask_page(self, session: Identified, stream: Stream, page: int) -> Output:
         """Requests a page. `page`: the page that the client has acknowledged; 0: begins a row at the client's
         position."""
-        cursor, page_bytes = _optional(stream.complete), session.link.page_bytes
+        cursor, page_bytes = or_none(stream.complete), session.link.page_bytes
         paging = stream.paging if page else 0
         if stream.place == OBJECTS:
             said = CatchUp(
@@ -364,7 +364,3 @@ def _by_epoch(acks: Mapping[int, int], sessions: Mapping[int, Identified], place
         for epoch, said in by_epoch.items()
         for start in range(0, len(said), ACKS_MAX)
     ]
-
-
-def _optional(complete: int) -> int | None:
-    return None if complete == NONE else complete

@@ -71,6 +71,11 @@ TABLE: dict[Stage, dict[StreamEvent, Stage]] = {
 _UNDER_WAY = frozenset({Stage.DUE, Stage.SENT})
 
 
+def or_none(complete: int) -> int | None:
+    """Returns None for an unknown `complete`: a message leaves it out."""
+    return None if complete == NONE else complete
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """One stream of one session."""
