@@ -1,6 +1,6 @@
 """The numbers of the device protocol: what services, and clients in all languages, must agree on.
 
-`make docs` makes the table in docs/protocol.md and the browser client's `src/core/protocol.ts` of this file. So a
+`make docs` makes the table in docs/protocol.md and the browser client's `src/schemas/protocol.ts` of this file. So a
 constant here is a plain number; a comment that begins a line is the title of a section.
 """
 

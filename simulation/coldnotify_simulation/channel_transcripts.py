@@ -1,7 +1,7 @@
 """Scripts of clients that subscribe to channels, for `schemas/transcripts/channels/`."""
 
-from coldnotify._core.interests import ChannelInterest
-from coldnotify._core.since import NOW, OLDEST
+from coldnotify._core.interests.interests import ChannelInterest
+from coldnotify._core.interests.since import NOW, OLDEST
 from coldnotify.testing import Service
 
 from coldnotify_simulation.transcript_unit import DOMAIN, GROUP, MISSED_SUBSCRIBER, SUBSCRIBER, Unit

@@ -10,7 +10,7 @@ from random import Random
 from unittest.mock import patch
 
 from coldnotify._core import settings
-from coldnotify._core.since import Since
+from coldnotify._core.interests.since import Since
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channels import channel_paging
 from coldnotify_schemas.channels import (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
-from coldnotify._core.document import Document, decode
+from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import (
     AnyJob,
     CallbackJob,
@@ -24,12 +24,12 @@ from coldnotify._core.driver import (
     SendBytes,
     Tell,
 )
-from coldnotify._core.interests import QueryInterest, channel_by
-from coldnotify._core.reconnect import Address
-from coldnotify._core.session import ClientIdentity
+from coldnotify._core.interests.interests import QueryInterest, channel_by
+from coldnotify._core.interests.since import Since
+from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.session import ClientIdentity
+from coldnotify._core.session.standstill import LOOK_S, Standstill
 from coldnotify._core.settings import ClientSettings
-from coldnotify._core.since import Since
-from coldnotify._core.standstill import LOOK_S, Standstill
 
 from coldnotify_simulation.clock import Clock, SimulatedProcess
 from coldnotify_simulation.link import SimulatedLink

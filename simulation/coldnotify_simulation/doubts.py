@@ -1,6 +1,6 @@
 """Judges clients that slept: none believes in, or keeps, a connection that died meanwhile. Part of P2."""
 
-from coldnotify._core.standstill import LOOK_S, STOOD_STILL_S
+from coldnotify._core.session.standstill import LOOK_S, STOOD_STILL_S
 
 from coldnotify_simulation.client import SETTINGS, SimulatedClient
 from coldnotify_simulation.clock import Clock

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coldnotify._core.document import Document
+from coldnotify._core.document.document import Document
 from coldnotify_schemas.digest import digest, sets_digest
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.interests import query_hash

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldnotify import Notification
-from coldnotify._core.document import Document
+from coldnotify._core.delivery.member_descriptions import parsed
+from coldnotify._core.document.document import Document
 from coldnotify._core.driver import MembersJob
-from coldnotify._core.member_descriptions import parsed
 
 from coldnotify_simulation.client import SETTINGS, SimulatedClient
 from coldnotify_simulation.promises import Broken, SimulatedPromises

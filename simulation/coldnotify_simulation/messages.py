@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
-from coldnotify._core.document import Document
-from coldnotify._core.feed import BEGINNING, ChannelJob, KeptChannel
-from coldnotify._core.since import Since
+from coldnotify._core.document.document import Document
+from coldnotify._core.interests.since import Since
+from coldnotify._core.streams.feed import BEGINNING, ChannelJob, KeptChannel
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, parse_message_headers
 from coldnotify_schemas.interests import channel_of

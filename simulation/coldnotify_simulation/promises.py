@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
-from coldnotify._core.document import Document
-from coldnotify._core.slot import CallbackJob
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.document.document import Document
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames

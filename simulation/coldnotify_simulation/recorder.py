@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from random import Random
 from typing import Any, TypeVar
 
-from coldnotify._core.document import Document, decode
+from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import (
     Action,
     AnyJob,
@@ -23,11 +23,11 @@ from coldnotify._core.driver import (
     Save,
     SendBytes,
 )
-from coldnotify._core.feed import BEGINNING, KeptChannel
-from coldnotify._core.interests import ChannelInterest, Interest
-from coldnotify._core.reconnect import Address
+from coldnotify._core.interests.interests import ChannelInterest, Interest
+from coldnotify._core.interests.since import Since
+from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import ClientSettings
-from coldnotify._core.since import Since
+from coldnotify._core.streams.feed import BEGINNING, KeptChannel
 from coldnotify.errors import StateError
 from coldnotify.message import Missed
 from coldnotify_schemas.frames import FrameBuffer, parse_client_frame, parse_gateway_frame

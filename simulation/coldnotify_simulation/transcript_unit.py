@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from random import Random
 
-from coldnotify._core.document import Document, decode
+from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import (
     AnyJob,
     CallbackJob,
@@ -18,11 +18,11 @@ from coldnotify._core.driver import (
     Save,
     SendBytes,
 )
-from coldnotify._core.interests import ChannelInterest
-from coldnotify._core.reconnect import Address
-from coldnotify._core.session import ClientIdentity
+from coldnotify._core.interests.interests import ChannelInterest
+from coldnotify._core.interests.since import OLDEST, Since
+from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
-from coldnotify._core.since import OLDEST, Since
 from coldnotify.errors import StateError
 from coldnotify.testing import Service, Session
 

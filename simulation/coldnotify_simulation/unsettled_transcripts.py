@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from coldnotify._core.interests import ChannelInterest
-from coldnotify._core.since import NOW
+from coldnotify._core.interests.interests import ChannelInterest
+from coldnotify._core.interests.since import NOW
 from coldnotify.testing import Service
 
 from coldnotify_simulation.transcript_unit import Unit

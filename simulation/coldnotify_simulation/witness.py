@@ -5,10 +5,10 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from coldnotify._core.document import Document
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.document.document import Document
 from coldnotify._core.driver import ChannelJob, MembersJob
-from coldnotify._core.reconnect import Address
-from coldnotify._core.slot import CallbackJob
+from coldnotify._core.session.reconnect import Address
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_simulation.client import SimulatedClient

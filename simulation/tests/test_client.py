@@ -1,6 +1,6 @@
 """A simulated client, where its model could break a promise by itself."""
 
-from coldnotify._core.since import Since
+from coldnotify._core.interests.since import Since
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.world import World

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.unsettled import UnsettledTold
+from coldnotify._core.delivery.unsettled import UnsettledTold
 from coldnotify_gateway.core.requests import RequestMaker as GatewayRequests
 from coldnotify_matcher.engine import client_records, unsettled_registrations
 from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests

@@ -1,7 +1,7 @@
 """Units by wrong clocks, for many seeds; and slips in how they are numbered are found."""
 
 import pytest
-from coldnotify._core.outbox_queue import OutboxQueue
+from coldnotify._core.publishing.outbox_queue import OutboxQueue
 from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_schemas.wire_pb2 import Publish
 from coldnotify_testkit.numbering import Numbering

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.session import ClientSession
+from coldnotify._core.session.session import ClientSession
 from coldnotify_gateway.core import Identified
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher import matcher_partition

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.since import OLDEST
+from coldnotify._core.interests.since import OLDEST
 from coldnotify_gateway.core import Produce
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher.engine.allowances import OutAgreement

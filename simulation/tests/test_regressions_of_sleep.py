@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from coldnotify._core.client import Client as Core
-from coldnotify._core.standstill import LOOK_S
+from coldnotify._core.session.standstill import LOOK_S
 from coldnotify_simulation.client import SETTINGS
 from coldnotify_simulation.scripted import check, connected, link_of, must
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.since import OLDEST
+from coldnotify._core.interests.since import OLDEST
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_matcher.engine.stream_requests import StreamRequests
 from coldnotify_simulation.scripted import check, connected, gateway_of, link_of, must, takeover, until_item

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import pytest
-from coldnotify._core.document import decode
+from coldnotify._core.document.document import decode
 from coldnotify_matcher.engine import paging
 from coldnotify_matcher.engine.clients import RegisteredClient
 from coldnotify_matcher.engine.paging import Paging

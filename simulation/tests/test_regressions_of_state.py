@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from coldnotify._core.names_in_use import NamesInUse
-from coldnotify._core.reconnect import Backoff
-from coldnotify._core.registrations import Operation, Registrations
+from coldnotify._core.interests.registrations import Operation, Registrations
+from coldnotify._core.session.names_in_use import NamesInUse
+from coldnotify._core.session.reconnect import Backoff
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import RegisteredClient as Known
 from coldnotify_matcher.engine.conflation import Conflation

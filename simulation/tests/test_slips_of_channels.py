@@ -7,7 +7,7 @@ lets overtake, or in the client.
 import sys
 
 import pytest
-from coldnotify._core.channels import Channels
+from coldnotify._core.streams.channels import Channels
 from coldnotify_gateway.core import WaitingFrames, encoding
 from coldnotify_matcher.engine.channel_logs import repeats
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats

@@ -8,7 +8,7 @@ Stands for: crowding
 import sys
 
 import pytest
-from coldnotify._core.queries import Queries
+from coldnotify._core.delivery.queries import Queries
 from coldnotify_matcher.engine.interests.by_query import canonical
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, QuerySets
 from coldnotify_matcher.engine.lacking import Lacked

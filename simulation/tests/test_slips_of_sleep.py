@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from coldnotify._core.client import Client
-from coldnotify._core.session import ClientSession
-from coldnotify._core.standstill import Standstill
+from coldnotify._core.session.session import ClientSession
+from coldnotify._core.session.standstill import Standstill
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

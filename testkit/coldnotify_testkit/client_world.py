@@ -4,12 +4,12 @@ from collections.abc import Callable
 from random import Random
 
 from coldnotify._core.client import Client, Save
-from coldnotify._core.document import Document, decode
-from coldnotify._core.reconnect import Address
-from coldnotify._core.registrations import OperationKind
-from coldnotify._core.session import ClientIdentity
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.document.document import Document, decode
+from coldnotify._core.interests.registrations import OperationKind
+from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
-from coldnotify._core.slot import CallbackJob
 from coldnotify.errors import ServiceRefused, StateError
 from coldnotify.testing import Service, Session
 

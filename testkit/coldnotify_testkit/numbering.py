@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from coldnotify._core.outbox_log import KeptEntry
-from coldnotify._core.outbox_queue import OutboxQueue
-from coldnotify._core.outgoing import version_of
-from coldnotify._core.publications import Publications, PublishAnswer
+from coldnotify._core.publishing.outbox_log import KeptEntry
+from coldnotify._core.publishing.outbox_queue import OutboxQueue
+from coldnotify._core.publishing.outgoing import version_of
+from coldnotify._core.publishing.publications import Publications, PublishAnswer
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.protocol import CLOCK_AHEAD_S_MAX, CLOCK_SET_S
 from coldnotify_schemas.wire_pb2 import ClientFrame

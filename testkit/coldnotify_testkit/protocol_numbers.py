@@ -13,7 +13,7 @@ from coldnotify_schemas import protocol
 from coldnotify_schemas.close_codes import CloseCode
 
 ROOT = Path(__file__).parents[2]
-TYPESCRIPT = ROOT / "clients" / "browser" / "src" / "core" / "protocol.ts"
+TYPESCRIPT = ROOT / "clients" / "browser" / "src" / "schemas" / "protocol.ts"
 DOCUMENT = ROOT / "docs" / "protocol.md"
 
 _HEAD = """/**

@@ -7,9 +7,9 @@ was one.
 
 from collections.abc import Collection
 
-from coldnotify._core.document import Document, decode
+from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import CallCallbacks, ChannelJob, MembersJob, Save
-from coldnotify._core.interests import QueryInterest
+from coldnotify._core.interests.interests import QueryInterest
 
 from coldnotify_testkit.crashing_unit import ME, CrashingUnit
 from coldnotify_testkit.query_service import QueryService, QuerySession

@@ -6,12 +6,12 @@
  *     await notify.connect();
  */
 
-export { CloseCode } from "./core/protocol.js";
+export { CloseCode } from "./schemas/protocol.js";
 export type { Status } from "./core/client.js";
 export type { Settings } from "./core/settings.js";
 export * from "./errors.js";
-export type { MessageOptions, VersionOptions } from "./core/outgoing.js";
-export type { SinceOption } from "./core/since.js";
+export type { MessageOptions, VersionOptions } from "./core/publishing/outgoing.js";
+export type { SinceOption } from "./core/interests/since.js";
 export type { Message, Missed, MissedReason } from "./message.js";
 export type { Description, Notification } from "./notification.js";
 export {

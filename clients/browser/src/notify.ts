@@ -1,16 +1,16 @@
 /** `Notify`, what an application uses: the core (`core/client.ts`) with a WebSocket, a clock, a store and callbacks. */
 
 import { Client, type Status } from "./core/client.js";
-import { type Identity, type Document, decodeDocument, emptyDocument } from "./core/document.js";
-import type { ValueJob } from "./core/delivery.js";
-import { byChannel, byQuery, channelOf, type Interest, isName, startsWith } from "./core/interests.js";
-import type { ChannelJob } from "./core/feed.js";
-import type { MembersJob } from "./core/telling.js";
-import { checkAttributes, checkChannel, checkName, checkObject, checkPrefix, checkQuery } from "./core/names.js";
-import { messageOf, type MessageOptions, type Outgoing, versionOf, type VersionOptions } from "./core/outgoing.js";
-import { type Answer, Publications } from "./core/publications.js";
+import { type Identity, type Document, decodeDocument, emptyDocument } from "./core/document/document.js";
+import type { ValueJob } from "./core/delivery/delivery.js";
+import { byChannel, byQuery, channelOf, type Interest, isName, startsWith } from "./core/interests/interests.js";
+import type { ChannelJob } from "./core/streams/feed.js";
+import type { MembersJob } from "./core/delivery/telling.js";
+import { checkAttributes, checkChannel, checkName, checkObject, checkPrefix, checkQuery } from "./schemas/names.js";
+import { messageOf, type MessageOptions, type Outgoing, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
+import { type Answer, Publications } from "./core/publishing/publications.js";
 import { type Settings, settingsOf } from "./core/settings.js";
-import { type SinceOption, sinceOf } from "./core/since.js";
+import { type SinceOption, sinceOf } from "./core/interests/since.js";
 import { Asked, type Wishes } from "./core/wishes.js";
 import { type ColdNotifyError, PublishGivenUp, PublishRefused, StateDamaged } from "./errors.js";
 import type { Message, Missed } from "./message.js";

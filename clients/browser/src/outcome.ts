@@ -1,6 +1,6 @@
 /** The outcome of a publish, as the service reports it. */
 
-import type { WireOutcome } from "./core/wire.js";
+import type { WireOutcome } from "./schemas/wire.js";
 
 /** The newest version of an object. */
 export interface Newest {

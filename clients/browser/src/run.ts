@@ -2,10 +2,10 @@
 
 import { nowS } from "./clock.js";
 import type { Client, Status } from "./core/client.js";
-import type { Job } from "./core/delivery.js";
-import type { Document } from "./core/document.js";
+import type { Job } from "./core/delivery/delivery.js";
+import type { Document } from "./core/document/document.js";
 import type { Settings } from "./core/settings.js";
-import { Standstill } from "./core/standstill.js";
+import { Standstill } from "./core/session/standstill.js";
 import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
 import type { State } from "./state.js";

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { channelHash } from "../src/core/digest.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import { sinceOf } from "../src/core/since.js";
+import { channelHash } from "../src/schemas/digest.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import { sinceOf } from "../src/core/interests/since.js";
 import { CHANNELS_BACKLOG_BYTES_MAX } from "../src/core/settings.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame, REASON, SINCE, type WireInterest } from "../src/core/wire.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame, REASON, SINCE, type WireInterest } from "../src/schemas/wire.js";
 import {
   ChannelCallbackFailed,
   ChannelParked,

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { ValueJob } from "../src/core/delivery.js";
-import { decodeDocument, emptyDocument } from "../src/core/document.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import type { Random } from "../src/core/reconnect.js";
-import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
+import type { ValueJob } from "../src/core/delivery/delivery.js";
+import { decodeDocument, emptyDocument } from "../src/core/document/document.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import type { Random } from "../src/core/session/reconnect.js";
+import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/schemas/wire.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateError } from "../src/errors.js";
 import { Service, ServiceSession } from "./service.js";

@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 
 import { Client, type Save } from "../src/core/client.js";
-import { decodeDocument, type Document, emptyDocument } from "../src/core/document.js";
-import { FrameBuffer } from "../src/core/frames.js";
+import { decodeDocument, type Document, emptyDocument } from "../src/core/document/document.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
 import { DEFAULTS } from "../src/core/settings.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 
 export const ME = { domain: "d", group: "g", client: "c" };
 

@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { Delivery, type ValueJob } from "../src/core/delivery.js";
-import { setsDigest } from "../src/core/digest.js";
-import { byQuery, Spare } from "../src/core/interests.js";
+import { Delivery, type ValueJob } from "../src/core/delivery/delivery.js";
+import { setsDigest } from "../src/schemas/digest.js";
+import { byQuery, Spare } from "../src/core/interests/interests.js";
 import { Journal } from "../src/core/journal.js";
-import type { Membership } from "../src/core/membership.js";
-import type { Queries } from "../src/core/queries.js";
-import { Registrations } from "../src/core/registrations.js";
+import type { Membership } from "../src/core/delivery/membership.js";
+import type { Queries } from "../src/core/delivery/queries.js";
+import { Registrations } from "../src/core/interests/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
-import { INTEREST_KIND, type WireInterest } from "../src/core/wire.js";
+import { INTEREST_KIND, type WireInterest } from "../src/schemas/wire.js";
 import { CallbackFailed, ObjectParked, PayloadUnreadable } from "../src/errors.js";
 
 /** Objects a, b, c, registered, settled and subscribed to (c is not). */

@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Job, ValueJob } from "../src/core/delivery.js";
-import { queryHash } from "../src/core/digest.js";
-import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document.js";
-import { byQuery } from "../src/core/interests.js";
-import { Descriptions, parsedDescription } from "../src/core/memberDescriptions.js";
-import { type Kept, NEW } from "../src/core/membership.js";
+import type { Job, ValueJob } from "../src/core/delivery/delivery.js";
+import { queryHash } from "../src/schemas/digest.js";
+import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document/document.js";
+import { byQuery } from "../src/core/interests/interests.js";
+import { Descriptions, parsedDescription } from "../src/core/delivery/memberDescriptions.js";
+import { type Kept, NEW } from "../src/core/delivery/membership.js";
 import { DEFAULTS } from "../src/core/settings.js";
-import type { GatewayFramePart } from "../src/core/wire.js";
+import type { GatewayFramePart } from "../src/schemas/wire.js";
 import { DescriptionsUnknown } from "../src/errors.js";
 import { ClientBench, ME } from "./clientBench.js";
 

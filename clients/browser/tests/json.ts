@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import type { Field, Table } from "../src/core/proto.js";
+import type { Field, Table } from "../src/schemas/proto.js";
 
 export type Fields = Record<string, unknown>;
 

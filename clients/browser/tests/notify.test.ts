@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { queryHash } from "../src/core/digest.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import { queryHash } from "../src/schemas/digest.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 import { LocalState, MemoryState, Notify, OpenElsewhere, type Options, PublishGivenUp, PublishRefused, QueriesUnknown, RegistrationRefused, ServiceRefused, StateDamaged, StateMismatch } from "../src/index.js";
 
 const DEADLINE_S = 150;

@@ -3,17 +3,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { mayComeBack } from "../src/core/closeCodes.js";
-import { type KeptChannels, NO_CHANNELS } from "../src/core/channels.js";
-import { CloseCode } from "../src/core/protocol.js";
-import { crc32 } from "../src/core/digest.js";
-import { decodeDocument, encodeDocument } from "../src/core/document.js";
-import { Frontier } from "../src/core/frontier.js";
-import { byChannel, byQuery } from "../src/core/interests.js";
-import type { Kept } from "../src/core/membership.js";
-import { Addresses, Backoff } from "../src/core/reconnect.js";
-import { Standstill } from "../src/core/standstill.js";
-import { BEGINNING } from "../src/core/feed.js";
+import { mayComeBack } from "../src/schemas/closeCodes.js";
+import { type KeptChannels, NO_CHANNELS } from "../src/core/streams/channels.js";
+import { CloseCode } from "../src/schemas/protocol.js";
+import { crc32 } from "../src/schemas/digest.js";
+import { decodeDocument, encodeDocument } from "../src/core/document/document.js";
+import { Frontier } from "../src/core/streams/frontier.js";
+import { byChannel, byQuery } from "../src/core/interests/interests.js";
+import type { Kept } from "../src/core/delivery/membership.js";
+import { Addresses, Backoff } from "../src/core/session/reconnect.js";
+import { Standstill } from "../src/core/session/standstill.js";
+import { BEGINNING } from "../src/core/streams/feed.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateDamaged, StateMismatch } from "../src/errors.js";
 

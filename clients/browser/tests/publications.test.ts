@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { messageOf, type Outgoing, versionOf } from "../src/core/outgoing.js";
-import { type Answer, ONCE_MAX, Publications, WAITING_BYTES_MAX, WAITING_MAX } from "../src/core/publications.js";
-import { CLIENT_FRAME_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PUBLISHES_UNANSWERED_MAX } from "../src/core/protocol.js";
+import { messageOf, type Outgoing, versionOf } from "../src/core/publishing/outgoing.js";
+import { type Answer, ONCE_MAX, Publications, WAITING_BYTES_MAX, WAITING_MAX } from "../src/core/publishing/publications.js";
+import { CLIENT_FRAME_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PUBLISHES_UNANSWERED_MAX } from "../src/schemas/protocol.js";
 import { OutboxFull } from "../src/errors.js";
 
 const nobody = (): void => undefined;

@@ -5,15 +5,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { Job, ValueJob } from "../src/core/delivery.js";
-import { decodeDocument, emptyDocument } from "../src/core/document.js";
-import { AskedDescriptions } from "../src/core/askedDescriptions.js";
-import { byQuery } from "../src/core/interests.js";
-import { Descriptions, parsedDescription } from "../src/core/memberDescriptions.js";
-import { Membership } from "../src/core/membership.js";
-import type { Random } from "../src/core/reconnect.js";
+import type { Job, ValueJob } from "../src/core/delivery/delivery.js";
+import { decodeDocument, emptyDocument } from "../src/core/document/document.js";
+import { AskedDescriptions } from "../src/core/delivery/askedDescriptions.js";
+import { byQuery } from "../src/core/interests/interests.js";
+import { Descriptions, parsedDescription } from "../src/core/delivery/memberDescriptions.js";
+import { Membership } from "../src/core/delivery/membership.js";
+import type { Random } from "../src/core/session/reconnect.js";
 import { DEFAULTS } from "../src/core/settings.js";
-import type { MembersJob } from "../src/core/telling.js";
+import type { MembersJob } from "../src/core/delivery/telling.js";
 import { ObjectParked, QueryParked, StateError } from "../src/errors.js";
 import { QueryService, QuerySession } from "./queryService.js";
 

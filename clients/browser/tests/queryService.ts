@@ -5,9 +5,9 @@
  * does, this one tells final states above the cursor, answers whole or not at all, and forgets changes.
  */
 
-import { digest, queryHash, setsDigest } from "../src/core/digest.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import { digest, queryHash, setsDigest } from "../src/schemas/digest.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 
 const PAGE_FRAMES = 2;
 

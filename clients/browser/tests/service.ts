@@ -1,8 +1,8 @@
 /** Matcher and gateway in one, without I/O, for tests: `coldnotify.testing.Service` in short, for one client. */
 
-import { digest, objectCrc } from "../src/core/digest.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import { digest, objectCrc } from "../src/schemas/digest.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 
 const PAGE_OBJECTS = 2;
 

@@ -3,17 +3,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Delivery, type ValueJob } from "../src/core/delivery.js";
-import { digest, objectCrc, queryHash } from "../src/core/digest.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import { byQuery } from "../src/core/interests.js";
+import { Delivery, type ValueJob } from "../src/core/delivery/delivery.js";
+import { digest, objectCrc, queryHash } from "../src/schemas/digest.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import { byQuery } from "../src/core/interests/interests.js";
 import { Journal } from "../src/core/journal.js";
-import { WELCOME_S } from "../src/core/protocol.js";
-import { Registrations } from "../src/core/registrations.js";
-import { type Parts, Session } from "../src/core/session.js";
+import { WELCOME_S } from "../src/schemas/protocol.js";
+import { Registrations } from "../src/core/interests/registrations.js";
+import { type Parts, Session } from "../src/core/session/session.js";
 import { DEFAULTS, OUT_BYTES_MAX } from "../src/core/settings.js";
 import { QueriesUnknown } from "../src/errors.js";
-import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
 
 /** A minute is easy to count. */
 const SETTINGS = { ...DEFAULTS, keepaliveS: 60 };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { firstOf, Stream } from "../src/core/stream.js";
+import { firstOf, Stream } from "../src/core/streams/stream.js";
 
 test("a cursor is acknowledged once, a page with the next Ack", () => {
   const stream = new Stream(10n);

@@ -5,17 +5,17 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { KeptChannels } from "../src/core/channels.js";
-import type { Job, ValueJob } from "../src/core/delivery.js";
-import { decodeDocument, type Document } from "../src/core/document.js";
-import { BEGINNING, type KeptChannel } from "../src/core/feed.js";
-import { FrameBuffer } from "../src/core/frames.js";
-import { byChannel, type Channel, channelOf, type Interest, isName } from "../src/core/interests.js";
-import { Publications } from "../src/core/publications.js";
-import type { Kind } from "../src/core/registrations.js";
+import type { KeptChannels } from "../src/core/streams/channels.js";
+import type { Job, ValueJob } from "../src/core/delivery/delivery.js";
+import { decodeDocument, type Document } from "../src/core/document/document.js";
+import { BEGINNING, type KeptChannel } from "../src/core/streams/feed.js";
+import { FrameBuffer } from "../src/schemas/frames.js";
+import { byChannel, type Channel, channelOf, type Interest, isName } from "../src/core/interests/interests.js";
+import { Publications } from "../src/core/publishing/publications.js";
+import type { Kind } from "../src/core/interests/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
-import { sinceFields, sinceFrom } from "../src/core/since.js";
-import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
+import { sinceFields, sinceFrom } from "../src/core/interests/since.js";
+import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/schemas/wire.js";
 import { StateError } from "../src/errors.js";
 import { fromJson } from "./json.js";
 

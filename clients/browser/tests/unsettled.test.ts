@@ -3,16 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { KeptChannels } from "../src/core/channels.js";
-import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document.js";
-import { channelHash, queryHash } from "../src/core/digest.js";
-import { byChannel, byQuery, type Interest } from "../src/core/interests.js";
-import { NEW } from "../src/core/membership.js";
-import { ACK_DELAY_S, CLIENT_FRAME_BYTES_MAX, UNSETTLED_ERROR_BYTES_MAX } from "../src/core/protocol.js";
+import type { KeptChannels } from "../src/core/streams/channels.js";
+import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document/document.js";
+import { channelHash, queryHash } from "../src/schemas/digest.js";
+import { byChannel, byQuery, type Interest } from "../src/core/interests/interests.js";
+import { NEW } from "../src/core/delivery/membership.js";
+import { ACK_DELAY_S, CLIENT_FRAME_BYTES_MAX, UNSETTLED_ERROR_BYTES_MAX } from "../src/schemas/protocol.js";
 import { DEFAULTS } from "../src/core/settings.js";
-import { OLDEST } from "../src/core/since.js";
-import { Failing, IN_VAIN_S_MAX, SAID_AGAIN_S } from "../src/core/unsettled.js";
-import { CAPABILITY_UNSETTLED, type ClientFrame } from "../src/core/wire.js";
+import { OLDEST } from "../src/core/interests/since.js";
+import { Failing, IN_VAIN_S_MAX, SAID_AGAIN_S } from "../src/core/delivery/unsettled.js";
+import { CAPABILITY_UNSETTLED, type ClientFrame } from "../src/schemas/wire.js";
 import { ClientBench, ME } from "./clientBench.js";
 
 const LAMPS = byQuery("lamps");

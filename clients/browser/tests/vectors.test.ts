@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { channelHash, crc32, digest, objectCrc, queryHash, setsDigest, sha256 } from "../src/core/digest.js";
-import { encodeLength, FrameBuffer, FrameError } from "../src/core/frames.js";
-import type { Table } from "../src/core/proto.js";
-import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
+import { channelHash, crc32, digest, objectCrc, queryHash, setsDigest, sha256 } from "../src/schemas/digest.js";
+import { encodeLength, FrameBuffer, FrameError } from "../src/schemas/frames.js";
+import type { Table } from "../src/schemas/proto.js";
+import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/schemas/wire.js";
 import { type Fields, fromJson } from "./json.js";
 
 interface Vector {

@@ -8,7 +8,7 @@ which returns the session's bytes), and has it wrap what the session sends (`sen
 from importlib.util import find_spec
 from typing import Protocol
 
-from coldnotify._core.reconnect import Address
+from coldnotify._core.session.reconnect import Address
 
 MESSAGE_BYTES_MAX = 1024 * 1024
 """Limit on one WebSocket message: a gateway sends at most a page and what waits beside it."""

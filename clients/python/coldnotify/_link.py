@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import Enum
 
 from coldnotify._carriers import Carrier, CarrierError
-from coldnotify._core.reconnect import Address
+from coldnotify._core.session.reconnect import Address
 from coldnotify._tls import ResumingContext
 
 _READ_BYTES = 64 * 1024

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from coldnotify._core.interests import ChannelInterest as ChannelInterest
-from coldnotify._core.interests import Interest, QueryInterest
+from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
+from coldnotify._core.interests.interests import Interest, QueryInterest
 from coldnotify._run import Callback, MembersCallback, MessageCallback, MissedCallback
 
 if TYPE_CHECKING:

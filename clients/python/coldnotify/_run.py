@@ -7,8 +7,8 @@ from typing import Any
 from coldnotify._carriers import Carrier, carrier_of
 from coldnotify._clock import sleep_counting_clock
 from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, Status
-from coldnotify._core.reconnect import Address
-from coldnotify._core.standstill import Standstill
+from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.standstill import Standstill
 from coldnotify._forked import Owner
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection

@@ -28,7 +28,7 @@ from coldnotify._core.driver import (
     SendBytes,
     Tell,
 )
-from coldnotify._core.reconnect import Address
+from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import LINGER_S
 from coldnotify._forked import in_children
 from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription

@@ -24,7 +24,7 @@ from coldnotify_schemas.protocol import (
 )
 
 from coldnotify._carriers import missing_library
-from coldnotify._core.reconnect import Address
+from coldnotify._core.session.reconnect import Address
 from coldnotify._tls import ResumingContext
 
 _PORTS = {"ws": 80, "wss": 443}

@@ -39,7 +39,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from coldnotify._core.outgoing import Outgoing, message_of, version_of
+from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
 from coldnotify._publishing.accepted import Accepted, AcceptedMessage

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify._carriers import CarrierError, carrier_of
-from coldnotify._core.reconnect import Address
+from coldnotify._core.session.reconnect import Address
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import encode
 

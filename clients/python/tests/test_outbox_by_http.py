@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from coldnotify._core.outgoing import Outgoing, message_of, version_of
+from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
 from coldnotify._outbox.outbox_delivery import NotYet, RejectedForEver, WrongClock
 from coldnotify._publishing import outbox_by_http
 from coldnotify._publishing.outbox_by_http import ClockRefused, HttpCarrier

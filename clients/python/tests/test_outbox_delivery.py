@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox import outbox_delivery
 from coldnotify._outbox.outbox_base import RejectedRecord
 from coldnotify._outbox.outbox_delivery import NotYet, OutboxDelivery, Outcome, RejectedForEver
@@ -17,7 +17,7 @@ WAIT_S = 120
 
 CHILD = """
 import sys
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 directory = OutboxDirectory(sys.argv[1])
 for number in range(int(sys.argv[2]), 1000):

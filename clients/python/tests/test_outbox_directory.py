@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox import outbox_directory
 from coldnotify._outbox.outbox_directory import OutboxDirectory
 from coldnotify.errors import OutboxError, OutboxFull, OutboxInUse

@@ -18,21 +18,21 @@
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
 import type { Description, Notification } from "../notification.js";
-import { closeCodeName, mayComeBack } from "./closeCodes.js";
-import { Delivery, type Job } from "./delivery.js";
-import { type Document, encodeDocument } from "./document.js";
-import type { Floor } from "./floors.js";
-import { parsedDescription } from "./memberDescriptions.js";
-import { type Channel, type Interest, isName, isQuery, textOf } from "./interests.js";
+import { closeCodeName, mayComeBack } from "../schemas/closeCodes.js";
+import { Delivery, type Job } from "./delivery/delivery.js";
+import { type Document, encodeDocument } from "./document/document.js";
+import type { Floor } from "./delivery/floors.js";
+import { parsedDescription } from "./delivery/memberDescriptions.js";
+import { type Channel, type Interest, isName, isQuery, textOf } from "./interests/interests.js";
 import { Journal } from "./journal.js";
-import { CloseCode } from "./protocol.js";
-import { Publications } from "./publications.js";
-import { Addresses, Backoff, type Random } from "./reconnect.js";
-import { Registrations } from "./registrations.js";
-import { type Ended, type Parts, type Phase, Session } from "./session.js";
-import type { Since } from "./since.js";
+import { CloseCode } from "../schemas/protocol.js";
+import { Publications } from "./publishing/publications.js";
+import { Addresses, Backoff, type Random } from "./session/reconnect.js";
+import { Registrations } from "./interests/registrations.js";
+import { type Ended, type Parts, type Phase, Session } from "./session/session.js";
+import type { Since } from "./interests/since.js";
 import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
-import { Unsettled } from "./unsettled.js";
+import { Unsettled } from "./delivery/unsettled.js";
 
 /** A client's status, for inspection. */
 export interface Status {

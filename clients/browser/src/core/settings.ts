@@ -14,7 +14,7 @@ import {
   SILENCE_EXTRA_S,
   SILENCE_FACTOR,
   WEBSOCKET_KEEPALIVE_S,
-} from "./protocol.js";
+} from "../schemas/protocol.js";
 
 /** The pause after DISPLACED is longer by up to this fraction, so that two pages do not alternate in step. */
 export const DISPLACED_JITTER = 0.1;

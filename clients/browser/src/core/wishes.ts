@@ -1,8 +1,8 @@
 /** The application's requests while no client is running. */
 
 import type { Client } from "./client.js";
-import { type Channel, type Interest, isName } from "./interests.js";
-import type { Since } from "./since.js";
+import { type Channel, type Interest, isName } from "./interests/interests.js";
+import type { Since } from "./interests/since.js";
 
 /** The requests of an application; a running client executes them, otherwise they are noted until there is one. */
 export type Wishes = Pick<

@@ -15,32 +15,32 @@ version whatever the cursor says. So an object is either told already, or will b
 For a query the sentence reads: its members at the cursor have been told, or are in the document as being told, and the
 newest version of each has been told; or the query is a pending registration. These modules keep the sentences true:
 
-- `frontier`   The cursor. Frames may carry `complete`: a number the cursor may become once all that was received up
-               to that frame is applied. What is received and not applied yet holds it back. O(1) for every step.
-- `delivery`   Versions that wait for callbacks: one `slot` per object, in which a newer version replaces an older one
-               that has not begun. Its hold on the frontier ends when the callbacks have returned - or when the object
-               becomes a pending registration (nobody subscribed; callbacks failed too often), which is the sentence's
-               second half.
-- `registrations`  The wanted set and the pending operations, each at a stage: UNSENT -> SENT -> CONFIRMED -> ARRIVED
-  -> gone.
-- `queries`    Queries' members as the service reports them. The differences between a name and a query are here, in
-               `interests` (what can be registered for), `membership` (one query's sets: as told, as reported, as an
-               answer lists them) and `telling` (members callbacks).
-- `channels`   Channels' messages and their callbacks; with `feed` (one channel), `since` (its beginning) and
-               `channel_cursor`. Channels have a cursor of their own: messages are in another log.
+- `interests/`  What can be registered for (`interests`, `since`). `registrations` holds the wanted set and the pending
+  operations, each at a stage: UNSENT -> SENT -> CONFIRMED -> ARRIVED -> gone.
+- `streams/`  The two logs that a session follows. `frontier` is the cursor: frames may carry `complete`, a number the
+  cursor may become once all that was received up to that frame is applied. What is received and not applied yet holds
+  it back. O(1) for every step. `stream` is an Ack's part of one log. `channels` handles channels' messages and their
+  callbacks; with `feed` (one channel) and `channel_cursor`. They have a cursor of their own: messages are in another
+  log.
+- `delivery/`  Versions that wait for callbacks (`delivery`): one `slot` per object, in which a newer version replaces
+  an older one that has not begun. Its hold on the frontier ends when the callbacks have returned - or when the object
+  becomes a pending registration (nobody subscribed; callbacks failed too often), which is the sentence's second half.
+  `queries` handles queries' members as the service reports them, with `membership` (one query's sets: as told, as
+  reported, as an answer lists them) and `telling` (members callbacks).
+- `session/`  One connection (`session`): frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING,
+  CATCHING, LIVE. `session_channels` handles channels as a whole, `names_in_use` the names of CRCs. `reconnect` says
+  when to connect again, and to which address; `standstill` when a connection is doubtful.
+- `document/`  The document as JSON.
+- `publishing/`  Its publishes, across connections, until they are answered (`publications`). `outgoing` is one publish,
+  `outbox_queue` holds the waiting ones in their order, `outbox_log` writes them as bytes.
 - `journal`    Counts the document's revisions, and knows which one is on disk. Whatever depends on the document waits
                for it: requests, reg-sync chunks and acknowledgements leave only after their revision is durable.
-- `session`    One connection: frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING, CATCHING,
-               LIVE. `session_channels` handles channels as a whole, `stream` an Ack's part of one log,
-               `names_in_use` the names of CRCs.
-- `publications`  Its publishes, across connections, until they are answered. `outgoing` is one publish,
-               `outbox_queue` holds the waiting ones in their order, `outbox_log` writes them as bytes.
-- `reconnect`  When to connect again, and to which address.
-- `document`   The document as JSON.
 - `client`     Holds all of these together: what is to be done.
 - `driver`     Decides what to do next: connect, save, send, run a callback, report, close. Shells talk to it alone, and
                it alone defines an order.
 - `wishes`     The application's requests while there is no driver.
+
+The browser's client has the same folders, files and names in `clients/browser/src/core/`.
 
 A shell (`coldnotify._threaded_notify`, `coldnotify.aio`, the simulation's client) owns a socket, a clock and a thread
 or task that runs callbacks. It executes the driver's actions, and passes the driver their results. Times are seconds

@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
-from coldnotify._core.delivery import AnyJob, Delivery
-from coldnotify._core.document import Document, encode
-from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest, text_of
+from coldnotify._core.delivery.delivery import AnyJob, Delivery
+from coldnotify._core.delivery.member_descriptions import parsed
+from coldnotify._core.delivery.unsettled import UnsettledTold
+from coldnotify._core.document.document import Document, encode
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest, text_of
+from coldnotify._core.interests.registrations import Registrations
+from coldnotify._core.interests.since import Since
 from coldnotify._core.journal import Journal
-from coldnotify._core.member_descriptions import parsed
-from coldnotify._core.phases import Phase
-from coldnotify._core.publications import Publications
-from coldnotify._core.reconnect import Address, Backoff, GatewayAddresses
-from coldnotify._core.registrations import Registrations
-from coldnotify._core.session import ClientSession, SessionEnded
+from coldnotify._core.publishing.publications import Publications
+from coldnotify._core.session.phases import Phase
+from coldnotify._core.session.reconnect import Address, Backoff, GatewayAddresses
+from coldnotify._core.session.session import ClientSession, SessionEnded
 from coldnotify._core.settings import (
     REPORTS_MAX,
     SAVE_INTERVAL_S_MAX,
@@ -30,8 +32,6 @@ from coldnotify._core.settings import (
     TRIES_APART_S,
     ClientSettings,
 )
-from coldnotify._core.since import Since
-from coldnotify._core.unsettled import UnsettledTold
 from coldnotify.errors import ServiceRefused, StateError
 from coldnotify.notification import Notification
 

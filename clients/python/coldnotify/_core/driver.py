@@ -28,16 +28,16 @@ from random import Random
 from typing import Any, NamedTuple
 
 from coldnotify._core.client import Client, Save, Status
-from coldnotify._core.delivery import AnyJob
-from coldnotify._core.document import Document
-from coldnotify._core.feed import ChannelJob
-from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest
-from coldnotify._core.publications import Publications
-from coldnotify._core.reconnect import Address
+from coldnotify._core.delivery.delivery import AnyJob
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.delivery.telling import MembersJob
+from coldnotify._core.document.document import Document
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
+from coldnotify._core.interests.since import Since
+from coldnotify._core.publishing.publications import Publications
+from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import LINGER_S, REPORTS_MAX, ClientSettings
-from coldnotify._core.since import Since
-from coldnotify._core.slot import CallbackJob
-from coldnotify._core.telling import MembersJob
+from coldnotify._core.streams.feed import ChannelJob
 from coldnotify.errors import StateError
 from coldnotify.notification import Notification
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from coldnotify._core.interests import ChannelInterest, Interest, QueryInterest
-from coldnotify._core.since import Since
+from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
+from coldnotify._core.interests.since import Since
 
 if TYPE_CHECKING:
     from coldnotify._core.driver import Driver

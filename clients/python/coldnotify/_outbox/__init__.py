@@ -1,1 +1,1 @@
-"""The durable outbox around its core (`_core.outbox_queue`, `_core.outbox_log`): its directory, and who empties it."""
+"""The durable outbox around its core (`_core.publishing`): its directory, and who empties it."""

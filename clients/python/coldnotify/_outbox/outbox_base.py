@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from coldnotify._core.outbox_log import KeptEntry
-from coldnotify._core.outbox_queue import OutboxQueue
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outbox_log import KeptEntry
+from coldnotify._core.publishing.outbox_queue import OutboxQueue
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._forked import Owner
 from coldnotify.errors import OutboxDamaged
 

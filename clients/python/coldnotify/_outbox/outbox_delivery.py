@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from coldnotify._core.outbox_log import KeptEntry
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outbox_log import KeptEntry
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._forked import Owner
 from coldnotify._outbox.outbox_base import Outbox, RejectedRecord
 from coldnotify._outbox.outbox_directory import SYNC_S

@@ -2,7 +2,7 @@
 
 It contains
 
-    outbox.log          accepted and settled records (docs/adr/0036-outbox.md, coldnotify._core.outbox_log)
+    outbox.log          accepted and settled records (docs/adr/0036-outbox.md, coldnotify._core.publishing.outbox_log)
     outbox.lock         held while it is in use
     outbox.log.new      while the log is being rewritten
     outbox.damaged-1    the unreadable part of the log, unchanged
@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from coldnotify._core.outbox_log import KeptEntry, NewerLog, OutboxLog
-from coldnotify._core.outbox_queue import OutboxQueue
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outbox_log import KeptEntry, NewerLog, OutboxLog
+from coldnotify._core.publishing.outbox_queue import OutboxQueue
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._forked import in_children
 from coldnotify._outbox.outbox_base import Outbox, RejectedRecord, rejected_of
 from coldnotify.errors import OutboxDamaged, OutboxError, OutboxInUse

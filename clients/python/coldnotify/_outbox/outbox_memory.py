@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from coldnotify._core.outbox_log import KeptEntry
-from coldnotify._core.outbox_queue import OutboxQueue
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outbox_log import KeptEntry
+from coldnotify._core.publishing.outbox_queue import OutboxQueue
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox.outbox_base import Outbox, RejectedRecord, rejected_of
 from coldnotify.errors import OutboxError
 

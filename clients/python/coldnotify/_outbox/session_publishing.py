@@ -16,9 +16,9 @@ from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify._core.outbox_log import KeptEntry
-from coldnotify._core.outgoing import Outgoing
-from coldnotify._core.publications import Publications, PublishAnswer
+from coldnotify._core.publishing.outbox_log import KeptEntry
+from coldnotify._core.publishing.outgoing import Outgoing
+from coldnotify._core.publishing.publications import Publications, PublishAnswer
 from coldnotify._effect import ALTERED, PUBLISHED, REJECTED, REPEATED, STALE, Outcome
 from coldnotify._outbox import outbox_delivery
 from coldnotify._outbox.outbox_base import Outbox, Pending, RejectedRecord

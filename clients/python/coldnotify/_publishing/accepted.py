@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from coldnotify._core.outbox_log import KeptEntry
+from coldnotify._core.publishing.outbox_log import KeptEntry
 from coldnotify._effect import Outcome
 from coldnotify._outbox.outbox_delivery import Delivered, NotYet, RecordDelivery, RejectedForEver
 from coldnotify._publishing.applied import Applied, LedgerClient, Receipt

@@ -22,7 +22,7 @@ from coldnotify_schemas.records import (
     raw_payload,
 )
 
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 
 _ID_BYTES = 12
 """Random: no two messages of a channel have the same by chance."""

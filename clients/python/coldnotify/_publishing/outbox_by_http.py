@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from coldnotify_schemas.protocol import CLOCK_SET_S, PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.wrong_clocks import clock_fault
 
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock
 from coldnotify._publishing.published import PublishError, PublishRejected
 

@@ -11,7 +11,7 @@ from coldnotify_schemas.records import PublicRecord, prioritized
 from coldnotify_schemas.wrong_clocks import clock_fault, expiry_here
 from confluent_kafka import KafkaException
 
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver, WrongClock
 from coldnotify._publishing.checks import CheckedMessage
 from coldnotify._publishing.published import PublishError, PublishRejected

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify._outbox.outbox_base import Pending, RejectedRecord
 from coldnotify._outbox.outbox_delivery import OutboxDelivery, RecordCarrier
 from coldnotify._outbox.outbox_directory import OutboxDirectory

@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from coldnotify._core import channels
 from coldnotify._core import settings as numbers
-from coldnotify._core.channel_cursor import ChannelCursor
-from coldnotify._core.channels import Channels
-from coldnotify._core.document import decode
+from coldnotify._core.document.document import decode
 from coldnotify._core.driver import CallCallbacks, ChannelJob, Save
-from coldnotify._core.feed import Feed, Item, KeptChannel
-from coldnotify._core.interests import ChannelInterest
-from coldnotify._core.registrations import Registrations
-from coldnotify._core.since import NOW, OLDEST, Since
+from coldnotify._core.interests.interests import ChannelInterest
+from coldnotify._core.interests.registrations import Registrations
+from coldnotify._core.interests.since import NOW, OLDEST, Since
+from coldnotify._core.streams import channels
+from coldnotify._core.streams.channel_cursor import ChannelCursor
+from coldnotify._core.streams.channels import Channels
+from coldnotify._core.streams.feed import Feed, Item, KeptChannel
 from coldnotify.errors import StateDamaged
 from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.testing import Service, Session

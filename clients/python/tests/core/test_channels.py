@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from coldnotify._core import settings as numbers
-from coldnotify._core.document import Document, decode, encode
-from coldnotify._core.feed import BEGINNING, ChannelJob, KeptChannel
-from coldnotify._core.interests import ChannelInterest, channel_from
-from coldnotify._core.registrations import OperationKind
-from coldnotify._core.since import NOW, OLDEST, Since, since_from
+from coldnotify._core.document.document import Document, decode, encode
+from coldnotify._core.interests.interests import ChannelInterest, channel_from
+from coldnotify._core.interests.registrations import OperationKind
+from coldnotify._core.interests.since import NOW, OLDEST, Since, since_from
+from coldnotify._core.streams.feed import BEGINNING, ChannelJob, KeptChannel
 from coldnotify.errors import ChannelCallbackFailed, ChannelParked, StateDamaged
 from coldnotify.message import Missed, MissedReason
 from coldnotify_schemas import wire_pb2 as wire

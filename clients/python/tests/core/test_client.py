@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from coldnotify._core.document import decode
-from coldnotify._core.registrations import OperationKind
+from coldnotify._core.document.document import decode
+from coldnotify._core.interests.registrations import OperationKind
 from coldnotify._core.settings import TRIES_APART_S, ClientSettings
 from coldnotify.errors import ObjectParked, RegistrationRefused, ServiceRefused
 from coldnotify.testing import Service

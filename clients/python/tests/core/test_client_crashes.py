@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from coldnotify._core.document import decode
+from coldnotify._core.document.document import decode
 from coldnotify._core.settings import ClientSettings
 from coldnotify.testing import Service
 from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, NAMES, ClientWorld, publish

@@ -6,13 +6,13 @@ Stands for: delivery, slot
 from typing import Any
 
 import pytest
-from coldnotify._core.delivery import Delivery
-from coldnotify._core.interests import QueryInterest
+from coldnotify._core.delivery.delivery import Delivery
+from coldnotify._core.delivery.membership import KeptQuery
+from coldnotify._core.delivery.slot import CallbackJob, Update
+from coldnotify._core.interests.interests import QueryInterest
+from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
-from coldnotify._core.membership import KeptQuery
-from coldnotify._core.registrations import Registrations
 from coldnotify._core.settings import ClientSettings
-from coldnotify._core.slot import CallbackJob, Update
 from coldnotify.errors import CallbackFailed, ObjectParked, PayloadUnreadable
 from coldnotify.notification import Notification
 

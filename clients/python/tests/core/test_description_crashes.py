@@ -9,14 +9,14 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from coldnotify._core.asked_descriptions import AskedDescriptions
-from coldnotify._core.delivery import Delivery
-from coldnotify._core.document import Document
+from coldnotify._core.delivery.asked_descriptions import AskedDescriptions
+from coldnotify._core.delivery.delivery import Delivery
+from coldnotify._core.delivery.member_descriptions import MemberDescriptions, parsed
+from coldnotify._core.delivery.membership import Membership
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.document.document import Document
 from coldnotify._core.driver import CallCallbacks
-from coldnotify._core.interests import QueryInterest
-from coldnotify._core.member_descriptions import MemberDescriptions, parsed
-from coldnotify._core.membership import Membership
-from coldnotify._core.slot import CallbackJob
+from coldnotify._core.interests.interests import QueryInterest
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.querying_unit import NAMES, QUERIES, QueryingUnit
 

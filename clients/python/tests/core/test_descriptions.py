@@ -6,9 +6,9 @@ Stands for: member_descriptions, asked_descriptions
 from dataclasses import replace
 
 import pytest
-from coldnotify._core.document import Document
-from coldnotify._core.membership import KeptQuery
-from coldnotify._core.slot import CallbackJob
+from coldnotify._core.delivery.membership import KeptQuery
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.document.document import Document
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.client_bench import LAMPS, ROOM, ClientBench, kept
 

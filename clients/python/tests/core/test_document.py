@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from coldnotify._core.document import Document, decode, encode
-from coldnotify._core.membership import KeptQuery, MembersChange, Reached
-from coldnotify._core.newest import KeptPayload
-from coldnotify._core.registrations import OperationKind
-from coldnotify._core.session import ClientIdentity
+from coldnotify._core.delivery.membership import KeptQuery, MembersChange, Reached
+from coldnotify._core.delivery.newest import KeptPayload
+from coldnotify._core.document.document import Document, decode, encode
+from coldnotify._core.interests.registrations import OperationKind
+from coldnotify._core.session.session import ClientIdentity
 from coldnotify.errors import StateDamaged, StateMismatch
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 from collections import deque
 from random import Random
 
-from coldnotify._core.document import Document, decode
+from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import (
     Action,
     CallCallbacks,
@@ -17,8 +17,8 @@ from coldnotify._core.driver import (
     SendBytes,
     Tell,
 )
-from coldnotify._core.reconnect import Address
-from coldnotify._core.session import ClientIdentity
+from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import LINGER_S, ClientSettings
 from coldnotify.errors import CallbackFailed, StateError
 from coldnotify.testing import Service, Session

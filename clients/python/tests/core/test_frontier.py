@@ -1,6 +1,6 @@
 """The cursor against the plain rule: the highest number said before the first hold that is left."""
 
-from coldnotify._core.frontier import Frontier, Hold
+from coldnotify._core.streams.frontier import Frontier, Hold
 from hypothesis import given
 from hypothesis import strategies as st
 

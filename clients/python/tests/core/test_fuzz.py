@@ -3,9 +3,9 @@
 from random import Random
 
 from coldnotify._core.client import Client
-from coldnotify._core.document import Document, decode
-from coldnotify._core.reconnect import Address
-from coldnotify._core.session import ClientIdentity
+from coldnotify._core.document.document import Document, decode
+from coldnotify._core.session.reconnect import Address
+from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import OUT_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode

@@ -1,7 +1,7 @@
 """What `current` says, and what the document has of it."""
 
-from coldnotify._core.newest import KeptPayload, NewestUpdates
-from coldnotify._core.slot import Update
+from coldnotify._core.delivery.newest import KeptPayload, NewestUpdates
+from coldnotify._core.delivery.slot import Update
 from coldnotify.notification import Notification
 
 

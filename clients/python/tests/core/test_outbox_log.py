@@ -1,7 +1,7 @@
 """The outbox's log: what was written is read, and damage takes nothing with it that can be read."""
 
 import pytest
-from coldnotify._core.outbox_log import (
+from coldnotify._core.publishing.outbox_log import (
     HEAD_BYTES,
     Checkpoint,
     KeptEntry,
@@ -12,7 +12,7 @@ from coldnotify._core.outbox_log import (
     read_log,
     settled_entry,
 )
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import pytest
-from coldnotify._core.outbox_log import KeptEntry
-from coldnotify._core.outbox_queue import STEPS_REMEMBERED_MAX, OutboxQueue
-from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publishing.outbox_log import KeptEntry
+from coldnotify._core.publishing.outbox_queue import STEPS_REMEMBERED_MAX, OutboxQueue
+from coldnotify._core.publishing.outgoing import Outgoing
 from coldnotify.errors import OutboxFull
 from coldnotify_testkit.examples import examples
 from hypothesis import settings

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from coldnotify._core.outgoing import Outgoing, message_of, version_of
+from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
 
 
 def test_a_version_is_as_it_was_said():

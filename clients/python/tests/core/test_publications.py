@@ -3,8 +3,8 @@
 from collections import deque
 from functools import partial
 
-from coldnotify._core.outgoing import Outgoing
-from coldnotify._core.publications import Publications, PublishAnswer
+from coldnotify._core.publishing.outgoing import Outgoing
+from coldnotify._core.publishing.publications import Publications, PublishAnswer
 from coldnotify_schemas import wire_pb2 as wire
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,12 +6,12 @@ Stands for: queries, interests
 from dataclasses import replace
 
 import pytest
-from coldnotify._core.document import Document, decode, encode
-from coldnotify._core.interests import QueryInterest, frames_of, prefix_of, query_of
-from coldnotify._core.membership import KeptQuery, MembersChange, Reached
-from coldnotify._core.registrations import OperationKind
-from coldnotify._core.slot import CallbackJob
-from coldnotify._core.telling import MembersJob
+from coldnotify._core.delivery.membership import KeptQuery, MembersChange, Reached
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.delivery.telling import MembersJob
+from coldnotify._core.document.document import Document, decode, encode
+from coldnotify._core.interests.interests import QueryInterest, frames_of, prefix_of, query_of
+from coldnotify._core.interests.registrations import OperationKind
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, sets_digest
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, QUERY_BYTES_MAX

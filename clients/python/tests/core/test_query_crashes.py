@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 from coldnotify._core import client
-from coldnotify._core.delivery import Delivery
+from coldnotify._core.delivery.delivery import Delivery
+from coldnotify._core.delivery.membership import Membership
+from coldnotify._core.delivery.queries import Queries
+from coldnotify._core.delivery.telling import MembersCallbacks
 from coldnotify._core.journal import Journal
-from coldnotify._core.membership import Membership
-from coldnotify._core.queries import Queries
-from coldnotify._core.session import ClientSession as Session_
-from coldnotify._core.telling import MembersCallbacks
+from coldnotify._core.session.session import ClientSession as Session_
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.querying_unit import QueryingUnit

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from coldnotify._core.reconnect import Address, Backoff, GatewayAddresses
+from coldnotify._core.session.reconnect import Address, Backoff, GatewayAddresses
 from coldnotify._core.settings import ClientSettings
 from coldnotify_schemas.close_codes import CloseCode
 

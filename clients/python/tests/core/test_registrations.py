@@ -1,7 +1,7 @@
 """Operations and their stages."""
 
+from coldnotify._core.interests.registrations import OperationKind, OperationStage, Registrations
 from coldnotify._core.journal import Journal
-from coldnotify._core.registrations import OperationKind, OperationStage, Registrations
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 

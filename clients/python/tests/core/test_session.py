@@ -6,11 +6,11 @@ Stands for: session, phases, names_in_use, session_channels
 from typing import Any
 
 import pytest
-from coldnotify._core.delivery import Delivery
+from coldnotify._core.delivery.delivery import Delivery
+from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
-from coldnotify._core.phases import Phase
-from coldnotify._core.registrations import Registrations
-from coldnotify._core.session import ClientIdentity, ClientSession
+from coldnotify._core.session.phases import Phase
+from coldnotify._core.session.session import ClientIdentity, ClientSession
 from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, object_crc

@@ -1,6 +1,6 @@
 """When a program has stood still."""
 
-from coldnotify._core.standstill import LOOK_S, STOOD_STILL_S, Standstill
+from coldnotify._core.session.standstill import LOOK_S, STOOD_STILL_S, Standstill
 
 
 def test_looks_in_time_and_a_little_late_find_nothing():

@@ -1,7 +1,7 @@
 """What an Ack says of objects, and of the log of channels: each cursor and each page once."""
 
 import pytest
-from coldnotify._core.stream import Stream, first_of, streams_of
+from coldnotify._core.streams.stream import Stream, first_of, streams_of
 from coldnotify_schemas import wire_pb2 as wire
 
 pytestmark = pytest.mark.pure

@@ -4,11 +4,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from coldnotify._core.document import Document
-from coldnotify._core.membership import KeptQuery
-from coldnotify._core.registrations import OperationKind
-from coldnotify._core.slot import CallbackJob
-from coldnotify._core.unsettled import IN_VAIN_S_MAX, SAID_AGAIN_S
+from coldnotify._core.delivery.membership import KeptQuery
+from coldnotify._core.delivery.slot import CallbackJob
+from coldnotify._core.delivery.unsettled import IN_VAIN_S_MAX, SAID_AGAIN_S
+from coldnotify._core.document.document import Document
+from coldnotify._core.interests.registrations import OperationKind
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
 from coldnotify_schemas.protocol import (

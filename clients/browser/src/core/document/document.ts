@@ -1,0 +1,213 @@
+/**
+ * The client's durable state as JSON.
+ *
+ *     {"format": 1, "domain": ..., "group": ..., "client": ...,
+ *      "epoch": 7 or null, "cursor": "1234" or null,
+ *      "wanted": ["camera-config"], "pending": {"camera-config": "register"},
+ *      "applied": {"camera-config": ["incarnation", "version"]},
+ *      "settled": true,                                                    if the service knows that nothing is unsettled
+ *      "newest": {"camera-config": {"payload": text, "deleted": true}},    if there is one; of the version in "applied"
+ *      "check": CRC-32 of the JSON of all the other fields}
+ *
+ * Numbers of 64 bits are texts: JSON's own are rounded above 2^53. The check detects changes by another script of the
+ * same page: a damaged cursor that still parses would lose notifications without anybody noticing.
+ */
+
+import { StateDamaged, StateMismatch } from "../../errors.js";
+import { crc32 } from "../../schemas/digest.js";
+import type { Floor } from "../delivery/floors.js";
+import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
+import { byQuery, type Interest, isName, namesOf } from "../interests/interests.js";
+import { checkObject } from "../../schemas/names.js";
+import type { KeptPayload } from "../delivery/newest.js";
+import { STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES } from "../../schemas/protocol.js";
+import type { Kept } from "../delivery/membership.js";
+import type { Kind } from "../interests/registrations.js";
+import { decodeChannels, encodeChannels } from "./storedChannels.js";
+import { decodeQueries, encodeQueries } from "./storedQueries.js";
+
+const U64_MAX = 2n ** 64n - 1n;
+
+/** A client's identity. */
+export interface Identity {
+  readonly domain: string;
+  readonly group: string;
+  readonly client: string;
+}
+
+/** The state that must survive. */
+export interface Document {
+  readonly identity: Identity;
+  readonly wanted: ReadonlySet<Interest>;
+  readonly pending: ReadonlyMap<Interest, Kind>;
+  readonly applied: ReadonlyMap<string, Floor>;
+  /** The kept payloads of the versions in `applied`. */
+  readonly newest: ReadonlyMap<string, KeptPayload>;
+  /** The state of each wanted query, by its text. */
+  readonly queries: ReadonlyMap<string, Kept>;
+  readonly channels: KeptChannels;
+  readonly epoch: number | null;
+  readonly cursor: bigint | null;
+  /** True if the service knows that nothing is unsettled (`unsettled.ts`). */
+  readonly settled: boolean;
+}
+
+/** Returns the document of a client that has never connected. */
+export function emptyDocument(identity: Identity): Document {
+  const [wanted, pending, applied, newest, queries] = [new Set<Interest>(), new Map(), new Map(), new Map(), new Map()];
+  const known = { channels: NO_CHANNELS, epoch: null, cursor: null, settled: false };
+  return { identity, wanted, pending, applied, newest, queries, ...known };
+}
+
+/** Returns the document as JSON. */
+export function encodeDocument(document: Document): string {
+  const { identity, epoch, cursor } = document;
+  const applied = [...document.applied].map(([name, floor]) => [
+    name,
+    [String(floor.incarnation), String(floor.version)],
+  ]);
+  const queries = encodeQueries(document.queries, document.pending, pairs);
+  const channels = encodeChannels(document.channels, document.pending, pairs);
+  const withQueries = "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT;
+  const fields = {
+    format: "channels" in channels ? STATE_FORMAT_WITH_CHANNELS : withQueries,
+    domain: identity.domain,
+    group: identity.group,
+    client: identity.client,
+    epoch,
+    cursor: cursor === null ? null : String(cursor),
+    wanted: [...document.wanted].filter(isName).sort(),
+    pending: pairs(namesOf(document.pending)),
+    applied: pairs(applied as [string, unknown][]),
+    ...(document.settled && { settled: true }),
+    ...encodeNewest(document.newest),
+    ...queries,
+    ...channels,
+  };
+  return JSON.stringify({ ...fields, check: checkOf(fields) });
+}
+
+/** Parses a document of this client. Throws StateDamaged, StateMismatch. */
+export function decodeDocument(text: string, identity: Identity): Document {
+  const fields = parse(text);
+  const format = fields["format"];
+  if (typeof format === "number" && format > STATE_FORMAT_WITH_CHANNELS) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_CHANNELS}`);
+  }
+  const { check, ...checked } = fields;
+  if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
+  if (![STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS].includes(format as number)) {
+    throw new StateDamaged("format: is missing or unknown");
+  }
+  for (const name of ["domain", "group", "client"] as const) {
+    if (fields[name] !== identity[name]) {
+      const theirs = [fields["domain"], fields["group"], fields["client"]].join("/");
+      throw new StateMismatch(`belongs to ${theirs}, not to ${Object.values(identity).join("/")}`);
+    }
+  }
+  const epoch = fields["epoch"];
+  if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
+    throw new StateDamaged("epoch: is not a number from 0 to 4294967295");
+  }
+  const cursor = fields["cursor"] === null ? null : number64("cursor", fields["cursor"]);
+  if (cursor !== null && epoch === null) throw new StateDamaged("cursor: given without an epoch");
+  const list = fields["wanted"];
+  if (!Array.isArray(list)) throw new StateDamaged("wanted: is not a list");
+  const wanted = new Set<Interest>(list.map((name) => object("wanted", name)));
+  const pending = new Map<Interest, Kind>();
+  for (const [name, kind] of objects(fields, "pending")) {
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending: has an entry that is not an operation");
+    if ((kind === "register") !== wanted.has(name)) {
+      throw new StateDamaged(`pending: ${JSON.stringify(name)} contradicts wanted`);
+    }
+    pending.set(name, kind);
+  }
+  const applied = new Map<string, Floor>();
+  for (const [name, floor] of objects(fields, "applied")) {
+    if (!Array.isArray(floor) || floor.length !== 2) {
+      throw new StateDamaged(`applied: ${JSON.stringify(name)} has no [incarnation, version]`);
+    }
+    applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
+  }
+  const { settled = false } = fields;
+  if (typeof settled !== "boolean") throw new StateDamaged("settled: is not true or false");
+  const newest = new Map("newest" in fields ? table(fields, "newest").map(payload) : []);
+  const reading = { table, object, number64 };
+  const withChannels = format === STATE_FORMAT_WITH_CHANNELS;
+  const withQueries = format === STATE_FORMAT_WITH_QUERIES || (withChannels && "queries" in fields);
+  const stored = withQueries ? decodeQueries(fields, reading) : null;
+  for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
+  for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
+  const queries = stored?.queries ?? new Map<string, Kept>();
+  const told = withChannels ? decodeChannels(fields, reading) : null;
+  const channels = told?.kept ?? NO_CHANNELS;
+  for (const interest of channels.channels.keys()) wanted.add(interest);
+  for (const [interest, kind] of told?.pending ?? []) pending.set(interest, kind);
+  return { identity, wanted, pending, applied, newest, queries, channels, epoch: epoch as number | null, cursor, settled };
+}
+
+/** Returns the field `newest`, or no field if it is empty. */
+function encodeNewest(newest: ReadonlyMap<string, KeptPayload>): Record<string, unknown> {
+  if (newest.size === 0) return {};
+  const entry = ({ payload, deleted }: KeptPayload): object => ({ ...(payload && { payload }), ...(deleted && { deleted }) });
+  return { newest: pairs([...newest].map(([name, kept]) => [name, entry(kept)])) };
+}
+
+function payload([name, entry]: [string, unknown]): [string, KeptPayload] {
+  if (typeof entry !== "object" || entry === null) throw new StateDamaged("newest: has an entry that is not an object");
+  const { payload = "", deleted = false } = entry as Record<string, unknown>;
+  if (typeof payload !== "string" || typeof deleted !== "boolean") {
+    throw new StateDamaged("newest: payload is not a text, or deleted is not true or false");
+  }
+  return [object("newest", name), { payload, deleted }];
+}
+
+function parse(text: string): Record<string, unknown> {
+  let fields: unknown;
+  try {
+    fields = JSON.parse(text);
+  } catch (error) {
+    throw new StateDamaged(`is not JSON: ${String(error)}`);
+  }
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) {
+    throw new StateDamaged("is not a JSON object");
+  }
+  return fields as Record<string, unknown>;
+}
+
+/** Returns the entries as an object without a prototype, because "__proto__" is a name like any other. */
+function pairs(entries: Iterable<readonly [string, unknown]>): Record<string, unknown> {
+  const fields = Object.create(null) as Record<string, unknown>;
+  for (const [name, value] of entries) fields[name] = value;
+  return fields;
+}
+
+/** Returns the entries of a field whose keys are objects' names. */
+function objects(fields: Record<string, unknown>, name: string): [string, unknown][] {
+  return table(fields, name).map(([key, entry]) => [object(name, key), entry]);
+}
+
+function table(fields: Record<string, unknown>, name: string): [string, unknown][] {
+  const value = fields[name];
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new StateDamaged(`${name}: is not an object`);
+  }
+  return Object.entries(value);
+}
+
+function object(field: string, name: unknown): string {
+  try {
+    return checkObject(name);
+  } catch (error) {
+    throw new StateDamaged(`${field}: ${(error as Error).message}`);
+  }
+}
+
+function number64(field: string, value: unknown): bigint {
+  if (typeof value === "string" && /^\d{1,20}$/.test(value) && BigInt(value) <= U64_MAX) return BigInt(value);
+  throw new StateDamaged(`${field}: has a value that is not a number of 64 bits`);
+}
+
+function checkOf(fields: object): number {
+  return crc32(new TextEncoder().encode(JSON.stringify(fields)));
+}

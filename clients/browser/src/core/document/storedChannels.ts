@@ -1,0 +1,106 @@
+/**
+ * The fields for channels in the client's durable state, if there are any:
+ *
+ *     "channels_epoch": 7 or null, "channels_cursor": "1234" or null,
+ *     "channels": {text: {"since": "oldest", ...            until the service has sent the position
+ *                         "position": "1200" or null,       while it is pending: everything up to it is known
+ *                         "told": "1210", "lost": true}},
+ *     "pending_channels": {text: "register"}
+ *
+ * A text is the channel's name; the attributes follow it, each after a zero byte, sorted.
+ */
+
+import { StateDamaged } from "../../errors.js";
+import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
+import { BEGINNING, type KeptChannel } from "../streams/feed.js";
+import { byChannel, type Channel, channelOf, channelText, type Interest } from "../interests/interests.js";
+import { checkAttributes, checkChannel } from "../../schemas/names.js";
+import type { Kind } from "../interests/registrations.js";
+import { sinceFields, sinceFrom } from "../interests/since.js";
+import type { Fields, Reading } from "./storedQueries.js";
+
+/** Returns the document's fields for channels, or none. */
+export function encodeChannels(
+  kept: KeptChannels,
+  pending: ReadonlyMap<Interest, Kind>,
+  pairs: (entries: Iterable<readonly [string, unknown]>) => Fields,
+): Fields {
+  const text = (interest: Interest): string => channelText(channelOf(interest) as Channel);
+  const operations = [...pending].filter(([interest]) => channelOf(interest) !== null);
+  if (kept.channels.size + operations.length === 0) return {};
+  const entries = [...kept.channels].sort(([one], [other]) => (one < other ? -1 : 1));
+  return {
+    channels_epoch: kept.epoch,
+    channels_cursor: kept.cursor === null ? null : String(kept.cursor),
+    channels: pairs(entries.map(([interest, one]) => [text(interest), encodeKept(one)])),
+    pending_channels: pairs(operations.map(([interest, kind]) => [text(interest), kind])),
+  };
+}
+
+function encodeKept({ since, position, told, lost }: KeptChannel): Fields {
+  return {
+    ...(since && sinceFields(since)),
+    ...(since === null && position !== null && { position: position === BEGINNING ? null : String(position) }),
+    ...(told !== null && { told: String(told) }),
+    ...(lost && { lost }),
+  };
+}
+
+/** Parses the document's fields. Throws StateDamaged. */
+export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptChannels; pending: Map<Interest, Kind> } {
+  if (!("channels" in fields)) return { kept: NO_CHANNELS, pending: new Map() };
+  const { table, number64 } = reading;
+  const epoch = fields["channels_epoch"];
+  if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
+    throw new StateDamaged("channels_epoch: is not a number from 0 to 4294967295");
+  }
+  const cursor = fields["channels_cursor"] === null ? null : number64("channels_cursor", fields["channels_cursor"]);
+  if (cursor !== null && epoch === null) throw new StateDamaged("channels_cursor: given without an epoch");
+  const channels = new Map<Interest, KeptChannel>();
+  for (const [text, entry] of table(fields, "channels")) channels.set(interestOf("channels", text), decodeKept(entry, reading));
+  if (new Set([...channels.keys()].map((one) => channelOf(one)?.name)).size < channels.size) {
+    throw new StateDamaged("channels: has one name twice");
+  }
+  const pending = new Map<Interest, Kind>();
+  for (const [text, kind] of table(fields, "pending_channels")) {
+    const interest = interestOf("pending_channels", text);
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_channels: has an entry that is not an operation");
+    if ((kind === "register") !== channels.has(interest)) {
+      throw new StateDamaged(`pending_channels: ${JSON.stringify(text)} contradicts channels`);
+    }
+    pending.set(interest, kind);
+  }
+  for (const [interest, { since, position }] of channels) {
+    if (!pending.has(interest) && (cursor === null || since !== null || position !== null)) {
+      throw new StateDamaged(`channels: ${JSON.stringify(channelOf(interest)?.name)} is behind the cursor, and not pending`);
+    }
+  }
+  return { kept: { channels, epoch: epoch as number | null, cursor }, pending };
+}
+
+function decodeKept(entry: unknown, { number64 }: Reading): KeptChannel {
+  if (typeof entry !== "object" || entry === null) throw new StateDamaged("channels: has an entry that is not an object");
+  const { position, told, lost = false, ...begins } = entry as Fields;
+  if (typeof lost !== "boolean") throw new StateDamaged("channels: lost is not true or false");
+  const kept = { told: told === undefined ? null : number64("channels", told), lost };
+  if ("since" in begins) {
+    try {
+      return { since: sinceFrom(begins), position: null, ...kept };
+    } catch (error) {
+      throw new StateDamaged(`channels: ${(error as Error).message}`);
+    }
+  }
+  if (position === undefined) return { since: null, position: null, ...kept };
+  return { since: null, position: position === null ? BEGINNING : number64("channels", position), ...kept };
+}
+
+function interestOf(field: string, text: string): Interest {
+  const [name, ...attributes] = text.split("\0");
+  try {
+    const channel = { name: checkChannel(name), attributes: checkAttributes(attributes) };
+    if (channelText(channel) !== text) throw new RangeError("attributes: are not sorted");
+    return byChannel(channel);
+  } catch (error) {
+    throw new StateDamaged(`${field}: ${(error as Error).message}`);
+  }
+}

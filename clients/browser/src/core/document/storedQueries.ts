@@ -1,0 +1,123 @@
+/**
+ * The fields for queries in the client's durable state, if there are any:
+ *
+ *     "queries": {text: {"members": [...],                    the members told, once `telling` is told
+ *                        "telling": {"added": [...], "removed": [...]},
+ *                        "followed": true, "dropped": true, "entering": [...],
+ *                        "answer": {"members": [...], "reached": name, "reached_at": "1234"},
+ *                        "descriptions": {name: JSON as text, "" for none}}},    if requested; as told
+ *     "pending_queries": {text: "register"}
+ *
+ * A missing field has its default.
+ */
+
+import { StateDamaged } from "../../errors.js";
+import { byQuery, type Interest, queryOf } from "../interests/interests.js";
+import type { Change, Kept } from "../delivery/membership.js";
+import { checkQuery } from "../../schemas/names.js";
+import type { Kind } from "../interests/registrations.js";
+
+export type Fields = Record<string, unknown>;
+
+type Pairs = (entries: Iterable<readonly [string, unknown]>) => Fields;
+
+/** The functions that read fields: each throws StateDamaged. */
+export interface Reading {
+  table(fields: Fields, name: string): [string, unknown][];
+  object(field: string, value: unknown): string;
+  number64(field: string, value: unknown): bigint;
+}
+
+/** Returns the document's fields for queries, or none. */
+export function encodeQueries(
+  queries: ReadonlyMap<string, Kept>,
+  pending: ReadonlyMap<Interest, Kind>,
+  pairs: Pairs,
+): Fields {
+  const operations = [...pending].flatMap(([interest, kind]): [string, Kind][] => {
+    const text = queryOf(interest);
+    return text === null ? [] : [[text, kind]];
+  });
+  if (queries.size + operations.length === 0) return {};
+  const entries = [...queries].sort(([one], [other]) => (one < other ? -1 : 1));
+  return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept, pairs)])), pending_queries: pairs(operations) };
+}
+
+function encodeKept(kept: Kept, pairs: Pairs): Fields {
+  const { members, telling, followed, dropped, entering, answer, reached, descriptions } = kept;
+  const list = (names: ReadonlySet<string>): string[] => [...names].sort();
+  return {
+    members: list(members),
+    ...(telling && { telling: { added: list(telling.added), removed: list(telling.removed) } }),
+    ...(followed && { followed }),
+    ...(dropped && { dropped }),
+    ...(entering.size > 0 && { entering: list(entering) }),
+    ...(answer && reached && { answer: { members: list(answer), reached: reached.name, reached_at: String(reached.offset) } }),
+    ...(descriptions && { descriptions: pairs([...descriptions].sort(([one], [other]) => (one < other ? -1 : 1))) }),
+  };
+}
+
+/** Parses the document's fields. Throws StateDamaged. */
+export function decodeQueries(fields: Fields, reading: Reading): { queries: Map<string, Kept>; pending: Map<Interest, Kind> } {
+  const queries = new Map<string, Kept>();
+  for (const [text, entry] of reading.table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry, reading));
+  const pending = new Map<Interest, Kind>();
+  for (const [text, kind] of reading.table(fields, "pending_queries")) {
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_queries: has an entry that is not an operation");
+    if ((kind === "register") !== queries.has(text)) {
+      throw new StateDamaged(`pending_queries: ${JSON.stringify(text)} contradicts queries`);
+    }
+    pending.set(byQuery(query("pending_queries", text)), kind);
+  }
+  return { queries, pending };
+}
+
+function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept {
+  const fields = part("an entry", entry);
+  const { members, telling, followed = false, dropped = false, entering = [], answer } = fields;
+  const names = (what: string, list: unknown): ReadonlySet<string> => {
+    if (!Array.isArray(list)) throw new StateDamaged(`queries: ${what} is not a list`);
+    return new Set(list.map((name) => object("queries", name)));
+  };
+  if (typeof followed !== "boolean") throw new StateDamaged("queries: followed is not true or false");
+  if (typeof dropped !== "boolean") throw new StateDamaged("queries: dropped is not true or false");
+  let change: Change | null = null;
+  if (telling !== undefined) {
+    const { added, removed } = part("telling", telling);
+    change = { added: names("telling.added", added), removed: names("telling.removed", removed) };
+  }
+  const described = ([name, text]: [string, unknown]): [string, string] => {
+    if (typeof text !== "string") throw new StateDamaged("queries: descriptions has an entry that is not a text");
+    return [object("queries", name), text];
+  };
+  const kept: Kept = {
+    members: names("members", members),
+    telling: change,
+    followed,
+    dropped,
+    entering: names("entering", entering),
+    answer: null,
+    reached: null,
+    descriptions: "descriptions" in fields ? new Map(table(fields, "descriptions").map(described)) : null,
+  };
+  if (answer === undefined) return kept;
+  const { members: came, reached, reached_at: offset } = part("answer", answer);
+  return {
+    ...kept,
+    answer: names("answer.members", came),
+    reached: { name: object("queries", reached), offset: number64("queries", offset) },
+  };
+}
+
+function part(what: string, value: unknown): Fields {
+  if (typeof value !== "object" || value === null) throw new StateDamaged(`queries: ${what} is not an object`);
+  return value as Fields;
+}
+
+function query(field: string, text: string): string {
+  try {
+    return checkQuery(text);
+  } catch (error) {
+    throw new StateDamaged(`${field}: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,740 @@
+/**
+ * One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
+ *
+ * A session is in one of four phases, and only three events change the phase; `NEXT` contains all transitions.
+ *
+ *     opening      Hello is sent, Welcome is awaited
+ *     syncing      the service's set differs from ours: the whole wanted set is sent, in chunks
+ *     catching up  in sync; missing versions come, page by page
+ *     live         caught up; versions come as they are published
+ *
+ * Frames are made when the shell asks for bytes (`dataToSend`), not before, so the waiting bytes are bounded and
+ * contain the newest state.
+ */
+
+import { DescriptionsUnknown, QueriesUnknown, RegistrationRefused } from "../../errors.js";
+import type { Delivery, Report } from "../delivery/delivery.js";
+import { objectCrc } from "../../schemas/digest.js";
+import type { Identity } from "../document/document.js";
+import { FrameBuffer, FrameError } from "../../schemas/frames.js";
+import {
+  channelOf,
+  framesOf,
+  hashesOf,
+  type Interest,
+  interestDigest,
+  isChannel,
+  isName,
+  isQuery,
+  namesOf,
+  queryOf,
+  Spare,
+} from "../interests/interests.js";
+import type { Journal } from "../journal.js";
+import {
+  GATEWAY_FRAME_BYTES_MAX,
+  PROTOCOL_VERSION,
+  REQUESTS_UNANSWERED_MAX,
+  WELCOME_S,
+} from "../../schemas/protocol.js";
+import type { Queries } from "../delivery/queries.js";
+import { Publications } from "../publishing/publications.js";
+import { type Kind, type Operations, type Registrations, type Stage } from "../interests/registrations.js";
+import { positionsOf, SessionChannels } from "./sessionChannels.js";
+import { OUT_BYTES_MAX, type Settings, silenceS } from "../settings.js";
+import { FIRST, firstOf, Stream } from "../streams/stream.js";
+import type { Unsettled } from "../delivery/unsettled.js";
+import {
+  CAPABILITY_DESCRIPTIONS,
+  CAPABILITY_NAMES,
+  CAPABILITY_QUERIES,
+  CAPABILITY_UNSETTLED,
+  type CaughtUp,
+  CLIENT_FRAME,
+  type ClientFramePart,
+  encodeFrame,
+  GATEWAY_FRAME,
+  type GatewayFrame,
+  KINDS_DESCRIPTIONS,
+  KINDS_QUERIES,
+  type PageEnd,
+  parseFrame,
+  type Refusal,
+  type Registered,
+  type Welcome,
+  type WireInterest,
+  type WireNotification,
+} from "../../schemas/wire.js";
+
+export type Phase = "opening" | "syncing" | "catching up" | "live";
+type Said = "in sync" | "not in sync" | "caught up";
+
+const fromUtf8 = new TextDecoder();
+
+/** The transitions between phases. Any other message is unexpected, and ignored. */
+const NEXT: Record<Phase, Partial<Record<Said, Phase>>> = {
+  opening: { "in sync": "catching up", "not in sync": "syncing" },
+  syncing: { "in sync": "catching up", "not in sync": "syncing" }, // begin again at chunk 0
+  "catching up": { "in sync": "catching up", "not in sync": "syncing", "caught up": "live" },
+  live: {
+    "in sync": "catching up",
+    "not in sync": "syncing", // a Ping's digest differed from the agreed one
+    "caught up": "live", // after a slow phase
+  },
+};
+
+/** The reason why a session is over: a close code, or null and an error text. */
+export interface Ended {
+  readonly code: number | null;
+  readonly reason: string;
+}
+
+/** Operations that wait: for an answer (`stage` sent), or for a notification after it (confirmed). */
+interface Request {
+  readonly stage: Stage;
+  readonly operations: Operations;
+  readonly due: number;
+}
+
+/** A reg-sync under way. */
+interface Sync {
+  readonly revision: number;
+  readonly operations: Operations;
+  readonly chunks: readonly (readonly Interest[])[];
+  chunksSent: number;
+  allSent: boolean;
+  due: number | null;
+}
+
+/** A check of the connection: the Pong for this Ping must come until `due`. */
+interface Doubt {
+  readonly ping: number;
+  readonly due: number;
+}
+
+/** The objects that a session works on: they outlive it. */
+export interface Parts {
+  readonly identity: Identity;
+  readonly journal: Journal;
+  readonly registrations: Registrations;
+  readonly delivery: Delivery;
+  /** Its publishes; missing in a client that publishes nothing. */
+  readonly publications?: Publications;
+  /** Missing in a client that does not report unsettled interests. */
+  readonly unsettled?: Unsettled | null;
+  readonly settings: Settings;
+  readonly report: Report;
+}
+
+/** The client's side of one connection. It is over when `ended` is set. */
+export class Session {
+  readonly #parts: Parts;
+  readonly #frames = new FrameBuffer(GATEWAY_FRAME_BYTES_MAX);
+  readonly #out: Uint8Array[] = [];
+  #outBytes = 0;
+  #phase: Phase = "opening";
+  #caughtUpAt: number | null = null;
+  #ended: Ended | null = null;
+  #saidBye = false;
+
+  readonly #crcs = new Map<number, string>();
+  #names = false;
+  /** True if the Hello asked for the kinds that the service knows. */
+  #asksForKinds = false;
+  /** True if it asked for descriptions. */
+  #asksDescriptions = false;
+  /** True if it stated that nothing is unsettled except the interests it registered. */
+  #saysAllUnsettled: boolean;
+  readonly #requests = new Map<number, Request>();
+  #answered: Request[] = [];
+  #request = 0;
+  #sync: Sync | null = null;
+  #helloOperations: Operations;
+  readonly #channels: SessionChannels;
+  readonly #publications: Publications;
+
+  /** The stream of its objects. */
+  readonly objects: Stream;
+  #ackDue: number | null = null;
+
+  #sentAt: number;
+  /**
+   * The time when the gateway was last heard, or sent a Ping. Repeated requests do not count, because a gateway need
+   * not answer them.
+   */
+  #heardAt: number;
+  #pingUnansweredSince: number | null = null;
+  /** The number of Pings sent. The n-th Pong answers the n-th Ping. */
+  #pings = 0;
+  #pongs = 0;
+  #doubt: Doubt | null = null;
+  #waitUntil: number;
+  #welcomeDue: number | null;
+
+  constructor(parts: Parts, now: number, token = "") {
+    this.#parts = parts;
+    this.objects = new Stream(parts.delivery.cursor);
+    this.#sentAt = this.#heardAt = this.#waitUntil = now;
+    this.#welcomeDue = now + WELCOME_S;
+    this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
+    this.#publications = parts.publications ?? new Publications();
+    this.#publications.beginSession();
+    parts.delivery.queries.beginSession();
+    this.#helloOperations = parts.registrations.beginSession();
+    this.#saysAllUnsettled = parts.unsettled?.begin(this.#helloOperations) ?? false;
+    this.#hello(token, now);
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  get ended(): Ended | null {
+    return this.#ended;
+  }
+
+  /** The time when it first caught up. */
+  get caughtUpAt(): number | null {
+    return this.#caughtUpAt;
+  }
+
+  // Bytes in
+
+  /** Handles bytes of the gateway. Bytes that are not a frame end the session. */
+  receive(data: Uint8Array, now: number): void {
+    this.#pingUnansweredSince = null;
+    this.#heardAt = now;
+    try {
+      for (const body of this.#frames.feed(data)) {
+        if (this.#ended !== null) return;
+        this.#take(parseFrame(GATEWAY_FRAME, body), now);
+      }
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#end(null, `the gateway sent what is no frame: ${error.message}`);
+    }
+  }
+
+  #take(frame: GatewayFrame, now: number): void {
+    if (frame.pong) {
+      this.#pongs += 1;
+      if (this.#doubt !== null && this.#pongs >= this.#doubt.ping) this.#doubt = null;
+    }
+    if (frame.close) {
+      this.#end(frame.close.code, frame.close.reason);
+    } else if (frame.wait) {
+      this.#waitUntil = now + frame.wait.seconds;
+      if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + WELCOME_S);
+    } else if (frame.welcome) {
+      this.#onWelcome(frame.welcome, now);
+    } else if (this.#phase === "opening") {
+      // Before its Welcome a session has no epoch, so its numbers cannot be interpreted.
+    } else if (frame.notification) {
+      this.#onNotification(frame.notification);
+    } else if (frame.caughtUp) {
+      this.#onCaughtUp(frame.caughtUp, now);
+    } else if (frame.pageEnd) {
+      this.#onPageEnd(frame.pageEnd);
+    } else if (frame.pong) {
+      const { complete, streams } = frame.pong;
+      if (complete !== undefined) this.#parts.delivery.complete(complete);
+      const log = firstOf(streams)?.complete;
+      if (log !== undefined) this.#parts.delivery.channels.complete(log);
+    } else if (frame.message) {
+      this.#endIf(this.#parts.delivery.channels.message(frame.message));
+    } else if (frame.missed) {
+      this.#endIf(this.#parts.delivery.channels.missed(frame.missed));
+    } else if (frame.registered) {
+      this.#onRegistered(frame.registered, now);
+    } else if (frame.unregistered) {
+      this.#onAnswer(frame.unregistered.request, [], now);
+    } else if (frame.published) {
+      this.#publications.published(frame.published.request, frame.published.offset);
+    } else if (frame.outcome) {
+      this.#publications.became(frame.outcome);
+    } else if (frame.notPublished) {
+      const { request, reason, retryAfterMs, clockMs } = frame.notPublished;
+      this.#publications.notPublished(request, reason, retryAfterMs, now, clockMs === 0n ? null : clockMs);
+    }
+  }
+
+  #onWelcome(welcome: Welcome, now: number): void {
+    const { inSync, epoch, refused, kinds } = welcome;
+    this.#welcomeDue = null;
+    this.objects.live = false;
+    if (epoch !== undefined) {
+      this.#parts.delivery.newEpoch(epoch);
+      this.objects.beginEpoch();
+      this.#ackDue = null;
+    }
+    this.#endIf(this.#channels.welcomed(welcome));
+    const sync = this.#sync;
+    const operations = sync?.operations ?? this.#helloOperations;
+    if (this.#asksForKinds && this.#parts.registrations.hasQueries) this.#know(kinds);
+    if (this.#asksDescriptions) this.#describe((kinds & KINDS_DESCRIPTIONS) !== 0);
+    this.#channels.learn(welcome, this.#asksForKinds);
+    this.#refuse(refused, operations);
+    this.#parts.delivery.channels.resolved(positionsOf(welcome), operations);
+    this.#sync = null;
+    this.#helloOperations = new Map();
+    if (inSync) {
+      if (sync !== null && !sync.allSent) {
+        // The answer to something earlier: to a set that is being sent again, or to an Open of the gateway's own. It
+        // accepts no more chunks. Requests send what they would have contained; if the sets still differ, the next Ping
+        // reveals it.
+        this.#parts.registrations.resend(operations, "sent");
+      }
+      this.#confirm(operations);
+      this.#parts.unsettled?.welcomed(now);
+      this.#advance("in sync");
+    } else {
+      this.#advance("not in sync");
+      this.#beginSync();
+    }
+  }
+
+  #onNotification(notification: WireNotification): void {
+    const { version = null, incarnation, payload, deleted, offset, behind, entered, left, answer } = notification;
+    const description = notification.description && fromUtf8.decode(notification.description);
+    const name = notification.name || this.#crcs.get(notification.crc);
+    if (name !== undefined) {
+      const update = { version, incarnation, payload, deleted };
+      const says = entered.length + left.length > 0 || description !== undefined;
+      if (says) this.#parts.delivery.changed(name, update, entered, left, answer, description);
+      else this.#parts.delivery.arrived(name, update);
+    }
+    if (!answer && offset >= behind) this.#parts.delivery.complete(offset - behind);
+  }
+
+  #onPageEnd(pageEnd: PageEnd): void {
+    if (pageEnd.stream === FIRST) this.#channels.pageEnded(pageEnd);
+    if (pageEnd.stream !== 0) return;
+    this.objects.pageEnd = pageEnd.page;
+    if (pageEnd.setsUnknown) this.#queries.doubtAll();
+    this.#queries.pageEnd(pageEnd);
+  }
+
+  #onCaughtUp(caughtUp: CaughtUp, now: number): void {
+    const { complete, setsDigest } = caughtUp;
+    if (NEXT[this.#phase]["caught up"] === undefined) return;
+    this.#advance("caught up");
+    this.objects.live = true;
+    this.#parts.unsettled?.caughtUp(now);
+    if (setsDigest !== undefined) this.#queries.compare(setsDigest);
+    this.#queries.caughtUp();
+    if (complete !== undefined) this.#parts.delivery.complete(complete);
+    // Answers that were confirmed before, and have not come, were lost on their way.
+    this.#parts.registrations.resend(this.#channels.caughtUp(caughtUp), "confirmed");
+    this.#answered = [];
+    this.#caughtUpAt ??= now;
+  }
+
+  #onRegistered(registered: Registered, now: number): void {
+    const { request, refused, kinds, begun, answered, unchanged } = registered;
+    this.#parts.unsettled?.answered(request);
+    const operations = this.#requests.get(request)?.operations;
+    if (operations === undefined) for (const refusal of refused) this.#refuseLater(refusal);
+    else if ([...operations.keys()].some(isQuery)) this.#know(kinds);
+    this.#endIf(this.#channels.registered(registered, operations ?? new Map()));
+    this.#onAnswer(request, refused, now);
+    this.#queries.begun(begun);
+    this.#queries.answered(answered);
+    this.#queries.unchanged(unchanged);
+  }
+
+  #onAnswer(number: number, refused: readonly Refusal[], now: number): void {
+    const request = this.#requests.get(number);
+    if (request === undefined) return;
+    this.#requests.delete(number);
+    this.#refuse(refused, request.operations);
+    this.#confirm(request.operations);
+    // Otherwise CaughtUp is the limit. For a query's answer, which may take long, it always is.
+    const operations = namesOf(request.operations);
+    if (this.objects.live && operations.size > 0) {
+      const due = now + this.#parts.settings.requestTimeoutS;
+      this.#answered.push({ stage: "confirmed", operations, due });
+    }
+  }
+
+  #confirm(operations: Operations): void {
+    const confirmed = this.#parts.registrations.confirm(operations);
+    this.#parts.unsettled?.confirmed(confirmed);
+    this.#queries.confirmed(confirmed);
+    this.#parts.delivery.channels.confirmed(confirmed);
+  }
+
+  #refuse(refused: readonly Refusal[], operations: Operations): void {
+    for (const { object, interest: hash, reason } of refused) {
+      const named = [...operations.keys()].find((interest) => !isName(interest) && interestDigest(interest) === hash);
+      const interest = hash === undefined ? object : named;
+      if (interest !== undefined && this.#parts.registrations.refuse(interest, operations)) this.#refused(interest, reason);
+    }
+  }
+
+  /** Handles a refusal that comes after the service had accepted the registration. */
+  #refuseLater({ interest: hash, reason }: Refusal): void {
+    const query = hash === undefined ? undefined : this.#queries.ofHash(hash);
+    if (query !== undefined && this.#parts.registrations.refuseLater(query.interest)) this.#refused(query.interest, reason);
+  }
+
+  #refused(interest: Interest, reason: string): void {
+    this.#parts.delivery.forget(interest);
+    const channel = channelOf(interest)?.name ?? null;
+    this.#parts.report(new RegistrationRefused(isName(interest) ? interest : "", reason, queryOf(interest), channel));
+  }
+
+  /** Notes the kinds of interests that the service knows. */
+  #know(kinds: number): void {
+    const { registrations, report } = this.#parts;
+    registrations.knowQueries((kinds & KINDS_QUERIES) !== 0);
+    if (registrations.knowsQueries) return;
+    // Its cursor passes changes that the service does not send.
+    this.#queries.oweAll();
+    if (!this.#queries.toldUnknown) report(new QueriesUnknown());
+    this.#queries.toldUnknown = true;
+  }
+
+  /** Notes if the service sends this session descriptions. */
+  #describe(isTold: boolean): void {
+    const { descriptions } = this.#queries;
+    descriptions.welcomed(isTold);
+    if (isTold || descriptions.toldUnknown) return;
+    descriptions.toldUnknown = true;
+    this.#parts.report(new DescriptionsUnknown());
+  }
+
+  get #queries(): Queries {
+    return this.#parts.delivery.queries;
+  }
+
+  #advance(said: Said): void {
+    this.#phase = NEXT[this.#phase][said] ?? this.#phase;
+  }
+
+  #endIf(problem: string): void {
+    if (problem !== "") this.#end(null, problem);
+  }
+
+  #end(code: number | null, reason: string): void {
+    this.#ended ??= { code, reason };
+  }
+
+  // Bytes out
+
+  /** Returns the next bytes for the gateway, at most a little over OUT_BYTES_MAX. Call again when these are written. */
+  dataToSend(now: number): Uint8Array {
+    if (this.#ended === null && !this.#saidBye) {
+      if (this.#streams.some(({ pageEnd }) => pageEnd !== 0)) this.#sendAck(now);
+      this.#sendChunks(now);
+      this.#sendRequests(now);
+      this.#sendUnsettled(now);
+      this.#sendPublications(now);
+    }
+    const data = new Uint8Array(this.#outBytes);
+    let at = 0;
+    for (const frame of this.#out.splice(0)) {
+      data.set(frame, at);
+      at += frame.length;
+    }
+    this.#outBytes = 0;
+    return data;
+  }
+
+  /** Ends the session at the application's request, after acknowledging everything durably applied. */
+  bye(now: number): void {
+    if (this.#saidBye || this.#ended !== null) return;
+    if (this.#moves) this.#sendAck(now);
+    this.#parts.unsettled?.hurry(now);
+    this.#sendUnsettled(now);
+    this.#send({ bye: {} }, now);
+    this.#saidBye = true;
+  }
+
+  /**
+   * Acknowledges this cursor of the stream after a delay, because the document with it is durable. The acknowledgements
+   * of all streams are sent together.
+   */
+  acknowledge(stream: Stream, cursor: bigint | null, now: number): void {
+    stream.acknowledgeable = cursor;
+    if (stream.acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
+  }
+
+  /** Returns the stream of its domain's channels. */
+  get channels(): Stream {
+    return this.#channels.stream;
+  }
+
+  get #streams(): readonly Stream[] {
+    return [this.objects, this.channels];
+  }
+
+  /** Returns true if versions, and messages of channels, come as they are published. */
+  get isLive(): boolean {
+    return this.objects.live && this.#channels.areLive;
+  }
+
+  #hello(token: string, now: number): void {
+    const { identity, registrations, delivery, settings } = this.#parts;
+    const isTooMuch = this.#helloOperations.size === 0 && registrations.pending.size > 0;
+    this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
+    this.#asksDescriptions = this.#queries.descriptions.asked;
+    this.#names = this.#asksForKinds || !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
+    const ofKind = (kind: Kind): Interest[] =>
+      [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
+    const [register, unregister] = [ofKind("register"), ofKind("unregister")];
+    this.#send(
+      {
+        hello: {
+          protocol: PROTOCOL_VERSION,
+          capabilities: this.#capabilities,
+          domain: identity.domain,
+          group: identity.group,
+          client: identity.client,
+          digest: registrations.digest,
+          register: register.filter(isName),
+          unregister: unregister.filter(isName),
+          epoch: delivery.epoch ?? undefined,
+          cursor: delivery.cursor ?? undefined,
+          keepaliveS: settings.keepaliveS,
+          token,
+          interests: this.#said(register),
+          unregisterInterests: hashesOf(unregister),
+          streams: this.#channels.hello(register),
+        },
+      },
+      now,
+    );
+  }
+
+  /** Returns the queries and the channels among `interests`, for a frame that has them all. */
+  #said(interests: readonly Interest[]): WireInterest[] {
+    const spare = new Spare(interests);
+    const { queries, channels } = this.#parts.delivery;
+    return interests.flatMap((interest) => queries.said(interest, spare) ?? channels.said(interest) ?? []);
+  }
+
+  get #capabilities(): number {
+    const queries = this.#asksForKinds ? CAPABILITY_QUERIES : 0;
+    const descriptions = this.#asksDescriptions ? CAPABILITY_DESCRIPTIONS : 0;
+    return (this.#names ? CAPABILITY_NAMES : 0) | queries | descriptions | (this.#saysAllUnsettled ? CAPABILITY_UNSETTLED : 0);
+  }
+
+  #beginSync(): void {
+    const { journal, registrations, delivery } = this.#parts;
+    this.#requests.clear();
+    this.#answered = [];
+    delivery.channels.beginSync();
+    this.#parts.unsettled?.beginSync();
+    const operations = registrations.beginSync();
+    delivery.oweAll();
+    const wanted = [...registrations.wanted].sort();
+    const queries = registrations.knowsQueries ? wanted.filter(isQuery) : [];
+    const channels = registrations.knowsChannels ? wanted.filter(isChannel) : [];
+    const chunks = framesOf([...wanted.filter(isName), ...queries, ...channels]);
+    this.#sync = { revision: journal.revision, operations, chunks, chunksSent: 0, allSent: false, due: null };
+  }
+
+  #sendChunks(now: number): void {
+    const sync = this.#sync;
+    if (sync === null || sync.allSent || !this.#parts.journal.isDurable(sync.revision)) return;
+    while (!sync.allSent && this.#outBytes < OUT_BYTES_MAX) {
+      const chunk = sync.chunks[sync.chunksSent] as readonly Interest[];
+      const last = sync.chunksSent === sync.chunks.length - 1;
+      this.#useOrAsk(chunk, now);
+      const [objects, interests] = [chunk.filter(isName), this.#said(chunk)];
+      this.#send({ sync: { index: sync.chunksSent, last, objects, interests } }, now);
+      sync.chunksSent += 1;
+      sync.allSent = last;
+    }
+    if (sync.allSent) sync.due = now + this.#parts.settings.requestTimeoutS;
+  }
+
+  /** True if the service has this client's set, and accepts changes of it. */
+  get #takesRequests(): boolean {
+    return this.#phase === "catching up" || this.#phase === "live";
+  }
+
+  /** The unsettled interests; null if nothing is reported about them now. */
+  get #unsettled(): Unsettled | null {
+    return (this.#takesRequests && this.#parts.unsettled) || null;
+  }
+
+  #sendRequests(now: number): void {
+    if (!this.#takesRequests) return;
+    while (this.#requests.size < REQUESTS_UNANSWERED_MAX && this.#outBytes < OUT_BYTES_MAX) {
+      const next = this.#parts.registrations.nextRequest();
+      if (next === null) return;
+      const { kind, operations } = next;
+      const asked = [...operations.keys()];
+      const objects = asked.filter(isName);
+      this.#request += 1;
+      this.#useOrAsk(asked, now);
+      const interests = kind === "register" ? this.#said(asked) : hashesOf(asked);
+      this.#send({ [kind]: { request: this.#request, objects, interests } }, now);
+      const due = now + this.#parts.settings.requestTimeoutS;
+      this.#requests.set(this.#request, { stage: "sent", operations, due });
+    }
+  }
+
+  #sendUnsettled(now: number): void {
+    for (;;) {
+      const unsettled = this.#unsettled?.next(now, this.#request + 1) ?? null;
+      if (unsettled === null) return;
+      this.#request += 1;
+      this.#send({ unsettled }, now);
+    }
+  }
+
+  #sendPublications(now: number): void {
+    if (!this.#takesRequests) return;
+    while (this.#outBytes < OUT_BYTES_MAX) {
+      const publish = this.#publications.next(now);
+      if (publish === null) break;
+      this.#send({ publish }, now);
+    }
+    while (this.#outBytes < OUT_BYTES_MAX) {
+      const askOutcome = this.#publications.nextQuestion();
+      if (askOutcome === null) return;
+      this.#send({ askOutcome }, now);
+    }
+  }
+
+  #useOrAsk(interests: readonly Interest[], now: number): void {
+    if (!interests.some(isQuery) && this.#use(interests)) return;
+    if (this.#names) return;
+    this.#send({ useNames: {} }, now);
+    this.#names = true;
+  }
+
+  /**
+   * Notes that these names are going to be used. Returns false if two of the session's names would share a CRC: request
+   * names first.
+   */
+  #use(names: readonly string[]): boolean {
+    if (this.#names) return true;
+    const fresh = new Map<number, string>();
+    for (const name of names.filter(isName)) {
+      const crc = objectCrc(name);
+      if ((this.#crcs.get(crc) ?? name) !== name || (fresh.get(crc) ?? name) !== name) return false;
+      fresh.set(crc, name);
+    }
+    for (const [crc, name] of fresh) this.#crcs.set(crc, name);
+    return true;
+  }
+
+  /** Returns true if there is a cursor to acknowledge. */
+  get #moves(): boolean {
+    return this.#streams.some(({ acknowledgement }) => acknowledgement !== null);
+  }
+
+  /** Sends both cursors, and the pages that have come. */
+  #sendAck(now: number): void {
+    this.#ackDue = null;
+    const moves = this.#moves;
+    if (moves) {
+      // Interests that the cursor has passed and the application has not accepted are reported before.
+      this.#parts.unsettled?.hurry(now);
+      this.#sendUnsettled(now);
+    }
+    const isHeld = moves && (this.#unsettled?.isLate ?? false);
+    if (isHeld) this.#ackDue = now; // as soon as nothing holds that any more
+    const [objects, channels] = [this.objects.acknowledge(isHeld), this.channels.acknowledge(isHeld)];
+    const streams = channels === null ? [] : [channels];
+    if (objects !== null || channels !== null) this.#send({ ack: { ...objects, streams } }, now);
+  }
+
+  #send(frame: ClientFramePart, now: number): void {
+    const bytes = encodeFrame(CLIENT_FRAME, frame);
+    this.#out.push(bytes);
+    this.#outBytes += bytes.length;
+    this.#sentAt = now;
+  }
+
+  // Time
+
+  /**
+   * Doubts the connection: sends a Ping, and allows a short time for the answer.
+   *
+   * If an unanswered Ping is under way, only the time counts in which the page did not stand still: so a page that is
+   * awake only for moments gives up a dead connection, too.
+   */
+  doubt(now: number, stoodStillS: number): void {
+    if (this.#ended !== null || this.#saidBye) return;
+    const due = this.#doubt === null ? now + this.#parts.settings.silenceGraceS : this.#doubt.due + stoodStillS;
+    if (this.#pingUnansweredSince !== null) this.#pingUnansweredSince += stoodStillS;
+    this.#ping(now);
+    this.#doubt = { ping: this.#pings, due };
+  }
+
+  /** True if the connection may be dead. */
+  get inDoubt(): boolean {
+    return this.#doubt !== null;
+  }
+
+  /** Does what is due: acknowledges, pings, sends requests again, gives up. */
+  tick(now: number): void {
+    if (this.#ended !== null || this.#saidBye) return;
+    const { registrations, settings } = this.#parts;
+    if (this.#queries.descriptions.asked && !this.#asksDescriptions) {
+      this.#end(null, "the next session asks for descriptions");
+      return;
+    }
+    if (this.#ackAt <= now) this.#sendAck(now);
+    const unsettled = this.#unsettled;
+    unsettled?.tick(now, this.#overdue(unsettled.answerDue));
+    for (const [number, request] of this.#requests) {
+      if (this.#overdue(request.due) > now) continue;
+      this.#requests.delete(number);
+      registrations.resend(request.operations, request.stage);
+    }
+    for (let first = this.#answered[0]; first && this.#overdue(first.due) <= now; first = this.#answered[0]) {
+      this.#answered.shift();
+      registrations.resend(first.operations, first.stage);
+    }
+    if (this.#sync?.due != null && this.#overdue(this.#sync.due) <= now) this.#beginSync();
+    if (this.#pingAt <= now) this.#ping(now);
+    if (this.#welcomeDue !== null && this.#welcomeDue <= now) this.#end(null, `no Welcome within ${WELCOME_S} s`);
+    if (this.#doubt !== null && this.#doubt.due <= now) {
+      this.#end(null, "no answer to a Ping after the client stood still, or its network has changed");
+    }
+    const patienceS = silenceS(settings);
+    if (this.#pingUnansweredSince !== null && this.#pingUnansweredSince + patienceS <= now) {
+      this.#end(null, `nothing heard for ${patienceS} s after a Ping`);
+    }
+  }
+
+  /** Returns the time when `tick` has to be called next. */
+  deadline(): number {
+    const due = [this.#pingAt, this.#ackAt, this.#welcomeDue, this.#publications.deadline()];
+    const unsettled = this.#unsettled;
+    if (unsettled !== null) due.push(unsettled.due, this.#overdue(unsettled.answerDue));
+    for (const request of this.#requests.values()) due.push(this.#overdue(request.due));
+    if (this.#answered[0]) due.push(this.#overdue(this.#answered[0].due));
+    if (this.#sync?.due != null) due.push(this.#overdue(this.#sync.due));
+    if (this.#pingUnansweredSince !== null) due.push(this.#pingUnansweredSince + silenceS(this.#parts.settings));
+    if (this.#doubt !== null) due.push(this.#doubt.due);
+    return Math.min(...due.filter((at) => at !== null));
+  }
+
+  get #ackAt(): number {
+    return this.#unsettled?.isHeld ? Infinity : (this.#ackDue ?? Infinity);
+  }
+
+  get #pingAt(): number {
+    return Math.min(this.#sentAt, this.#heardAt) + this.#parts.settings.keepaliveS;
+  }
+
+  #ping(now: number): void {
+    const { registrations } = this.#parts;
+    const digest = this.#takesRequests && registrations.allConfirmed ? registrations.digest : undefined;
+    this.#send({ ping: { digest } }, now);
+    this.#pings += 1;
+    this.#heardAt = now;
+    this.#pingUnansweredSince ??= now;
+  }
+
+  /** Returns the time when a request must be sent again: not while the gateway sends Wait. */
+  #overdue(due: number): number {
+    return Math.max(due, this.#waitUntil);
+  }
+}

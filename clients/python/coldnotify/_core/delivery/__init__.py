@@ -1,0 +1,1 @@
+"""From a received notification to callbacks that returned: of objects, and of queries' members."""

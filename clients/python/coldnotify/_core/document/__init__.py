@@ -1,0 +1,1 @@
+"""The state that survives a power cut, as JSON."""

@@ -1,0 +1,1 @@
+"""What a client registers for, and its pending operations. Only here the kind of an interest is asked."""

@@ -1,0 +1,1 @@
+"""Publishes that wait for their answers, and the durable outbox's records."""

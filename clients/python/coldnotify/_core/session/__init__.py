@@ -1,0 +1,1 @@
+"""One connection, from Hello to its end; and when to connect again."""

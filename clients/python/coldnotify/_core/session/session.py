@@ -1,0 +1,661 @@
+"""One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
+
+A session is in one of four phases (`phases`). What concerns channels as a whole is in `session_channels`, what
+an Ack says of either stream in `stream`.
+
+Frames are made when the shell asks for bytes (`data_to_send`), not before, so what waits to be sent is limited and up
+to date.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
+from coldnotify_schemas.protocol import (
+    GATEWAY_FRAME_BYTES_MAX,
+    PROTOCOL_VERSION,
+    REQUESTS_UNANSWERED_MAX,
+    WELCOME_S,
+)
+
+from coldnotify._core.delivery.delivery import Delivery
+from coldnotify._core.delivery.slot import Update
+from coldnotify._core.delivery.unsettled import UnsettledTold
+from coldnotify._core.interests.interests import (
+    ChannelInterest,
+    Interest,
+    QueryInterest,
+    channels_of,
+    frames_of,
+    hashes_of,
+    names_of,
+    queries_of,
+)
+from coldnotify._core.interests.registrations import Operation, OperationKind, OperationStage, Registrations
+from coldnotify._core.journal import Journal
+from coldnotify._core.publishing.publications import Publications
+from coldnotify._core.session.names_in_use import NamesInUse
+from coldnotify._core.session.phases import NEXT, Phase, PhaseSaid
+from coldnotify._core.session.session_channels import SessionChannels
+from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
+from coldnotify._core.streams.stream import FIRST, Stream, first_of, streams_of
+from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """The identity of this client."""
+
+    domain: str
+    group: str
+    client: str
+
+
+class SessionEnded(NamedTuple):
+    """The end of a session: a close code, or None and the fault in words."""
+
+    code: int | None
+    reason: str
+
+
+@dataclass(slots=True)
+class _Request:
+    """Operations that wait: for an answer (`stage` SENT), or for a notification after it (CONFIRMED)."""
+
+    stage: OperationStage
+    operations: dict[Interest, Operation]
+    due: float
+
+
+@dataclass(slots=True)
+class _Sync:
+    """A reg-sync under way."""
+
+    revision: int
+    operations: dict[Interest, Operation]
+    chunks: list[list[Interest]]
+    chunks_sent: int = 0
+    all_sent: bool = False
+    due: float | None = None
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """A doubtful connection: the Pong to this Ping proves that it works, until `due`."""
+
+    ping: int
+    due: float
+
+
+class ClientSession:
+    """The client's side of one connection. Over when `ended` is set."""
+
+    def __init__(
+        self,
+        identity: ClientIdentity,
+        journal: Journal,
+        registrations: Registrations,
+        delivery: Delivery,
+        settings: ClientSettings,
+        report: Callable[[Exception], None],
+        now: float,
+        token: str = "",
+        publications: Publications | None = None,
+        unsettled: UnsettledTold | None = None,
+    ) -> None:
+        self._journal = journal
+        self._registrations = registrations
+        self._delivery = delivery
+        self._settings = settings
+        self._report = report
+        self.phase = Phase.OPENING
+        self.caught_up_at: float | None = None
+        self.ended: SessionEnded | None = None
+        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._out = bytearray()
+        self._said_bye = False
+
+        self._crcs = NamesInUse()
+        self._requests: dict[int, _Request] = {}
+        self._answered: list[_Request] = []
+        self._request = 0
+        self._sync: _Sync | None = None
+
+        self.objects = Stream(delivery.cursor)
+        self._ack_due: float | None = None
+        self._channels = SessionChannels(delivery.channels, registrations, report)
+
+        self._sent_at = now
+        self._heard_at = now
+        """When the gateway was last heard, or asked by a Ping. Repeated requests ask nothing of a gateway."""
+        self._ping_unanswered_since: float | None = None
+        self._pings = self._pongs = 0
+        """The n-th Pong answers the n-th Ping."""
+        self._doubt: _Doubt | None = None
+        self._wait_until = now
+        self._welcome_due: float | None = now + WELCOME_S
+        self._queries = delivery.queries
+        self._queries.begin_session()
+        self._hello_operations = registrations.begin_session()
+        self._unsettled = (
+            UnsettledTold(journal, registrations, delivery, settings, known=True) if unsettled is None else unsettled
+        )
+        self._says_all_unsettled = self._unsettled.begin(self._hello_operations)
+        many_channels = any(registrations.unanswered(OperationStage.UNSENT)) and registrations.has_channels
+        self._asks_for_kinds = registrations.has_queries or many_channels
+        self._asks_descriptions = self._queries.descriptions.asked
+        self._publications = Publications() if publications is None else publications
+        self._publications.begin_session()
+        self._hello(identity, token, now)
+
+    # Bytes in
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Handles bytes from the gateway. An invalid frame ends the session."""
+        self._ping_unanswered_since = None
+        self._heard_at = now
+        try:
+            for body in self._frames.feed(data):
+                if self.ended is not None:
+                    return
+                self._take(parse_gateway_frame(body), now)
+        except FrameError as error:
+            self._end(None, f"the gateway sent what is no frame: {error}")
+
+    def _take(self, frame: wire.GatewayFrame, now: float) -> None:
+        kind = frame.WhichOneof("frame")
+        if kind == "pong":
+            self._pongs += 1
+            if self._doubt is not None and self._pongs >= self._doubt.ping:
+                self._doubt = None
+        match kind:
+            case "close":
+                self._end(frame.close.code, frame.close.reason)
+            case "wait":
+                self._wait_until = now + frame.wait.seconds
+                if self._welcome_due is not None:
+                    self._welcome_due = max(self._welcome_due, self._wait_until + WELCOME_S)
+            case "welcome":
+                self._on_welcome(frame.welcome, now)
+            case _ if self.phase is Phase.OPENING:
+                pass  # before its Welcome a session has no epoch: nothing it says can be placed
+            case "notification":
+                self._on_notification(frame.notification)
+            case "caught_up":
+                self._on_caught_up(frame.caught_up, now)
+            case "page_end":
+                self._on_page_end(frame.page_end)
+            case "pong":
+                self._on_pong(frame.pong)
+            case "message":
+                self._end_if(self._delivery.channels.message(frame.message))
+            case "missed":
+                self._end_if(self._delivery.channels.missed(frame.missed))
+            case "registered":
+                self._on_registered(frame.registered, now)
+            case "unregistered":
+                self._on_answer(frame.unregistered.request, (), now)
+            case "published":
+                self._publications.published(frame.published.request, frame.published.offset)
+            case "outcome":
+                self._publications.became(frame.outcome)
+            case "not_published":
+                refusal = frame.not_published
+                clock_ms = refusal.clock_ms or None
+                self._publications.not_published(refusal.request, refusal.reason, refusal.retry_after_ms, now, clock_ms)
+
+    def _on_welcome(self, welcome: wire.Welcome, now: float) -> None:
+        self._welcome_due = None
+        self.objects.welcomed()
+        if welcome.HasField("epoch"):
+            self._delivery.new_epoch(welcome.epoch)
+            self.objects.begin_epoch()
+            self._ack_due = None
+        self._end_if(self._channels.welcomed(welcome))
+        sync = self._sync
+        operations = sync.operations if sync is not None else self._hello_operations
+        if self._asks_for_kinds and self._registrations.has_queries:
+            self._know(welcome.kinds)
+        if self._asks_descriptions:
+            descriptions, told = self._queries.descriptions, bool(welcome.kinds & wire.KINDS_DESCRIPTIONS)
+            descriptions.welcomed(told=told)
+            if not told and not descriptions.told_unknown:
+                descriptions.told_unknown = True
+                self._report(DescriptionsUnknown())
+        self._channels.learn(welcome, asked=self._asks_for_kinds)
+        self._refuse(welcome.refused, operations)
+        self._delivery.channels.resolved(first_of(welcome.streams).positions, operations)
+        self._sync = None
+        self._hello_operations = {}
+        if welcome.in_sync:
+            if sync is not None and not sync.all_sent:
+                # The answer to something earlier: to a set that is being said anew, or to an Open of the gateway's own.
+                # It takes no chunks any more. All that they would have said is said by requests; if the sets differ all
+                # the same, the next Ping tells.
+                self._registrations.resend(operations, OperationStage.SENT)
+            self._confirm(operations)
+            self._unsettled.welcomed(now)
+            self._advance(PhaseSaid.IN_SYNC)
+        else:
+            self._advance(PhaseSaid.NOT_IN_SYNC)
+            self._begin_sync()
+
+    def _on_notification(self, notification: wire.Notification) -> None:
+        name = notification.name or self._crcs.name_of(notification.crc)
+        if name is not None:
+            version = notification.version if notification.HasField("version") else None
+            update = Update(notification.incarnation, version, notification.payload, notification.deleted)
+            description = notification.description if notification.HasField("description") else None
+            if notification.entered or notification.left or description is not None:
+                self._delivery.changed(
+                    name,
+                    update,
+                    notification.entered,
+                    notification.left,
+                    answer=notification.answer,
+                    description=description,
+                )
+            else:
+                self._delivery.arrived(name, update)
+        if not notification.answer and notification.offset >= notification.behind:
+            self._delivery.complete(notification.offset - notification.behind)
+
+    def _on_caught_up(self, caught_up: wire.CaughtUp, now: float) -> None:
+        if (self.phase, PhaseSaid.CAUGHT_UP) not in NEXT:
+            return
+        self._advance(PhaseSaid.CAUGHT_UP)
+        self.objects.caught_up()
+        self._unsettled.caught_up(now)
+        if caught_up.HasField("sets_digest"):
+            self._queries.compare(caught_up.sets_digest)
+        self._queries.caught_up()
+        if caught_up.HasField("complete"):
+            self._delivery.complete(caught_up.complete)
+        # What was confirmed before, and has not come, was lost on its way.
+        self._registrations.resend(self._channels.caught_up(caught_up), OperationStage.CONFIRMED)
+        self._answered.clear()
+        if self.caught_up_at is None:
+            self.caught_up_at = now
+
+    def _on_page_end(self, page_end: wire.PageEnd) -> None:
+        if page_end.stream == FIRST:
+            self._channels.page_ended(page_end)
+        elif not page_end.stream:
+            self.objects.page_ended(page_end.page)
+            if page_end.sets_unknown:
+                self._queries.ask_all()
+            self._queries.page_end(page_end)
+
+    def _on_pong(self, pong: wire.Pong) -> None:
+        if pong.HasField("complete"):
+            self._delivery.complete(pong.complete)
+        log = first_of(pong.streams)
+        if log.HasField("complete"):
+            self._delivery.channels.complete(log.complete)
+
+    def _end_if(self, problem: str) -> None:
+        if problem:
+            self._end(None, problem)
+
+    def _on_registered(self, registered: wire.Registered, now: float) -> None:
+        self._unsettled.answered(registered.request)
+        request = self._requests.get(registered.request)
+        if request is not None and queries_of(request.operations):
+            self._know(registered.kinds)
+        self._end_if(self._channels.registered(registered, {} if request is None else request.operations))
+        self._on_answer(registered.request, registered.refused, now)
+        for refusal in registered.refused if request is None else ():
+            if refusal.HasField("interest"):
+                membership = self._queries.by_hash.get(refusal.interest)
+                if membership is not None and self._registrations.refuse_later(membership.query):
+                    self._refused(membership.query, refusal.reason)
+        self._queries.begun(registered.begun)
+        self._queries.answered(registered.answered)
+        self._queries.unchanged(registered.unchanged)
+
+    def _know(self, kinds: int) -> None:
+        """Notes the kinds that the service knows."""
+        knows = bool(kinds & wire.KINDS_QUERIES)
+        self._registrations.know(QueryInterest, known=knows)
+        if not knows:
+            self._queries.unknown()
+        if not knows and not self._queries.told_unknown:
+            self._queries.told_unknown = True
+            self._report(QueriesUnknown())
+
+    def _confirm(self, operations: dict[Interest, Operation]) -> None:
+        confirmed = self._registrations.confirm(operations)
+        self._unsettled.confirmed({one: operations[one] for one in confirmed})
+        self._queries.confirmed(queries_of(confirmed))
+        self._delivery.channels.confirmed(channels_of(confirmed))
+
+    def _on_answer(self, number: int, refused: Collection[wire.Refusal], now: float) -> None:
+        request = self._requests.pop(number, None)
+        if request is None:
+            return
+        self._refuse(refused, request.operations)
+        self._confirm(request.operations)
+        # Else CaughtUp is the limit, as it always is for queries: their answers may take long.
+        names: dict[Interest, Operation] = {
+            name: operation for name, operation in request.operations.items() if isinstance(name, str)
+        }
+        if self.objects.live and names:
+            due = now + self._settings.request_timeout_s
+            self._answered.append(_Request(OperationStage.CONFIRMED, names, due))
+
+    def _refuse(self, refused: Collection[wire.Refusal], operations: dict[Interest, Operation]) -> None:
+        by_hash: dict[int, Interest] = {}
+        if refused:
+            by_hash = {one.hash: one for one in operations if not isinstance(one, str)}
+        for refusal in refused:
+            interest: Interest | None = refusal.object
+            if refusal.HasField("interest"):
+                interest = by_hash.get(refusal.interest)
+            if interest is not None and self._registrations.refuse(interest, operations):
+                self._refused(interest, refusal.reason)
+
+    def _refused(self, interest: Interest, reason: str) -> None:
+        self._delivery.forget(interest)
+        if isinstance(interest, QueryInterest):
+            self._report(RegistrationRefused("", reason, query=interest.text))
+        elif isinstance(interest, ChannelInterest):
+            self._report(RegistrationRefused("", reason, channel=interest.name))
+        else:
+            self._report(RegistrationRefused(interest, reason))
+
+    def _advance(self, said: PhaseSaid) -> None:
+        self.phase = NEXT.get((self.phase, said), self.phase)
+
+    def _end(self, code: int | None, reason: str) -> None:
+        self.ended = self.ended or SessionEnded(code, reason)
+
+    # Bytes out
+
+    def data_to_send(self, now: float) -> bytes:
+        """The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written."""
+        if self.ended is None and not self._said_bye:
+            if any(stream.page_end for stream in self._streams):
+                self._send_ack(now)
+            self._send_chunks(now)
+            self._send_requests(now)
+            self._send_unsettled(now)
+            self._send_publications(now)
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def bye(self, now: float) -> None:
+        """The application disconnects: acknowledges what is durably applied, then ends the session."""
+        if self._said_bye or self.ended is not None:
+            return
+        if self._moves:
+            self._send_ack(now)
+        self._unsettled.hurry(now)
+        self._send_unsettled(now)
+        self._send(wire.ClientFrame(bye=wire.Bye()), now)
+        self._said_bye = True
+
+    def acknowledge(self, stream: Stream, cursor: int | None, now: float) -> None:
+        """Acknowledges this cursor of the stream after a while: the document with it is durable. The cursors of all
+        streams leave together.
+        """
+        stream.durable(cursor)
+        if stream.acknowledgement is not None and self._ack_due is None:
+            self._ack_due = now + self._settings.ack_delay_s
+
+    @property
+    def channels(self) -> Stream:
+        """Returns the stream of its domain's channels."""
+        return self._channels.stream
+
+    @property
+    def _streams(self) -> tuple[Stream, ...]:
+        return self.objects, self.channels
+
+    @property
+    def is_live(self) -> bool:
+        """Returns True if versions, and messages of channels, come as they are published."""
+        return self.objects.live and self._channels.are_live
+
+    def _hello(self, identity: ClientIdentity, token: str, now: float) -> None:
+        operations = self._hello_operations
+        if self._asks_for_kinds or not self._crcs.use(
+            {*self._registrations.wanted, *names_of(self._registrations.pending)}
+        ):
+            self._crcs.are_said = True
+        registered = [one for one, operation in operations.items() if operation.kind is OperationKind.REGISTER]
+        unregistered = [one for one, operation in operations.items() if operation.kind is OperationKind.UNREGISTER]
+        hello = wire.Hello(
+            protocol=PROTOCOL_VERSION,
+            capabilities=self._capabilities,
+            domain=identity.domain,
+            group=identity.group,
+            client=identity.client,
+            digest=self._registrations.digest,
+            register=names_of(registered),
+            unregister=names_of(unregistered),
+            epoch=self._delivery.epoch,
+            cursor=self._delivery.cursor,
+            keepalive_s=self._settings.keepalive_s,
+            token=token,
+            interests=self._said(registered),
+            unregister_interests=hashes_of(unregistered),
+        )
+        self._channels.put_into(hello)
+        self._send(wire.ClientFrame(hello=hello), now)
+
+    def _said(self, interests: Collection[Interest]) -> list[wire.Interest]:
+        """Returns the queries and the channels among `interests`, for a frame that has them all."""
+        return [*self._queries.said(interests), *self._delivery.channels.said(interests)]
+
+    @property
+    def _capabilities(self) -> int:
+        names = wire.CAPABILITY_NAMES if self._crcs.are_said else wire.CAPABILITY_NONE
+        queries = wire.CAPABILITY_QUERIES if self._asks_for_kinds else wire.CAPABILITY_NONE
+        descriptions = wire.CAPABILITY_DESCRIPTIONS if self._asks_descriptions else wire.CAPABILITY_NONE
+        unsettled = wire.CAPABILITY_UNSETTLED if self._says_all_unsettled else wire.CAPABILITY_NONE
+        return names | queries | descriptions | unsettled
+
+    def _begin_sync(self) -> None:
+        self._requests.clear()
+        self._answered.clear()
+        self._delivery.channels.begin_sync()
+        self._unsettled.begin_sync()
+        operations = self._registrations.begin_sync()
+        self._delivery.owe_all()
+        queries = sorted(self._registrations.queries if self._registrations.knows(QueryInterest) else ())
+        channels = sorted(self._registrations.channels if self._registrations.knows(ChannelInterest) else ())
+        chunks = frames_of([*sorted(self._registrations.wanted), *queries, *channels])
+        self._sync = _Sync(self._journal.revision, operations, chunks)
+
+    def _send_chunks(self, now: float) -> None:
+        sync = self._sync
+        if sync is None or sync.all_sent or not self._journal.is_durable(sync.revision):
+            return
+        while not sync.all_sent and len(self._out) < OUT_BYTES_MAX:
+            interests = sync.chunks[sync.chunks_sent]
+            last = sync.chunks_sent + 1 == len(sync.chunks)
+            self._use_or_ask(interests, now)
+            chunk = wire.SyncChunk(
+                index=sync.chunks_sent,
+                last=last,
+                objects=names_of(interests),
+                interests=self._said(interests),
+            )
+            self._send(wire.ClientFrame(sync=chunk), now)
+            sync.chunks_sent += 1
+            sync.all_sent = last
+        if sync.all_sent:
+            sync.due = now + self._settings.request_timeout_s
+
+    @property
+    def _takes_requests(self) -> bool:
+        """True if the service has this client's set, and accepts changes to it."""
+        return self.phase in (Phase.CATCHING, Phase.LIVE)
+
+    @property
+    def _says_unsettled(self) -> bool:
+        return self._takes_requests and self._settings.say_unsettled
+
+    def _send_requests(self, now: float) -> None:
+        if not self._takes_requests:
+            return
+        while len(self._requests) < REQUESTS_UNANSWERED_MAX and len(self._out) < OUT_BYTES_MAX:
+            request = self._registrations.next_request()
+            if request is None:
+                return
+            kind, operations = request
+            self._request += 1
+            self._use_or_ask(operations, now)
+            names = names_of(operations)
+            if kind is OperationKind.REGISTER:
+                register = wire.Register(request=self._request, objects=names, interests=self._said(operations))
+                frame = wire.ClientFrame(register=register)
+            else:
+                hashes = hashes_of(operations)
+                unregister = wire.Unregister(request=self._request, objects=names, interests=hashes)
+                frame = wire.ClientFrame(unregister=unregister)
+            self._send(frame, now)
+            due = now + self._settings.request_timeout_s
+            self._requests[self._request] = _Request(OperationStage.SENT, operations, due)
+
+    def _send_publications(self, now: float) -> None:
+        if self._takes_requests:
+            while len(self._out) < OUT_BYTES_MAX and (publish := self._publications.next(now)) is not None:
+                self._send(wire.ClientFrame(publish=publish), now)
+            while len(self._out) < OUT_BYTES_MAX and (question := self._publications.next_question()) is not None:
+                self._send(wire.ClientFrame(ask_outcome=question), now)
+
+    def _send_unsettled(self, now: float) -> None:
+        if not self._says_unsettled:
+            return
+        while (unsettled := self._unsettled.next(now, self._request + 1)) is not None:
+            self._request += 1
+            self._send(wire.ClientFrame(unsettled=unsettled), now)
+
+    def _use_or_ask(self, interests: Collection[Interest], now: float) -> None:
+        names = names_of(interests)
+        has_query = bool(queries_of(interests))
+        if not self._crcs.are_said and (has_query or not self._crcs.use(names)):
+            self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
+            self._crcs.are_said = True
+
+    @property
+    def _moves(self) -> bool:
+        """Returns True if there is a cursor to acknowledge."""
+        return any(stream.acknowledgement is not None for stream in self._streams)
+
+    def _send_ack(self, now: float) -> None:
+        """Sends both cursors, and the pages that have come."""
+        self._ack_due = None
+        moves = self._moves
+        if moves:
+            # What the cursor has passed and the application has not taken is said before.
+            self._unsettled.hurry(now)
+            self._send_unsettled(now)
+        ack, log = wire.Ack(), wire.Stream()
+        parts = (self.objects, ack), (self.channels, log)
+        if moves and self._says_unsettled and self._unsettled.is_late:
+            self._ack_due = now  # as soon as nothing holds that any more
+            for stream, said in parts:
+                stream.acknowledge_page(said)
+        else:
+            for stream, said in parts:
+                stream.acknowledge(said)
+        ack.streams.extend(streams_of(log))
+        if ack.ByteSize():
+            self._send(wire.ClientFrame(ack=ack), now)
+
+    def _send(self, frame: wire.ClientFrame, now: float) -> None:
+        self._out += encode(frame)
+        self._sent_at = now
+
+    # Time
+
+    def doubt(self, now: float, stood_still_s: float) -> None:
+        """Doubts the connection: asks by a Ping, and gives the answer a short time.
+
+        If that is asked already, and unanswered, only the time for which the client did not stand still counts: so a
+        client that is awake for a moment now and then gives up a dead connection, too.
+        """
+        if self.ended is not None or self._said_bye:
+            return
+        due = now + self._settings.silence_grace_s if self._doubt is None else self._doubt.due + stood_still_s
+        if self._ping_unanswered_since is not None:
+            self._ping_unanswered_since += stood_still_s
+        self._ping(now)
+        self._doubt = _Doubt(self._pings, due)
+
+    @property
+    def in_doubt(self) -> bool:
+        """True if the connection may be dead, as far as is known."""
+        return self._doubt is not None
+
+    def tick(self, now: float) -> None:
+        """Does what is due: acknowledges, pings, repeats requests, gives up."""
+        if self.ended is not None or self._said_bye:
+            return
+        if self._queries.descriptions.asked and not self._asks_descriptions:
+            self._end(None, "the next session asks for descriptions")
+            return
+        if self._ack_at() <= now:
+            self._send_ack(now)
+        if self._says_unsettled:
+            self._unsettled.tick(now, self._overdue(self._unsettled.answer_due))
+        for number, request in list(self._requests.items()):
+            if self._overdue(request.due) <= now:
+                del self._requests[number]
+                self._registrations.resend(request.operations, request.stage)
+        while self._answered and self._overdue(self._answered[0].due) <= now:
+            request = self._answered.pop(0)
+            self._registrations.resend(request.operations, request.stage)
+        if self._sync is not None and self._sync.due is not None and self._overdue(self._sync.due) <= now:
+            self._begin_sync()
+        if self._ping_at() <= now:
+            self._ping(now)
+        if self._welcome_due is not None and self._welcome_due <= now:
+            self._end(None, f"no Welcome within {WELCOME_S:g} s")
+        if self._doubt is not None and self._doubt.due <= now:
+            self._end(None, "no answer to a Ping after the client stood still, or its network has changed")
+        silent_since = self._ping_unanswered_since
+        if silent_since is not None and silent_since + self._settings.silence_s <= now:
+            self._end(None, f"nothing heard for {self._settings.silence_s:g} s after a Ping")
+
+    def deadline(self) -> float:
+        """Returns when `tick` next has something to do."""
+        due = [self._ping_at(), self._ack_at(), self._publications.deadline()]
+        if self._says_unsettled:
+            due += [self._unsettled.due, self._overdue(self._unsettled.answer_due)]
+        due += [] if self._welcome_due is None else [self._welcome_due]
+        due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
+        if self._sync is not None and self._sync.due is not None:
+            due.append(self._overdue(self._sync.due))
+        if self._ping_unanswered_since is not None:
+            due.append(self._ping_unanswered_since + self._settings.silence_s)
+        if self._doubt is not None:
+            due.append(self._doubt.due)
+        return min(due)
+
+    def _ack_at(self) -> float:
+        if self._ack_due is None or (self._says_unsettled and self._unsettled.is_held):
+            return float("inf")
+        return self._ack_due
+
+    def _ping_at(self) -> float:
+        return min(self._sent_at, self._heard_at) + self._settings.keepalive_s
+
+    def _ping(self, now: float) -> None:
+        ping = wire.Ping()
+        if self.phase in (Phase.CATCHING, Phase.LIVE) and self._registrations.all_confirmed:
+            ping.digest = self._registrations.digest
+        self._send(wire.ClientFrame(ping=ping), now)
+        self._pings += 1
+        self._heard_at = now
+        if self._ping_unanswered_since is None:
+            self._ping_unanswered_since = now
+
+    def _overdue(self, due: float) -> float:
+        """Returns when a request is to be repeated: not while the gateway sends Wait."""
+        return max(due, self._wait_until)
