@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from coldnotify._core import settings
 from coldnotify._core.interests.since import Since
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channels import channel_paging
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_schemas.channels import (
     EXPIRES_HEADER,
     ID_HEADER,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from random import Random
 from unittest.mock import patch
 
-from coldnotify_matcher.engine import paging
+from coldnotify_matcher.engine.telling import paging
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames

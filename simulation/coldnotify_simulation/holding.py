@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from coldnotify_matcher.engine.ceilings import Ceilings, HeldAgreement
+from coldnotify_matcher.engine.tenants.ceilings import Ceilings, HeldAgreement
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX

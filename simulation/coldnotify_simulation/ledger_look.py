@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from coldnotify_matcher.engine.clients import RegisteredClient as Known
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.clients.clients import RegisteredClient as Known
+from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_streams.core.job import OwningPhase
 

@@ -7,7 +7,7 @@ has its own allowance, as processes have.
 from dataclasses import replace
 from random import Random
 
-from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
+from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 
 from coldnotify_simulation.world import DOMAIN, World
 

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from coldnotify_common.clocks import Clocks
-from coldnotify_matcher.engine.retention_rules import RetentionRules
-from coldnotify_matcher.engine.rules import Rules
+from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
+from coldnotify_matcher.engine.rules.rules import Rules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_matcher.run_topics import ChannelsLog, Cluster, topics_of
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 import msgspec
-from coldnotify_matcher.engine.retention_rules import RetentionRules
+from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
 from coldnotify_schemas.descriptions import KEY_PREFIX, parse_description_record
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord

@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 import msgspec
-from coldnotify_matcher.engine.rules import Intervals, Rules
-from coldnotify_matcher.engine.tuning import Bounds
+from coldnotify_matcher.engine.rules.rules import Intervals, Rules
+from coldnotify_matcher.engine.rules.tuning import Bounds
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Register, Request
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, GenerationRecord
 from coldnotify_schemas.topics import TopicNames

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest.mock import patch
 
 import msgspec
-from coldnotify_matcher.engine.loading import Loading
+from coldnotify_matcher.engine.inputs.loading import Loading
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames

@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 from coldnotify._core.interests.since import Since
-from coldnotify_matcher.engine.retention_rules import RetentionRules
+from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
 from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX

@@ -7,8 +7,9 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.delivery.unsettled import UnsettledTold
 from coldnotify_gateway.core.requests import RequestMaker as GatewayRequests
-from coldnotify_matcher.engine import client_records, unsettled_registrations
-from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
+from coldnotify_matcher.engine.clients import unsettled_registrations
+from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
+from coldnotify_matcher.engine.writing import client_records
 from coldnotify_simulation.scripted import Rule, check, connected
 
 

@@ -10,7 +10,7 @@ from coldnotify_gateway.core import Identified
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_matcher import matcher_partition
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.requests import RequestHandler
+from coldnotify_matcher.engine.inputs.requests import RequestHandler
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import Rule, check, connected, gateway_of, link_of

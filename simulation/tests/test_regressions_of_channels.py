@@ -8,14 +8,14 @@ import pytest
 from coldnotify._core.interests.since import OLDEST
 from coldnotify_gateway.core import Produce
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_matcher.engine.allowances import OutAgreement
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channels import channel_requests
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.streams.positions import Positions
+from coldnotify_matcher.engine.tenants.allowances import OutAgreement
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify_common.clocks import Clocks
-from coldnotify_matcher.engine.retention_rules import RetentionRules
+from coldnotify_matcher.engine.rules.retention_rules import RetentionRules
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_simulation.scripted import (
     Rule,
@@ -206,7 +206,7 @@ def it_is_enough_that_no_clock_is_apart_now() -> Iterator[None]:
 
 @contextmanager
 def times_in_the_future_are_believed() -> Iterator[None]:
-    with patch("coldnotify_matcher.engine.forgetting.APART_MS_MAX", 1000 * DAY_MS):
+    with patch("coldnotify_matcher.engine.upkeep.forgetting.APART_MS_MAX", 1000 * DAY_MS):
         yield
 
 

@@ -12,7 +12,8 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.states import SessionState
-from coldnotify_matcher.engine import Engine, upkeep
+from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.upkeep import upkeep
 from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_schemas.internal_pb2 import Inbox

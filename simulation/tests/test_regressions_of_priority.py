@@ -11,11 +11,11 @@ import pytest
 from coldnotify_gateway.core import Dialect, encoding, overtaking
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.overtaking import Urgent, WaitingFrames
-from coldnotify_matcher.engine import paging
-from coldnotify_matcher.engine.clients import RegisteredClient as MatchersClient
-from coldnotify_matcher.engine.conflation import Conflation
-from coldnotify_matcher.engine.memberships import Memberships
-from coldnotify_matcher.engine.rules import Intervals, Rules
+from coldnotify_matcher.engine.clients.clients import RegisteredClient as MatchersClient
+from coldnotify_matcher.engine.clients.memberships import Memberships
+from coldnotify_matcher.engine.rules.rules import Intervals, Rules
+from coldnotify_matcher.engine.telling import paging
+from coldnotify_matcher.engine.telling.conflation import Conflation
 from coldnotify_schemas.internal_pb2 import Newest
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.scripted import Rule, check, connected, link_of, must, must_be_told

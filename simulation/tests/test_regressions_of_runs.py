@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine.brief_sessions import BriefSessions
+from coldnotify_matcher.engine.clients.brief_sessions import BriefSessions
 from coldnotify_schemas.internal_pb2 import CatchUp, Open, Request
 from coldnotify_schemas.matcher_state import GenerationRecord
 from coldnotify_schemas.topics import TopicNames

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.interests.since import OLDEST
 from coldnotify_gateway.core.identified import Identified
-from coldnotify_matcher.engine.stream_requests import StreamRequests
+from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
 from coldnotify_simulation.scripted import check, connected, gateway_of, link_of, must, takeover, until_item
 from coldnotify_simulation.world import World
 

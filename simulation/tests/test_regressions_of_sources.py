@@ -6,11 +6,11 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify._core.document.document import decode
-from coldnotify_matcher.engine import paging
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
+from coldnotify_matcher.engine.telling import paging
+from coldnotify_matcher.engine.telling.paging import Paging
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told
 from coldnotify_simulation.world import World
 

@@ -10,15 +10,15 @@ from coldnotify._core.interests.registrations import Operation, Registrations
 from coldnotify._core.session.names_in_use import NamesInUse
 from coldnotify._core.session.reconnect import Backoff
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import RegisteredClient as Known
-from coldnotify_matcher.engine.conflation import Conflation
-from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.opening import Opening
-from coldnotify_matcher.engine.registering.name_registering import NameRegistering
-from coldnotify_matcher.engine.registering.registration_requests import RegistrationRequests
-from coldnotify_matcher.engine.rules import Intervals, Rules
-from coldnotify_matcher.engine.strays import Strays
+from coldnotify_matcher.engine.clients.clients import RegisteredClient as Known
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.inputs.opening import Opening
+from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
+from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
+from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.rules.rules import Intervals, Rules
+from coldnotify_matcher.engine.telling.conflation import Conflation
+from coldnotify_matcher.engine.writing.strays import Strays
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import object_crc

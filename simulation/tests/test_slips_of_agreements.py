@@ -8,8 +8,8 @@ Stands for: limiting
 import sys
 
 import pytest
-from coldnotify_matcher.engine.channels.followed_logs import FollowedLogs
-from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_matcher.engine.inputs.followed_logs import FollowedLogs
+from coldnotify_matcher.engine.telling.conflation import Conflation
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

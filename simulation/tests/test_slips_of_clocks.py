@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from coldnotify_common.clocks import Clocks
-from coldnotify_matcher.engine.retention import RetentionTurns
+from coldnotify_matcher.engine.upkeep.retention import RetentionTurns
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

@@ -6,7 +6,7 @@ Stands for: holding
 import sys
 
 import pytest
-from coldnotify_matcher.engine.ceilings import Ceiling, DomainTally
+from coldnotify_matcher.engine.tenants.ceilings import Ceiling, DomainTally
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

@@ -6,8 +6,8 @@ Stands for: operating
 import sys
 
 import pytest
-from coldnotify_matcher.engine.forgetting import Forgetting
-from coldnotify_matcher.engine.operating import Operating
+from coldnotify_matcher.engine.inputs.operating import Operating
+from coldnotify_matcher.engine.upkeep.forgetting import Forgetting
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

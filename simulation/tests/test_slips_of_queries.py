@@ -9,12 +9,12 @@ import sys
 
 import pytest
 from coldnotify._core.delivery.queries import Queries
+from coldnotify_matcher.engine.clients.memberships import Memberships
 from coldnotify_matcher.engine.interests.by_query import canonical
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, QuerySets
-from coldnotify_matcher.engine.lacking import Lacked
-from coldnotify_matcher.engine.memberships import Memberships
-from coldnotify_matcher.engine.paging import Paging
-from coldnotify_matcher.engine.repairs import Repairs
+from coldnotify_matcher.engine.telling.lacking import Lacked
+from coldnotify_matcher.engine.telling.paging import Paging
+from coldnotify_matcher.engine.writing.repairs import Repairs
 from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {

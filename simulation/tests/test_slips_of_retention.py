@@ -8,8 +8,8 @@ Stands for: removing
 import sys
 
 import pytest
-from coldnotify_matcher.engine.removal_intake import RemovalIntake
-from coldnotify_matcher.engine.retention import RetentionTurns
+from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake
+from coldnotify_matcher.engine.upkeep.retention import RetentionTurns
 from coldnotify_schemas.removals import Removal
 from coldnotify_simulation.slips import Slip, find, run_alone
 

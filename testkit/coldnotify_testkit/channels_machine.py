@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, ClassVar, TypeVar
 
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 

@@ -8,7 +8,9 @@ import pytest
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_loadtest.devices import coldnotify as loadtest_device
-from coldnotify_matcher.engine import half_sets, paging, upkeep
+from coldnotify_matcher.engine.clients import half_sets
+from coldnotify_matcher.engine.telling import paging
+from coldnotify_matcher.engine.upkeep import upkeep
 from coldnotify_schemas import internal_protocol, protocol
 from coldnotify_schemas.protocol import ANSWER_S, OBJECTS_PER_FRAME_MAX, REQUESTS_UNANSWERED_MAX, WELCOME_S
 from coldnotify_testkit.protocol_numbers import DOCUMENT, TYPESCRIPT, document, numbers, shown, typescript
@@ -17,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 _KIB = 1024
 
 COPIES = {
-    "services/matcher/coldnotify_matcher/engine/paging.py: PAGE_BYTES_MAX",
+    "services/matcher/coldnotify_matcher/engine/telling/paging.py: PAGE_BYTES_MAX",
     "schemas/coldnotify_schemas/matcher_state.py: FORMAT",
 }
 """Checked below; matcher_state's FORMAT is another one, of the records that a matcher keeps its state in."""

@@ -20,7 +20,7 @@ PRODUCT = ("clients/python/coldnotify/", "services/")
 MAKE_DEFAULT_NAMES = {
     "services/cli/coldnotify_cli/parts_in_kafka.py",  # rows name topics as topics.yaml does
     "services/gateway/coldnotify_gateway/core/gateway.py",  # the core by itself, without settings
-    "services/matcher/coldnotify_matcher/engine/rules.py",  # the same
+    "services/matcher/coldnotify_matcher/engine/rules/rules.py",  # the same
     "services/matcher/coldnotify_matcher/run_topics.py",  # the same
 }
 

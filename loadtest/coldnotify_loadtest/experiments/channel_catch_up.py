@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from statistics import median
 
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for

@@ -19,8 +19,8 @@ from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
-from coldnotify_matcher.engine.rejected import rejected
-from coldnotify_matcher.engine.use import Use
+from coldnotify_matcher.engine.tenants.use import Use
+from coldnotify_matcher.engine.writing.rejected import rejected
 from coldnotify_matcher.generations import Generations
 from coldnotify_matcher.merged_records import Merged
 from coldnotify_matcher.record_headers import NOTHING_SAID, EndedByHeaders, HeadedObjectRecord

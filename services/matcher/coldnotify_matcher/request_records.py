@@ -13,7 +13,7 @@ from coldnotify_schemas.partitioner import home_of
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from google.protobuf.message import DecodeError
 
-from coldnotify_matcher.engine.operating import KINDS as OF_AN_OPERATOR
+from coldnotify_matcher.engine.inputs.operating import KINDS as OF_AN_OPERATOR
 from coldnotify_matcher.state_records import UnreadableState
 
 PAGE_MAX = (1 << 32) - 2

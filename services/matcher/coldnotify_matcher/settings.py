@@ -9,7 +9,7 @@ from coldnotify_schemas.internal_protocol import MATCHER_PORT
 from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
 
 from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals, parse_retention
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 
 FORGOTTEN_AFTER_S_MIN = 60
 """A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""

@@ -21,9 +21,9 @@ from coldnotify_streams.worker import JobWorker as StreamWorker
 
 from coldnotify_matcher import channel_metrics, metrics
 from coldnotify_matcher.engine import ProducedRecord
-from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
-from coldnotify_matcher.engine.ceilings import Ceilings, HeldAgreement
-from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
+from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
+from coldnotify_matcher.engine.tenants.ceilings import Ceilings, HeldAgreement
+from coldnotify_matcher.engine.tenants.high_shares import HighAgreement, HighShares
 from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.record_headers import HeadersReader

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher import metrics
-from coldnotify_matcher.engine import history
+from coldnotify_matcher.engine.objects import history
 from prometheus_client import REGISTRY, generate_latest
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.client_records import ClientRecords
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.object_records import ObjectRecord
-from coldnotify_matcher.engine.registering.name_registering import NameRegistering
-from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
+from coldnotify_matcher.engine.objects.object_records import ObjectRecord
+from coldnotify_matcher.engine.writing.client_records import ClientRecords
 from coldnotify_matcher.worker import MatcherWorker
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.partitioner import partition_of

@@ -30,35 +30,35 @@ from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
-from coldnotify_matcher.engine.arrivals import Door
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.channels.followed_logs import FollowedLogs
-from coldnotify_matcher.engine.client_records import ClientRecords
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.conflation import Conflation
-from coldnotify_matcher.engine.evaluated_ahead import EvaluatedAhead
-from coldnotify_matcher.engine.forgetting import Forgetting
-from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.history import History
-from coldnotify_matcher.engine.index import Index
-from coldnotify_matcher.engine.intake import Intake
-from coldnotify_matcher.engine.inventory import Inventory
-from coldnotify_matcher.engine.loading import Loading
-from coldnotify_matcher.engine.object_map import ObjectMap
-from coldnotify_matcher.engine.object_records import ObjectRecord
-from coldnotify_matcher.engine.operating import Operated, Operating
-from coldnotify_matcher.engine.outbox import EngineOutbox
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.inputs.arrivals import Door
+from coldnotify_matcher.engine.inputs.evaluated_ahead import EvaluatedAhead
+from coldnotify_matcher.engine.inputs.followed_logs import FollowedLogs
+from coldnotify_matcher.engine.inputs.intake import Intake
+from coldnotify_matcher.engine.inputs.loading import Loading
+from coldnotify_matcher.engine.inputs.operating import Operated, Operating
+from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake
+from coldnotify_matcher.engine.inputs.requests import RequestHandler
+from coldnotify_matcher.engine.objects.history import History
+from coldnotify_matcher.engine.objects.object_map import ObjectMap
+from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.outputs import Step
-from coldnotify_matcher.engine.paging import Paging
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.removal_intake import RemovalIntake
-from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.requests import RequestHandler
-from coldnotify_matcher.engine.retention import RetentionTurns as ObjectRetention
-from coldnotify_matcher.engine.rules import Rules
-from coldnotify_matcher.engine.strays import Strays
-from coldnotify_matcher.engine.upkeep import Upkeep
+from coldnotify_matcher.engine.rules.rules import Rules
+from coldnotify_matcher.engine.telling.conflation import Conflation
+from coldnotify_matcher.engine.telling.index import Index
+from coldnotify_matcher.engine.telling.paging import Paging
+from coldnotify_matcher.engine.upkeep.forgetting import Forgetting
+from coldnotify_matcher.engine.upkeep.inventory import Inventory
+from coldnotify_matcher.engine.upkeep.retention import RetentionTurns as ObjectRetention
+from coldnotify_matcher.engine.upkeep.upkeep import Upkeep
+from coldnotify_matcher.engine.writing.client_records import ClientRecords
+from coldnotify_matcher.engine.writing.outbox import EngineOutbox
+from coldnotify_matcher.engine.writing.repairs import Repairs
+from coldnotify_matcher.engine.writing.strays import Strays
 
 
 class Engine:

@@ -7,21 +7,21 @@ from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_streams.core.partition_turns import Spent, never
 
-from coldnotify_matcher.engine.brief_sessions import BriefSessions
-from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, DomainTally, RefusedClients
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.description_store import DescriptionStore
-from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.half_sets import HalfSets
+from coldnotify_matcher.engine.clients.brief_sessions import BriefSessions
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.half_sets import HalfSets
+from coldnotify_matcher.engine.clients.memberships import Memberships
+from coldnotify_matcher.engine.clients.sessions import NO_ASK, EngineSession
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_query.query_places import QueryPlaces
-from coldnotify_matcher.engine.memberships import Memberships
-from coldnotify_matcher.engine.object_map import ObjectMap
-from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.rules import Rules
-from coldnotify_matcher.engine.sessions import NO_ASK, EngineSession
+from coldnotify_matcher.engine.objects.description_store import DescriptionStore
+from coldnotify_matcher.engine.objects.object_map import ObjectMap
+from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.rules.rules import Rules
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
-from coldnotify_matcher.engine.use import Use
+from coldnotify_matcher.engine.tenants.ceilings import REGISTRATIONS, Ceiling, DomainTally, RefusedClients
+from coldnotify_matcher.engine.tenants.use import Use
 
 _PAGINGS_BITS = 32
 """Bits of the number of a row of pages; the generation is above them, so no two matchers use the same."""

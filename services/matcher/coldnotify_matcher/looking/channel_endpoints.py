@@ -12,7 +12,7 @@ from coldnotify_schemas.names import check_object
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
-from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.looking.channel_standing import behind, show_subscriber
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread

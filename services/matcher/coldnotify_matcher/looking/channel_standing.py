@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from coldnotify_schemas.interests import channel_of
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.looking.showing import show_unsettled

@@ -38,7 +38,7 @@ from coldnotify_streams.core.job import OwningPhase
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten
-from coldnotify_matcher.engine.description_store import NEVER, StoredDescription
+from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, partition_for, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition
 

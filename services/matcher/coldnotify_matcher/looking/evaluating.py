@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from aiohttp import web
 from coldnotify_schemas.descriptions import Description
 
+from coldnotify_matcher.engine.clients.memberships import LookedMember
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_matcher.engine.memberships import LookedMember
 
 WORK_S = 0.0005
 """After this the worker's thread gets the interpreter, which a computing thread keeps for 5 ms otherwise."""

@@ -21,7 +21,7 @@ from coldnotify_schemas.descriptions import Description
 
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery, query_of
-from coldnotify_matcher.engine.objects import UNKNOWN
+from coldnotify_matcher.engine.objects.objects import UNKNOWN
 from coldnotify_matcher.looking.evaluating import PASS_S_MAX, REST_S, TURN_S_MAX, Evaluation, in_turn
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread, show_description
 from coldnotify_matcher.matcher_partition import MatcherPartition

@@ -3,8 +3,8 @@
 A client has applied versions at or below its cursor. The cursor here is the one that the client acknowledged: gateways
 merge acknowledgements for about a second, and repeat them to a new matcher after a takeover. So the ledger may be late:
 it may name clients that have just applied a version. Registrations that a client reports as unsettled, because their
-callbacks have not returned or raise, it has not applied, whatever its cursor (`engine.unsettled`). A client of release
-0.1.0 cannot report that: at least it was sent the version. The client that caused a version (`source`) gets no
+callbacks have not returned or raise, it has not applied, whatever its cursor (`engine.clients.unsettled`). A client of
+release 0.1.0 cannot report that: at least it was sent the version. The client that caused a version (`source`) gets no
 notification of it and counts as having it. Queries are evaluated at each look, even for clients that are offline.
 
 A scan of many clients takes the worker's lock for some milliseconds at a time (`Look.each`), and evaluates queries
@@ -28,11 +28,11 @@ from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.memberships import LookedMember
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.memberships import LookedMember
+from coldnotify_matcher.engine.clients.unsettled import UnsettledRegistration
+from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
-from coldnotify_matcher.engine.unsettled import UnsettledRegistration
 from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
 from coldnotify_matcher.looking.outcome_endpoints import show_outcome
 from coldnotify_matcher.looking.showing import show_unsettled

@@ -1,8 +1,8 @@
 """Requests of operators about a client over HTTP, at the matcher that serves it: end its session, or forget it.
 
 A matcher does neither at once. It writes the request to the log of all requests of the client and its gateway, and
-answers when it has handled it: `engine.operating` has the reasons. The owner of the partition at that time handles the
-request, even if no caller waits for it any more.
+answers when it has handled it: `engine.inputs.operating` has the reasons. The owner of the partition at that time
+handles the request, even if no caller waits for it any more.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.names import check_name
 
 from coldnotify_matcher.asked_writes import NotWritten
-from coldnotify_matcher.engine.operating import Operated
+from coldnotify_matcher.engine.inputs.operating import Operated
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look
 from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.request_records import REASON_CHARS_MAX

@@ -20,7 +20,7 @@ from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST
 from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_streams.core.job import OwningPhase
 
-from coldnotify_matcher.engine.history import REJECTED, TakenRecord
+from coldnotify_matcher.engine.objects.history import REJECTED, TakenRecord
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 from coldnotify_matcher.matcher_partition import MatcherPartition
 

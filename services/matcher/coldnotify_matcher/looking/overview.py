@@ -21,8 +21,8 @@ from coldnotify_common.http.query_numbers import whole_number
 from coldnotify_common.http.web import BadRequest
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.looking.ledger import lacking_since_ms
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, first_of, in_a_thread
 from coldnotify_matcher.matcher_partition import MatcherPartition

@@ -9,7 +9,7 @@ from aiohttp import web
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.list_pages import page_request
 
-from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 

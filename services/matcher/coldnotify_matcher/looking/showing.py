@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coldnotify_matcher.engine.unsettled import UnsettledRegistration
+from coldnotify_matcher.engine.clients.unsettled import UnsettledRegistration
 
 
 def show_unsettled(unsettled: UnsettledRegistration | None) -> dict[str, Any] | None:

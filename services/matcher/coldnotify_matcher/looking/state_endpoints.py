@@ -21,10 +21,10 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import OwningPhase
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.description_store import NEVER, StoredDescription
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects.description_store import NEVER, StoredDescription
+from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.looking.channel_standing import cursor_of, show_channel
 from coldnotify_matcher.looking.showing import show_unsettled
 from coldnotify_matcher.matcher_partition import MatcherPartition

@@ -4,8 +4,9 @@ All is played without and with conflation, and with several registrations record
 """
 
 import pytest
-from coldnotify_matcher.engine import Intervals, paging
-from coldnotify_matcher.engine.registering import registration_requests
+from coldnotify_matcher.engine import Intervals
+from coldnotify_matcher.engine.inputs.registering import registration_requests
+from coldnotify_matcher.engine.telling import paging
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.promises_machine import CLIENTS, INTERVAL_MS, OBJECTS, PAGE_BYTES, Machine

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import paging
+from coldnotify_matcher.engine.inputs.registering import registration_requests
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query import query_of
-from coldnotify_matcher.engine.registering import registration_requests
+from coldnotify_matcher.engine.telling import paging
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import Description, parse_description_record
 from coldnotify_schemas.digest import MODULUS, digest, sets_digest

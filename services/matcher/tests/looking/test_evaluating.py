@@ -4,7 +4,7 @@ import time
 
 import pytest
 from aiohttp import web
-from coldnotify_matcher.engine.memberships import LookedMember
+from coldnotify_matcher.engine.clients.memberships import LookedMember
 from coldnotify_matcher.looking.evaluating import Evaluation, fits, in_turn, why
 
 LAMP = LookedMember({"a": 1.0}, {"HAS a": True, "HAS b": None, "a = 1": True}, {"no query": "line 1, column 1: wrong"})

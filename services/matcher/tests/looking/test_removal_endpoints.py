@@ -11,7 +11,7 @@ import pytest
 from coldnotify_common.clocks import KAFKA, Clocks
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.engine.removal_brake import FEW
+from coldnotify_matcher.engine.upkeep.removal_brake import FEW
 from coldnotify_matcher.looking.removal_endpoints import routes
 from coldnotify_testkit.engine_bench import PARTITION, EngineBench
 from coldnotify_testkit.fetching import FetchedAnswer, fetch

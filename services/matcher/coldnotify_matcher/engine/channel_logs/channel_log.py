@@ -12,7 +12,6 @@ from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.records import InvalidRecord
 
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS, Blocks, Summary, channels_of, kept_of
 from coldnotify_matcher.engine.channel_logs.last_offsets import LastOffsets
 from coldnotify_matcher.engine.channel_logs.message_records import (
@@ -25,11 +24,12 @@ from coldnotify_matcher.engine.channel_logs.message_records import (
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats, repeats_among
 from coldnotify_matcher.engine.channel_logs.subscriptions import Subscriptions
 from coldnotify_matcher.engine.channel_logs.tail import Tail
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 
 if TYPE_CHECKING:
-    from coldnotify_matcher.engine.clients import RegisteredClient
+    from coldnotify_matcher.engine.clients.clients import RegisteredClient
 
 WANTED_MAX = 8
 """Number of blocks that are wanted at once: enough that a reader always has one under way, and few enough that a block

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from coldnotify_schemas import wire_pb2
 
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
-from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
-from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, LiveSubscribers
-from coldnotify_matcher.engine.sessions import EngineSession
+from coldnotify_matcher.engine.objects.objects import GONE_KEPT_MAX, LiveSubscribers
 
 _FIXED_BYTES_MAX = 120
 """Bytes of an Item with a ChannelFanOut beside payload, id, source and sessions: tags, lengths and numbers."""

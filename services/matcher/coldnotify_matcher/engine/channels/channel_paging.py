@@ -29,15 +29,15 @@ from coldnotify_matcher.engine.channel_logs.kept_blocks import KeptMessages
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
 from coldnotify_matcher.engine.channels.page_turns import PageTurns
-from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
-from coldnotify_matcher.engine.paging import page_bytes_of
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.message_stream import MessageStream
 from coldnotify_matcher.engine.streams.positions import Positions
 from coldnotify_matcher.engine.streams.row import RowStage as RowStage
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
+from coldnotify_matcher.engine.telling.paging import page_bytes_of
 
 FILLED_MS_MAX = 500
 """A page that has an entry leaves after this: a client that waits for the first message must not wait for the page's

@@ -9,12 +9,12 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.registering import RegisteredChannels, Registering
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
 from coldnotify_matcher.engine.interests.said import Said
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
 RETENTIONS = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from coldnotify_matcher.engine.allowances import Allowance
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.sessions import EngineSession
 from coldnotify_matcher.engine.streams.row import MessageRow
+from coldnotify_matcher.engine.tenants.allowances import Allowance
 
 PAGES_AT_ONCE = 64
 """Pages filled in one pass, once there is no limit any more: 4 MiB, some 20 ms. The others follow in the next

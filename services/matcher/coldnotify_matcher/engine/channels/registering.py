@@ -8,7 +8,7 @@ from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
 from coldnotify_schemas.names import InvalidName
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
-from coldnotify_matcher.engine.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.interests.said import ALL_KINDS, Said
 from coldnotify_matcher.engine.partition_state import PartitionState

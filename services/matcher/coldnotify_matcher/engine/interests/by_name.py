@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import Interest, Kind
 
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects.objects import Obj
 
 
 class ByName(dict[Obj, int]):

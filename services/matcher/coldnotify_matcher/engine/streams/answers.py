@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects.objects import Obj
 
 
 class AnswerStage(IntEnum):

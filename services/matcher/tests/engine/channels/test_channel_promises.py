@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
-from coldnotify_matcher.engine import paging
 from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, message_records, repeats
 from coldnotify_matcher.engine.channel_logs.message_records import ChannelMessage
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channel_logs.tail import Tail
 from coldnotify_matcher.engine.channels import channel_paging, registering
 from coldnotify_matcher.engine.streams.positions import Positions
+from coldnotify_matcher.engine.telling import paging
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_testkit.channels_bench import KNOWN_OFFSETS_IN
 from coldnotify_testkit.channels_machine import BLOCK_OFFSETS, KNOWN_OFFSETS, ChannelsMachine

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_testkit.channels_bench import ChannelsBench, channel, channel_pages, entry_of, hash_of, text
 from coldnotify_testkit.engine_bench import PREFIX, pages

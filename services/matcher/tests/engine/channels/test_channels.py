@@ -6,12 +6,12 @@ Stands for: followed_logs, by_channel, message_records, subscriptions, tail, cha
 import msgspec
 import pytest
 from coldnotify_matcher.engine import Block, Rules
-from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
-from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
-from coldnotify_matcher.engine.clients import RegisteredClient
-from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.rules.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
+from coldnotify_matcher.engine.tenants.high_shares import HighAgreement, HighShares
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
 from coldnotify_schemas.matcher_state import (

@@ -1,8 +1,8 @@
 """Channels of a tenant above its agreement: sessions come by pages, each in its turn, and nothing is dropped."""
 
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.channels.channel_paging import TURN_MS_MAX
+from coldnotify_matcher.engine.tenants.allowances import Allowances, OutAgreement
 from coldnotify_schemas import internal_pb2
 from coldnotify_testkit.channels_bench import (
     ChannelsBench,

@@ -1,7 +1,7 @@
 """Answers that a session is owed: told in order, told again where pages are lost, and what is not known of sets."""
 
 import pytest
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.engine.streams.answers import TABLE, Answer, Answers, AnswersEvent, AnswerStage
 
 

@@ -17,10 +17,10 @@ from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_streams.core.partition_turns import Spent, never
 
-from coldnotify_matcher.engine.description_store import same
 from coldnotify_matcher.engine.interests.by_query.query import CanonicalQuery
 from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex, size_bytes_of
 from coldnotify_matcher.engine.interests.by_query.query_places import share_of
+from coldnotify_matcher.engine.objects.description_store import same
 
 IDLE_MAX = 10_000
 IDLE_BYTES_MAX = 64 * 2**20

@@ -1,0 +1,1 @@
+"""Clients of a partition, their sessions, and what they registered for."""

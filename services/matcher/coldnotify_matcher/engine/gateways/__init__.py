@@ -1,0 +1,1 @@
+"""Gateways as one partition knows them."""

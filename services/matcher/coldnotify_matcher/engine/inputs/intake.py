@@ -1,0 +1,199 @@
+"""Records of the objects topic, in offset order: checked, merged, and handed on if they bring a newer version."""
+
+from coldnotify_schemas.names import OBJECT_BYTES_MAX
+from coldnotify_schemas.records import (
+    VERSION_MAX,
+    InvalidRecord,
+    PublicRecord,
+    check_incarnation,
+    parse_public_record,
+    since_of,
+)
+
+from coldnotify_matcher.engine.inputs.arrivals import Arrival, ArrivalKind, Door, is_description_key
+from coldnotify_matcher.engine.inputs.description_intake import DescriptionIntake
+from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake, read_removal
+from coldnotify_matcher.engine.objects.history import History
+from coldnotify_matcher.engine.objects.object_records import ObjectRecord
+from coldnotify_matcher.engine.objects.objects import UNKNOWN, Obj
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.telling.conflation import Conflation
+from coldnotify_matcher.engine.writing.repairs import Repairs
+
+UNMADE_BYTES_MAX = 8192
+"""Maximum size of a record that is kept for an object: a payload keeps the whole record alive, and a longer one is
+mostly white space."""
+
+
+class Intake:
+    """Takes records in. A record that is seen twice has the same outcome."""
+
+    def __init__(
+        self,
+        state: PartitionState,
+        door: Door,
+        history: History,
+        conflation: Conflation,
+        repairs: Repairs,
+        removals: RemovalIntake,
+    ) -> None:
+        self._state = state
+        self._door = door
+        self._history = history
+        self._conflation = conflation
+        self._repairs = repairs
+        self._removals = removals
+        self._descriptions = DescriptionIntake(state, conflation, repairs, removals)
+
+    def on_object(self, record: ObjectRecord, now_ms: int) -> None:
+        """Handle one record of the objects topic's partition."""
+        state = self._state
+        # Merging it twice could have another result: without an incarnation it refers to the one in force at that time.
+        merged = record.offset < state.position
+        if not merged:
+            state.position = record.offset + 1
+        arrival = Arrival(self._door, record)
+        # While a partition is loaded, count the records after the predecessor's last commit: it has not counted them,
+        # or only within its last second.
+        if not merged if state.live else 0 < state.replay_from <= record.offset:
+            arrival.count()
+        if arrival.kind is ArrivalKind.DESCRIPTION:
+            self._descriptions.on_arrival(arrival, now_ms, merged=merged)
+            return
+        if not merged and not state.live and self._keep_unmade(arrival):
+            return
+        # If an object has a version its key was checked then.
+        obj = state.objects.get(arrival.text) if arrival.readable else None
+        if obj is None or obj.version == UNKNOWN:
+            obj = self._object_at(arrival)
+            if obj is None:
+                return
+        if (removal := read_removal(record)) is not None:
+            if not merged:
+                self._removals.on_object(obj, removal, record.offset, now_ms)
+            else:
+                state.forget_if_idle(obj)
+            return
+        try:
+            said, version = _understood(record)
+        except InvalidRecord as error:
+            obj.last_offset = max(obj.last_offset, record.offset)
+            if record.value is None and obj.version != UNKNOWN and state.live and not merged:
+                state.count("nulls_void")
+            arrival.reject(str(error))
+            if state.live:
+                self._repairs.look_at(obj)
+            state.forget_if_idle(obj)
+            return
+        if not merged:
+            self._merge(obj, record, said, version, now_ms)
+
+    def skip_object(self, key: bytes | None, offset: int) -> None:
+        """Skip the record at this offset, which is set aside: its object's newest version is to be written after it."""
+        self.on_end(offset + 1)
+        if key is not None and is_description_key(key):
+            self._descriptions.skip(key, offset)
+            return
+        obj = None if key is None else self._state.objects.get(key.decode(errors="surrogateescape"))
+        if obj is None:
+            return
+        obj.last_offset = max(obj.last_offset, offset)
+        if self._state.live:
+            self._repairs.look_at(obj)
+
+    def reject_object(self, record: ObjectRecord, reason: str) -> None:
+        """Reject a record that the shell does not understand, as if only its key and its place were known."""
+        self.skip_object(record.key, record.offset)
+        self._door.reject_object(record, reason)
+
+    def on_end(self, offset: int) -> None:
+        """Note that the objects topic was read up to `offset`, even if its last offsets hold no records."""
+        self._state.position = max(self._state.position, offset)
+
+    def _keep_unmade(self, arrival: Arrival) -> bool:
+        """Keep just the record, if it is its object's first and in order. Returns false if `on_object` has to go on
+        with it."""
+        state, record, name = self._state, arrival.record, arrival.text
+        key, value, offset = record.key, record.value, record.offset
+        if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
+            return False
+        if not (arrival.readable and arrival.at_home and arrival.name) or name in state.objects:
+            return False
+        try:
+            said = parse_public_record(value)
+            check_incarnation(said, offset)
+        except ValueError:
+            return False
+        version = said.version_at(record.timestamp_ms)
+        if not 0 <= version <= VERSION_MAX:
+            return False
+        first_offset = since_of(record.since, state.epoch, offset) if record.since else None
+        state.objects.keep(name, said, offset, record.timestamp_ms, record.traceparent, first_offset)
+        came_at = offset if first_offset is None else first_offset
+        self._history.published(name, said.incarnation or 0, version, came_at, record.timestamp_ms)
+        return True
+
+    def _merge(self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int) -> None:
+        state, offset = self._state, record.offset
+        outcome = self._history.taken(obj, said, version, offset)
+        # A version that is newer than all before it came first with this record, whatever place its header names.
+        first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
+        group, before = "", None
+        if state.members.groups.any and (group := state.members.group_of(obj)):
+            before = state.members.groups.description(group, obj.name)
+        was_there = obj.there
+        newer = obj.merge(said, version, offset, first_offset)
+        state.objects.note(obj.key, before=was_there, now=obj.there)
+        if obj.kept_offset == offset:
+            # With the time of a wrong clock it would be removed as soon as it comes.
+            obj.active_ms = now_ms if state.live else record.timestamp_ms
+        if newer:
+            obj.published_ms = record.timestamp_ms
+            obj.traceparent = record.traceparent
+            self._history.published(obj.key, obj.incarnation, version, obj.offset, record.timestamp_ms)
+        if not state.live:
+            return
+        state.count(outcome + ":" + obj.domain)
+        urgent = self._is_urgent(obj, record, newer=newer)
+        if group:
+            changes = state.members.published(group, obj, before, offset)
+            if newer:
+                self._conflation.publish(obj, offset, now_ms, changes, urgent=urgent)
+            else:
+                # It may say that the same version is deleted, or that it is not.
+                self._conflation.described(group, obj.name, offset, now_ms, changes)
+        elif newer:
+            self._conflation.publish(obj, offset, now_ms, urgent=urgent)
+        self._repairs.look_at(obj)
+
+    def _is_urgent(self, obj: Obj, record: ObjectRecord, *, newer: bool) -> bool:
+        """Returns true if the version in this record is sent with high priority."""
+        urgent = self._state.rules.high_shares.may_be_high(obj.domain, high=record.urgent and newer)
+        if record.urgent and newer:
+            self._state.count("urgent" if urgent else "urgent_above_share")
+        return urgent
+
+    def _object_at(self, arrival: Arrival) -> Obj | None:
+        """Returns the object with this key, known or new; None: the key is invalid, or belongs to another partition."""
+        invalid = arrival.why_invalid()
+        if invalid:
+            arrival.reject(invalid)
+            return None
+        if not arrival.at_home:
+            arrival.stray(parse_public_record)
+            return None
+        return self._state.object_of(arrival.text)
+
+
+def _understood(record: ObjectRecord) -> tuple[PublicRecord, int]:
+    """Returns (record, version). Raises InvalidRecord."""
+    if record.value is None:
+        raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
+    said = parse_public_record(record.value)
+    check_incarnation(said, record.offset)
+    version = said.version_at(record.timestamp_ms)
+    if not 0 <= version <= VERSION_MAX:
+        raise InvalidRecord(
+            f"version: is missing, and the record's timestamp ({record.timestamp_ms}) cannot stand for it"
+        )
+    return said, version

@@ -1,0 +1,46 @@
+"""Opened: the answer to a gateway that has announced a session, checked it, or sent a whole set of it."""
+
+from collections.abc import Sequence
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+
+from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.interests.said import KINDS
+from coldnotify_matcher.engine.partition_state import PartitionState
+
+
+class OpenedAnswers:
+    """Sends these answers."""
+
+    def __init__(self, state: PartitionState, channels: ChannelRequests) -> None:
+        self._state = state
+        self._channels = channels
+
+    def tell(
+        self,
+        client: RegisteredClient,
+        session: EngineSession,
+        *,
+        in_sync: bool,
+        client_epoch: int | None,
+        refused: Sequence[wire_pb2.Refusal] = (),
+        positions: Sequence[internal_pb2.ChannelPosition] = (),
+    ) -> None:
+        """Send an Opened; `in_sync`: the digests are the same. `client_epoch`: the objects' epoch that the client
+        knows."""
+        opened = internal_pb2.Opened(
+            session=session.number,
+            ask=session.objects.ask,
+            in_sync=in_sync,
+            digest=client.digest,
+            refused=refused,
+            kinds=KINDS | wire_pb2.KINDS_DESCRIPTIONS if session.descriptions else KINDS,
+        )
+        if client_epoch != self._state.epoch:
+            opened.epoch = self._state.epoch
+        if self._state.channel_logs:
+            opened.positions.extend(positions)
+            self._channels.tell_opened(client, session, opened)
+        session.gateway.tell(internal_pb2.Item(opened=opened))

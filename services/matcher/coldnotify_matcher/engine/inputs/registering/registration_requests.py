@@ -1,0 +1,231 @@
+"""Requests about registrations: Register, Unregister, whole sets, and reports of unsettled registrations.
+
+A frame contains one list of interests. Kinds are registered one after the other, in the order of the frames' lists.
+"""
+
+from dataclasses import dataclass
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.interests import Kind
+
+from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.clients import unsettled_registrations
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.sessions import EngineSession
+from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
+from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
+from coldnotify_matcher.engine.inputs.registering.query_registering import QueryRegistering
+from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
+from coldnotify_matcher.engine.interests.said import (
+    KINDS,
+    gone_in_open,
+    gone_in_unregister,
+    hashes_in,
+    hashes_of,
+    names_in,
+    names_of,
+    of_kind,
+    said_in_chunk,
+    said_in_open,
+    said_in_register,
+)
+from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.streams.stream import NO_CURSOR
+from coldnotify_matcher.engine.telling.index import Index
+from coldnotify_matcher.engine.telling.paging import PAGE_BYTES_MAX
+
+REFUSALS_MAX = 500
+"""Refusals named in one Welcome, which must not be too large a frame for a client. The next reg-sync names the
+others."""
+
+
+@dataclass(slots=True)
+class HelloOutcome:
+    """The outcome of registering the interests in a Hello."""
+
+    hashes: list[int]
+    """The hashes of its queries and channels."""
+    registered: list[Obj]
+    """Objects in it that the client is registered for now."""
+    refused: list[wire_pb2.Refusal]
+    positions: list[internal_pb2.ChannelPosition]
+
+
+class RegistrationRequests:
+    """Handles these requests."""
+
+    def __init__(
+        self,
+        state: PartitionState,
+        index: Index,
+        channels: ChannelRequests,
+        opened: OpenedAnswers,
+        streams: StreamRequests,
+    ) -> None:
+        self._state = state
+        self._channels = channels
+        self._opened = opened
+        self._streams = streams
+        self._names = NameRegistering(state, index)
+        self._queries = QueryRegistering(state)
+
+    def open(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open
+    ) -> HelloOutcome:
+        """Register the interests in an Open, and unregister others."""
+        said, gone = said_in_open(request), gone_in_open(request)
+        outcome = HelloOutcome([], [], [], [])
+        if not (said or gone or client.channels or request.channels_ask):
+            self._state.note_registrations(offset, client)
+            return outcome
+        if gone:
+            self._names.unregister(offset, client, session, names_in(gone))
+        names = names_of(said)
+        outcome.registered, outcome.refused = self._names.register(offset, client, session, names)
+        if len(names) == len(said) and not (gone or client.channels or request.channels_ask):
+            return outcome
+        outcome.hashes = hashes_of(said)
+        queries, gone_queries = of_kind(Kind.QUERY, said), hashes_in(Kind.QUERY, gone)
+        if queries or gone_queries:
+            self._queries.unregister(offset, client, gone_queries)
+            # The reached part refers to an offset, which belongs to this log only in its epoch.
+            goes_on = request.epoch == self._state.epoch
+            outcome.refused += self._queries.register(offset, client, session, queries, goes_on=goes_on)
+        channels, gone_channels = of_kind(Kind.CHANNEL, said), hashes_in(Kind.CHANNEL, gone)
+        if client.channels or channels or gone_channels or request.channels_ask:
+            refused, outcome.positions = self._channels.open(offset, client, session, request, channels, gone_channels)
+            outcome.refused += refused
+            self._state.note_registrations(offset, client)
+        return outcome
+
+    def on_said_in_hello(
+        self, offset: int, client: RegisteredClient, request: internal_pb2.Open, outcome: HelloOutcome, now_ms: int
+    ) -> None:
+        """Note an Open's report of registrations that its client's application has not taken."""
+        if offset < client.registrations_applied:
+            return  # later requests of the client are handled already
+        pending = unsettled_registrations.asked_for(client, outcome.registered, outcome.hashes)
+        if request.all_unsettled:
+            unsettled_registrations.tells(client, can=True)
+            unsettled_registrations.say_all(client, pending, now_ms)
+        elif pending and not request.again:
+            # Its library is an older one now, or its gateway is.
+            unsettled_registrations.tells(client, can=False)
+        self._state.note_registrations(offset, client)
+
+    def on_unsettled(
+        self, offset: int, client: RegisteredClient, session: EngineSession, said: wire_pb2.Unsettled, now_ms: int
+    ) -> None:
+        """Handle an Unsettled frame."""
+        if offset >= client.registrations_applied:
+            unsettled_registrations.tells(client, can=True)
+            unsettled_registrations.on_frame(client, self._state.objects, said, now_ms)
+            self._state.note_registrations(offset, client)
+        answer = internal_pb2.Answered(session=session.number, request=said.request, digest=client.digest)
+        session.gateway.tell(internal_pb2.Item(answered=answer))
+
+    def on_register(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Register, now_ms: int
+    ) -> None:
+        """Handle a Register. The answer contains newest versions of objects, or tells the gateway to ask for pages."""
+        said = said_in_register(request)
+        queries, channels = of_kind(Kind.QUERY, said), of_kind(Kind.CHANNEL, said)
+        registered, refused = self._names.register(offset, client, session, names_of(said))
+        if queries:
+            # A session without a cursor receives all answers unasked: one may have begun, perhaps by a predecessor.
+            goes_on = session.objects.complete != NO_CURSOR
+            refused += self._queries.register(offset, client, session, queries, goes_on=goes_on)
+        answer = internal_pb2.Answered(
+            session=session.number, request=request.request, refused=refused, digest=client.digest
+        )
+        if queries:
+            answer.kinds = self._kinds(client)
+            # Pages that are under way to it contain the answers. A predecessor's are asked for again in any case.
+            answer.catch_up = bool(session.answers.owed) and not session.objects.under_way
+        if channels:
+            answer.kinds = self._kinds(client)
+            self._channels.register(offset, client, session, channels, answer)
+            self._state.note_registrations(offset, client)
+            answer.digest = client.digest
+        if client.tells_unsettled and offset >= client.registrations_applied:
+            asked_for = unsettled_registrations.asked_for(client, registered, hashes_of(said))
+            unsettled_registrations.put(client, asked_for, now_ms)
+            self._state.note_registrations(offset, client)
+        size = 0
+        for obj in registered:
+            newest = obj.newest(self._state.expires_ms(now_ms), answer=True)
+            newest_bytes = newest.ByteSize()
+            if size and size + newest_bytes > PAGE_BYTES_MAX:
+                session.gateway.tell(internal_pb2.Item(answered=answer))
+                answer = internal_pb2.Answered(session=session.number, digest=client.digest)
+                size = 0
+            answer.newest.append(newest)
+            size += newest_bytes
+        session.gateway.tell(internal_pb2.Item(answered=answer))
+
+    def on_unregister(
+        self, offset: int, client: RegisteredClient, session: EngineSession, request: internal_pb2.Unregister
+    ) -> None:
+        """Handle an Unregister."""
+        gone = gone_in_unregister(request)
+        self._names.unregister(offset, client, session, names_in(gone))
+        self._queries.unregister(offset, client, hashes_in(Kind.QUERY, gone))
+        channels = hashes_in(Kind.CHANNEL, gone)
+        if channels:
+            self._channels.unregister(offset, client, session, channels)
+            self._state.note_registrations(offset, client)
+        session.gateway.tell(
+            internal_pb2.Item(
+                answered=internal_pb2.Answered(
+                    session=session.number, request=request.request, unregistered=True, digest=client.digest
+                )
+            )
+        )
+
+    def on_sync(
+        self, offset: int, client: RegisteredClient, session: EngineSession, chunk: internal_pb2.SyncChunk, now_ms: int
+    ) -> None:
+        """Handle a part of a whole set. After the last one the client is registered for the contents of the set, and
+        nothing else."""
+        half_sets = self._state.half_sets
+        if chunk.index == 0:
+            half_sets.forget(session)
+        in_order = chunk.index == half_sets.chunks(session)
+        if not in_order:
+            # The parts before were dropped, or went to a matcher that is gone, or the client began twice.
+            half_sets.forget(session)
+            if chunk.last:
+                session.disagree()
+                self._opened.tell(client, session, in_sync=False, client_epoch=self._state.epoch)
+            return
+        room = self._state.registrations_max + REFUSALS_MAX - len(half_sets.said(session))
+        said = said_in_chunk(chunk)[: max(room, 0)]
+        if not chunk.last:
+            dropped = half_sets.add(session, said, self._state.rules.half_sets_bytes_max, now_ms)
+            if dropped:
+                self._state.count("half_sets_dropped", dropped)
+            return
+        wanted = list(dict.fromkeys([*half_sets.forget(session), *said]))
+        names, queries, channels = names_of(wanted), of_kind(Kind.QUERY, wanted), of_kind(Kind.CHANNEL, wanted)
+        self._names.keep(offset, client, session, names)
+        before = set(client.registrations()) if client.tells_unsettled else None
+        _, refused = self._names.register(offset, client, session, names)
+        self._queries.unregister(offset, client, client.queries.keys() - set(hashes_of(queries)))
+        refused += self._queries.register(offset, client, session, queries, goes_on=False)
+        positions: list[internal_pb2.ChannelPosition] = []
+        if client.channels or channels or session.channels is not None:
+            refused_channels, positions = self._channels.sync(offset, client, session, channels)
+            refused += refused_channels
+            self._state.note_registrations(offset, client)
+        if before is not None and offset >= client.registrations_applied:
+            unsettled_registrations.put(client, [one for one in client.registrations() if one not in before], now_ms)
+            self._state.note_registrations(offset, client)
+        self._state.count("syncs")
+        self._opened.tell(
+            client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused, positions=positions
+        )
+        self._streams.begin(client, session, NO_CURSOR, client.objects(), now_ms)
+
+    def _kinds(self, client: RegisteredClient) -> int:
+        return KINDS if self._state.log_of(client) is None else KINDS | wire_pb2.KINDS_CHANNELS

@@ -1,0 +1,1 @@
+"""Objects of a partition: versions, descriptions, history."""

@@ -1,0 +1,1 @@
+"""The operator's settings for the engine."""

@@ -1,0 +1,1 @@
+"""Telling sessions: fan-out, conflation, pages, answers."""

@@ -1,0 +1,1 @@
+"""Tenants at one matcher: what each may have and be told, and what it used."""

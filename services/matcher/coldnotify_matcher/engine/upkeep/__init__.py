@@ -1,0 +1,1 @@
+"""Changes that time alone makes: silent gateways, old clients, old objects."""

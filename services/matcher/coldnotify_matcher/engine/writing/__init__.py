@@ -1,0 +1,1 @@
+"""Records that the engine writes: state, repairs, strays, rejected records."""

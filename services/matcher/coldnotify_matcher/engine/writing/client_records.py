@@ -1,0 +1,117 @@
+"""The records about clients: registrations in buckets, and a session record for each client."""
+
+from collections.abc import Iterable
+
+import msgspec
+from coldnotify_schemas.matcher_state import (
+    FORMAT,
+    FORMAT_WITH_CHANNELS,
+    FORMAT_WITH_QUERIES,
+    RegistrationsRecord,
+    SessionRecord,
+    ended_by_header,
+)
+from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
+from coldnotify_schemas.whole_numbers import whole_number
+
+from coldnotify_matcher.engine.clients.clients import RegisteredClient
+from coldnotify_matcher.engine.clients.unsettled_registrations import records_of
+from coldnotify_matcher.engine.interests.by_channel import ClientChannel
+from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
+from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.writing.outbox import EngineOutbox
+
+_encode = msgspec.json.Encoder().encode
+
+
+def null_of(state: PartitionState, topic: str, key: str) -> ProducedRecord:
+    """Returns a tombstone for this key, which outdoes records that an earlier generation still writes."""
+    return ProducedRecord(topic, state.partition, key.encode(), None, (ended_by_header(state.generation),))
+
+
+class ClientRecords:
+    """Writes these records."""
+
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
+        self._state = state
+        self._outbox = outbox
+
+    def write_changed(self, now_ms: int) -> None:
+        """Write the records of the clients that have changed in this step."""
+        for client in self._state.changed:
+            self._state.at = client.key
+            self._write(client, now_ms)
+        self._state.at = None
+        self._state.changed = {}
+
+    def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
+        """Write our record of this key again: a null or a record with a lower generation was seen in a state topic."""
+        state = self._state
+        client_key, bucket = (key, None) if topic == state.rules.topics.sessions else key.rpartition("/")[::2]
+        client = state.clients.get(client_key)
+        index = None if bucket is None else whole_number(bucket)
+        if client is None or (index is not None and index >= len(client.buckets)):
+            if was_null:
+                return
+            self._outbox.write(null_of(state, topic, key))
+        elif index is not None:
+            client.changed.add(index)
+            state.changed[client] = None
+        elif client.worth_keeping:
+            state.changed[client] = None
+        state.count("state_repaired")
+
+    def _write(self, client: RegisteredClient, now_ms: int) -> None:
+        """Write the buckets that have changed, and then the session's record.
+
+        A crash loses only the last records of a step. Only the last bucket carries the step's offset, those before it
+        still carry the former one: a step that was done in part is done again as a whole.
+        """
+        state = self._state
+        changed = sorted(client.changed)
+        for index in changed:
+            applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
+            names = sorted(one.name for one in client.buckets[index] if isinstance(one, Obj))
+            queries = sorted(one.text for one in client.buckets[index] if isinstance(one, RegisteredQuery))
+            channels = _channels_in(client.buckets[index]) if client.channels else []
+            format_ = FORMAT_WITH_CHANNELS if channels else FORMAT_WITH_QUERIES if queries else FORMAT
+            unsettled = records_of(client, client.buckets[index])
+            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels, unsettled)
+            key = f"{client.key}/{index}".encode()
+            self._outbox.write(ProducedRecord(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
+        if changed:
+            client.registrations_stored = client.registrations_applied
+        client.changed.clear()
+        session = client.session
+        record = SessionRecord(
+            format=FORMAT,
+            generation=state.generation,
+            applied=client.session_applied,
+            online=session is not None,
+            gateway=f"{session.gateway.id if session else 0:016x}",
+            inbox=session.gateway.inbox if session else 0,
+            session=session.number if session else 0,
+            epoch=state.epoch,
+            cursor=client.cursor,
+            last_seen=client.last_seen_ms,
+            digest=client.digest,
+            channels_epoch=client.channels.epoch,
+            channels_cursor=client.channels.cursor,
+        )
+        self._outbox.write(
+            ProducedRecord(state.rules.topics.sessions, state.partition, client.key.encode(), _encode(record))
+        )
+        if client.channels:
+            client.channels.stored_cursor = client.channels.cursor
+        client.session_stored = True
+        client.stored_ms = now_ms
+        client.stored_offline_at = client.cursor if session is None else None
+        state.brief.written(client)
+        state.dirty_cursors.pop(client, None)
+
+
+def _channels_in(bucket: Iterable[object]) -> list[RegisteredChannelRecord]:
+    found = [one for one in bucket if isinstance(one, ClientChannel)]
+    return [RegisteredChannelRecord(one.text, one.position, one.epoch) for one in sorted(found, key=lambda c: c.text)]

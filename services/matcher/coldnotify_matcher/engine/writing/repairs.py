@@ -1,0 +1,54 @@
+"""Repairs: newest versions and descriptions that compaction would remove are written again, after their key's last
+record."""
+
+from coldnotify_schemas.records import since_header
+
+from coldnotify_matcher.engine.objects.description_store import StoredDescription
+from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.outputs import ProducedRecord
+from coldnotify_matcher.engine.partition_state import PartitionState
+from coldnotify_matcher.engine.writing.outbox import EngineOutbox
+
+
+class Repairs:
+    """The repairs of this step."""
+
+    def __init__(self, state: PartitionState, outbox: EngineOutbox) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._due: dict[Obj, None] = {}
+        self._due_descriptions: dict[str, StoredDescription] = {}
+        """By the key of their records."""
+
+    def look_at(self, obj: Obj) -> None:
+        """Check an object after a record under its key."""
+        if obj.needs_repair:
+            self._due[obj] = None
+
+    def look_at_description(self, key: str, described: StoredDescription) -> None:
+        """Check a description in the same way."""
+        if described.needs_repair:
+            self._due_descriptions[key] = described
+
+    def write(self) -> None:
+        """Write objects and descriptions again that still need it."""
+        state = self._state
+        topics = state.rules.topics
+        for obj in self._due:
+            if obj.needs_repair:
+                state.at = topics.objects, obj.kept_offset
+                headers = (since_header(state.epoch, obj.offset),)
+                self._outbox.write(
+                    ProducedRecord(topics.objects, state.partition, obj.key.encode(), obj.repair_record(), headers)
+                )
+                state.count("repaired")
+        self._due = {}
+        for key, described in self._due_descriptions.items():
+            if described.needs_repair:
+                state.at = topics.objects, described.kept_offset
+                value, timestamp_ms = described.repair_record(), described.version
+                self._outbox.write(
+                    ProducedRecord(topics.objects, state.partition, key.encode(), value, (), timestamp_ms)
+                )
+                state.count("repaired")
+        self._due_descriptions = {}
