@@ -1,1 +1,1 @@
-"""What a client registers for, and its pending operations. Only here the kind of an interest is asked."""
+"""Interests: a client registers for them, and its pending operations. Here alone the kind of an interest is asked."""

@@ -1,1 +1,1 @@
-"""What a session follows: the log of objects, and the log of its domain's channels with their messages."""
+"""Streams: a session follows the log of objects, and the log of its domain's channels with their messages."""
