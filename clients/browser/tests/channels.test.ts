@@ -325,7 +325,7 @@ test("a service that is older than channels is reported once, and asked again; w
   assert.deepEqual(told, [1]);
   client.channel("no");
   await until(() => errors.some((error) => error instanceof RegistrationRefused && error.channel === "no"), "it is refused");
-  assert.match(String(errors.at(-1)), /the channel "no" refused: too many/);
+  assert.match(String(errors.at(-1)), /channel "no" refused: too many/);
 });
 
 test("it ends; and what cannot be is named", async () => {

@@ -290,7 +290,7 @@ test("a query: its members, what comes and goes, their versions; what is refused
 
   client.registerQuery("no");
   await until(() => errors.some((error) => error instanceof RegistrationRefused && error.query === "no"), "it is refused");
-  assert.match(String(errors.at(-1)), /the query "no" refused: line 1: no/);
+  assert.match(String(errors.at(-1)), /query "no" refused: line 1: no/);
   assert.equal(client.registerPrefix('say "\\"').text, 'NAME STARTS WITH "say \\"\\\\\\""');
   for (const wrong of ["", "x".repeat(4097), "\ud800"]) assert.throws(() => client.registerQuery(wrong), /^RangeError: query: /);
   assert.throws(() => client.registerPrefix(""), /^RangeError: prefix: /);

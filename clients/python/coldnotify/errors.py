@@ -7,7 +7,7 @@
     |   `-- StateDamaged            it was damaged; it has been set aside       (reported)
     |-- OutboxError                 the outbox: cannot be read, written or locked
     |   |-- OutboxInUse             another process (or another publisher) uses it
-    |   |-- OutboxFull              too much waits in it to be published
+    |   |-- OutboxFull              too much waits to be published
     |   `-- OutboxDamaged           parts of it cannot be read; they have been set aside (reported)
     |-- UsedAfterFork               a child process uses its parent's object: nothing was done
     |-- PublishRefused              the service refuses a publish for ever        (also reported)
@@ -38,7 +38,10 @@ class ColdNotifyError(Exception):
 
 
 class StateError(ColdNotifyError):
-    """The state file cannot be read, written or locked; the message begins with its name."""
+    """The state file cannot be read, written or locked.
+
+    The message begins with the file's name.
+    """
 
 
 class StateInUse(StateError):
@@ -64,8 +67,9 @@ class OutboxInUse(OutboxError):
 
 
 class OutboxFull(OutboxError):
-    """So much waits to be published that nothing more is accepted; the message begins with the setting. Waiting records
-    are kept, the refused one is not.
+    """So much waits to be published that nothing more is accepted. Waiting records are kept, the refused one is not.
+
+    The message begins with the setting.
     """
 
 
@@ -85,7 +89,10 @@ class UsedAfterFork(ColdNotifyError):
 
 
 class PublishRefused(ColdNotifyError):
-    """The service refuses a publish, and would refuse it again. With an outbox it is set aside in a file there."""
+    """The service refuses a publish, and would refuse it again.
+
+    With an outbox it is set aside in a file there.
+    """
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"publish of {name!r} refused: {reason}" if name else reason)
@@ -199,8 +206,8 @@ class RegistrationRefused(ColdNotifyError):
     """The service refused a registration; the object, query or channel has left the wanted set."""
 
     def __init__(self, object_id: str, reason: str, *, query: str | None = None, channel: str | None = None) -> None:
-        what = repr(object_id) if query is None else f"query {query!r}"
-        what = what if channel is None else f"channel {channel!r}"
+        named = repr(object_id) if query is None else f"query {query!r}"
+        what = named if channel is None else f"channel {channel!r}"
         super().__init__(f"registration for {what} refused: {reason}")
         self.object_id = object_id
         """"", if it is a query's or a channel's."""
@@ -223,7 +230,7 @@ class PayloadUnreadable(ColdNotifyError):
 class ServiceRefused(ColdNotifyError):
     """The gateway ended the session for good. Nothing is tried any more until connect() is called again."""
 
-    def __init__(self, code: int, name: str, reason: str) -> None:
-        super().__init__(f"the service refuses this client: {name} ({code}): {reason}")
+    def __init__(self, code: int, code_name: str, reason: str) -> None:
+        super().__init__(f"the service refuses this client: {code_name} ({code}): {reason}")
         self.code = code
         self.reason = reason

@@ -29,7 +29,8 @@ import { CloseCode } from "../schemas/protocol.js";
 import { Publications } from "./publishing/publications.js";
 import { Addresses, Backoff, type Random } from "./session/reconnect.js";
 import { Registrations } from "./interests/registrations.js";
-import { type Ended, type Parts, type Phase, Session } from "./session/session.js";
+import { type Ended, type Parts, Session } from "./session/session.js";
+import { Phase } from "./session/phases.js";
 import type { Since } from "./interests/since.js";
 import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
 import { Unsettled } from "./delivery/unsettled.js";
@@ -321,7 +322,7 @@ export class Client {
   receive(data: Uint8Array, now: number): void {
     if (this.#session === null) return;
     this.#session.receive(data, now);
-    if (this.#session.phase === "live") {
+    if (this.#session.phase === Phase.LIVE) {
       this.#backoff.beginAnew();
       this.#lastProblem = null;
     }

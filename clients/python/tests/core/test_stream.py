@@ -10,7 +10,8 @@ pytestmark = pytest.mark.pure
 @pytest.mark.parametrize("said", [wire.Ack(), wire.Stream()])
 def test_a_cursor_and_a_page_are_said_once(said: wire.Ack | wire.Stream) -> None:
     stream = Stream(10)
-    stream.acknowledgeable, stream.page_end = 12, 3
+    stream.durable(12)
+    stream.page_ended(3)
     stream.acknowledge(said)
     assert (said.complete, said.page, stream.acknowledgement, stream.page_end) == (12, 3, None, 0)
     again = wire.Stream()
@@ -21,23 +22,24 @@ def test_a_cursor_and_a_page_are_said_once(said: wire.Ack | wire.Stream) -> None
 def test_the_cursor_of_the_hello_is_known() -> None:
     stream = Stream(10)
     assert stream.acknowledgement is None
-    stream.acknowledgeable = 10
+    stream.durable(10)
     assert stream.acknowledgement is None
 
 
 def test_a_page_alone_leaves_the_cursor_to_be_said() -> None:
     stream, said = Stream(10), wire.Stream()
-    stream.acknowledgeable, stream.page_end = 0, 3
+    stream.durable(0)
+    stream.page_ended(3)
     stream.acknowledge_page(said)
     assert (said.page, said.HasField("complete"), stream.acknowledgement) == (3, False, 0)
 
 
 def test_cursors_of_another_epoch_are_forgotten() -> None:
     stream = Stream(10)
-    stream.acknowledgeable = 12
+    stream.durable(12)
     stream.begin_epoch()
     assert stream.acknowledgement is None
-    stream.acknowledgeable = 10
+    stream.durable(10)
     assert stream.acknowledgement == 10
 
 

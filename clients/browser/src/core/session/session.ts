@@ -1,12 +1,7 @@
 /**
  * One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
  *
- * A session is in one of four phases, and only three events change the phase; `NEXT` contains all transitions.
- *
- *     opening      Hello is sent, Welcome is awaited
- *     syncing      the service's set differs from ours: the whole wanted set is sent, in chunks
- *     catching up  in sync; missing versions come, page by page
- *     live         caught up; versions come as they are published
+ * A session is in one of four phases (`phases.ts`).
  *
  * Frames are made when the shell asks for bytes (`dataToSend`), not before, so the waiting bytes are bounded and
  * contain the newest state.
@@ -38,11 +33,12 @@ import {
   WELCOME_S,
 } from "../../schemas/protocol.js";
 import type { Queries } from "../delivery/queries.js";
+import { NEXT, Phase, PhaseSaid } from "./phases.js";
 import { Publications } from "../publishing/publications.js";
 import { type Kind, type Operations, type Registrations, type Stage } from "../interests/registrations.js";
 import { positionsOf, SessionChannels } from "./sessionChannels.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "../settings.js";
-import { FIRST, firstOf, Stream } from "../streams/stream.js";
+import { FIRST, firstOf, Stream, streamsOf } from "../streams/stream.js";
 import type { Unsettled } from "../delivery/unsettled.js";
 import {
   CAPABILITY_DESCRIPTIONS,
@@ -66,22 +62,7 @@ import {
   type WireNotification,
 } from "../../schemas/wire.js";
 
-export type Phase = "opening" | "syncing" | "catching up" | "live";
-type Said = "in sync" | "not in sync" | "caught up";
-
 const fromUtf8 = new TextDecoder();
-
-/** The transitions between phases. Any other message is unexpected, and ignored. */
-const NEXT: Record<Phase, Partial<Record<Said, Phase>>> = {
-  opening: { "in sync": "catching up", "not in sync": "syncing" },
-  syncing: { "in sync": "catching up", "not in sync": "syncing" }, // begin again at chunk 0
-  "catching up": { "in sync": "catching up", "not in sync": "syncing", "caught up": "live" },
-  live: {
-    "in sync": "catching up",
-    "not in sync": "syncing", // a Ping's digest differed from the agreed one
-    "caught up": "live", // after a slow phase
-  },
-};
 
 /** The reason why a session is over: a close code, or null and an error text. */
 export interface Ended {
@@ -132,7 +113,7 @@ export class Session {
   readonly #frames = new FrameBuffer(GATEWAY_FRAME_BYTES_MAX);
   readonly #out: Uint8Array[] = [];
   #outBytes = 0;
-  #phase: Phase = "opening";
+  #phase: Phase = Phase.OPENING;
   #caughtUpAt: number | null = null;
   #ended: Ended | null = null;
   #saidBye = false;
@@ -227,7 +208,7 @@ export class Session {
       if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + WELCOME_S);
     } else if (frame.welcome) {
       this.#onWelcome(frame.welcome, now);
-    } else if (this.#phase === "opening") {
+    } else if (this.#phase === Phase.OPENING) {
       // Before its Welcome a session has no epoch, so its numbers cannot be interpreted.
     } else if (frame.notification) {
       this.#onNotification(frame.notification);
@@ -261,7 +242,7 @@ export class Session {
   #onWelcome(welcome: Welcome, now: number): void {
     const { inSync, epoch, refused, kinds } = welcome;
     this.#welcomeDue = null;
-    this.objects.live = false;
+    this.objects.welcomed();
     if (epoch !== undefined) {
       this.#parts.delivery.newEpoch(epoch);
       this.objects.beginEpoch();
@@ -286,9 +267,9 @@ export class Session {
       }
       this.#confirm(operations);
       this.#parts.unsettled?.welcomed(now);
-      this.#advance("in sync");
+      this.#advance(PhaseSaid.IN_SYNC);
     } else {
-      this.#advance("not in sync");
+      this.#advance(PhaseSaid.NOT_IN_SYNC);
       this.#beginSync();
     }
   }
@@ -309,16 +290,16 @@ export class Session {
   #onPageEnd(pageEnd: PageEnd): void {
     if (pageEnd.stream === FIRST) this.#channels.pageEnded(pageEnd);
     if (pageEnd.stream !== 0) return;
-    this.objects.pageEnd = pageEnd.page;
+    this.objects.pageEnded(pageEnd.page);
     if (pageEnd.setsUnknown) this.#queries.doubtAll();
     this.#queries.pageEnd(pageEnd);
   }
 
   #onCaughtUp(caughtUp: CaughtUp, now: number): void {
     const { complete, setsDigest } = caughtUp;
-    if (NEXT[this.#phase]["caught up"] === undefined) return;
-    this.#advance("caught up");
-    this.objects.live = true;
+    if (NEXT[this.#phase][PhaseSaid.CAUGHT_UP] === undefined) return;
+    this.#advance(PhaseSaid.CAUGHT_UP);
+    this.objects.caughtUp();
     this.#parts.unsettled?.caughtUp(now);
     if (setsDigest !== undefined) this.#queries.compare(setsDigest);
     this.#queries.caughtUp();
@@ -407,7 +388,7 @@ export class Session {
     return this.#parts.delivery.queries;
   }
 
-  #advance(said: Said): void {
+  #advance(said: PhaseSaid): void {
     this.#phase = NEXT[this.#phase][said] ?? this.#phase;
   }
 
@@ -455,7 +436,7 @@ export class Session {
    * of all streams are sent together.
    */
   acknowledge(stream: Stream, cursor: bigint | null, now: number): void {
-    stream.acknowledgeable = cursor;
+    stream.durable(cursor);
     if (stream.acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
   }
 
@@ -551,7 +532,7 @@ export class Session {
 
   /** True if the service has this client's set, and accepts changes of it. */
   get #takesRequests(): boolean {
-    return this.#phase === "catching up" || this.#phase === "live";
+    return this.#phase === Phase.CATCHING || this.#phase === Phase.LIVE;
   }
 
   /** The unsettled interests; null if nothing is reported about them now. */
@@ -639,8 +620,7 @@ export class Session {
     const isHeld = moves && (this.#unsettled?.isLate ?? false);
     if (isHeld) this.#ackDue = now; // as soon as nothing holds that any more
     const [objects, channels] = [this.objects.acknowledge(isHeld), this.channels.acknowledge(isHeld)];
-    const streams = channels === null ? [] : [channels];
-    if (objects !== null || channels !== null) this.#send({ ack: { ...objects, streams } }, now);
+    if (objects !== null || channels !== null) this.#send({ ack: { ...objects, streams: streamsOf(channels) } }, now);
   }
 
   #send(frame: ClientFramePart, now: number): void {

@@ -9,7 +9,7 @@ import { ChannelsUnknown, type ColdNotifyError } from "../../errors.js";
 import type { Channels } from "../streams/channels.js";
 import { type Interest, isChannel } from "../interests/interests.js";
 import type { Operations, Registrations } from "../interests/registrations.js";
-import { firstOf, Stream } from "../streams/stream.js";
+import { firstOf, Stream, streamsOf } from "../streams/stream.js";
 import { type CaughtUp, KINDS_CHANNELS, type PageEnd, type Position, type Registered, type Welcome, type WireStream } from "../../schemas/wire.js";
 
 /** The part of a session that channels need. */
@@ -43,14 +43,14 @@ export class SessionChannels {
     const { epoch, cursor } = this.#channels.forHello;
     this.#saidCursor = cursor !== undefined;
     this.#asks = registered.some(isChannel);
-    return cursor === undefined ? [] : [{ epoch, complete: cursor }];
+    return streamsOf(cursor === undefined ? null : { epoch, complete: cursor });
   }
 
   // Events of the service
 
   /** Handles the log's epoch in a Welcome. Returns an error or "". */
   welcomed({ streams }: Welcome): string {
-    this.stream.live = false;
+    this.stream.welcomed();
     const epoch = firstOf(streams)?.epoch;
     if (epoch === undefined) return "";
     const isVoid = this.#saidCursor;
@@ -83,7 +83,8 @@ export class SessionChannels {
   caughtUp({ streams }: CaughtUp): Operations {
     const complete = firstOf(streams)?.complete;
     if (complete !== undefined) {
-      this.stream.live = this.#said = true;
+      this.stream.caughtUp();
+      this.#said = true;
       this.#channels.caughtUp(complete);
     }
     // Pages of channels may come later; but a service that has never mentioned channels may not know them, and is
@@ -97,9 +98,9 @@ export class SessionChannels {
   /** Handles the end of a page of missing messages. */
   pageEnded({ page, last, complete }: PageEnd): void {
     this.#said = true;
-    this.stream.pageEnd = page;
+    this.stream.pageEnded(page);
     if (last) {
-      this.stream.live = true;
+      this.stream.caughtUp();
       this.#channels.caughtUp(complete ?? null);
     } else if (complete !== undefined) {
       this.#channels.complete(complete);
