@@ -14,6 +14,12 @@ from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 from coldnotify_cli.credentials import http_context, read_token
 from coldnotify_cli.settings import HttpNodeSettings
 
+_NOT_FOUND = 404
+
+
+class NotKnown(click.ClickException):
+    """The service knows nothing of this name."""
+
 
 class HttpNode:
     """The HTTP service of `settings.http`."""
@@ -47,7 +53,8 @@ class HttpNode:
         except HTTPError as error:
             with error:
                 words = _error_words(error)
-            raise (click.UsageError(words) if error.code == 400 else click.ClickException(words)) from None
+            kinds = {_NOT_FOUND: NotKnown, 400: click.UsageError}
+            raise kinds.get(error.code, click.ClickException)(words) from None
         except (OSError, HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or error
             raise click.ClickException(f"no HTTP service at {self._base} (--http): {why}") from None
@@ -64,6 +71,19 @@ class HttpNode:
                 limit -= len(page["items"])
             if after is None or limit == 0:
                 return
+
+    def items(self, *path: str, limit: int | None) -> Iterator[dict[str, Any]]:
+        """The items of a paged list, page after page, at most `limit`."""
+        for page in self.pages(*path, limit=limit):
+            yield from page["items"]
+
+    def of_matchers(self, path: str, body: object = None) -> dict[str, Any]:
+        """Returns the rows of all matchers in `items`, and in `matchers` those that answered and those that did not.
+
+        `body`: is sent with PATCH.
+        """
+        shown: dict[str, Any] = self.ask("GET" if body is None else "PATCH", path, body=body)
+        return shown
 
 
 def _error_words(error: HTTPError) -> str:

@@ -1,4 +1,4 @@
-"""Asks the matchers' HTTP ports; each serves some of the partitions."""
+"""Asks what matchers know: through the HTTP service, or at their own ports, each for some partitions."""
 
 import json
 from collections.abc import Iterator
@@ -12,13 +12,15 @@ import click
 from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
+from coldnotify_cli.http_node import HttpNode, NotKnown
 from coldnotify_cli.settings import LookSettings
 
 _NOT_FOUND, _NOT_NOW, _NOT_HERE = 404, 409, 503
 
 
-class NotKnown(click.ClickException):
-    """The matcher that serves the partition does not know the client or object."""
+def matchers_of(settings: LookSettings) -> "HttpNode | Matchers":
+    """Returns the HTTP service, or with --matcher the matchers themselves. Raises SettingError, click.UsageError."""
+    return Matchers(settings) if settings.matcher else HttpNode(settings)
 
 
 class Matchers:
@@ -42,19 +44,23 @@ class Matchers:
                 failures.append(str(error))
         raise click.ClickException("; ".join(failures))
 
-    def get_from_all(self, *path: str) -> list[tuple[str, Any]]:
-        """(address, answer) of every matcher. Raises click.ClickException when one does not answer."""
-        try:
-            return [(address, self._ask(address, path, {})) for address in self._addresses]
-        except _NoAnswer as error:
-            raise click.ClickException(str(error)) from None
-
-    def patch_all(self, *path: str, body: object) -> list[tuple[str, Any]]:
-        """Returns (address, answer) of every matcher, after sending `body` to each. Raises click.ClickException."""
-        try:
-            return [(address, self._ask(address, path, {}, body)) for address in self._addresses]
-        except _NoAnswer as error:
-            raise click.ClickException(str(error)) from None
+    def of_matchers(self, path: str, body: object = None) -> dict[str, Any]:
+        """Returns what `HttpNode.of_matchers` does. Raises NotKnown, click.ClickException if none answers."""
+        rows: list[dict[str, Any]] = []
+        matchers: list[dict[str, Any]] = []
+        for address in self._addresses:
+            try:
+                answer = self._ask(address, (path,), {}, body)
+            except NotKnown:
+                raise
+            except (_NoAnswer, click.ClickException) as error:
+                matchers.append({"address": address, "error": str(error)})
+                continue
+            rows += [{"matcher": address, **row} for row in answer.pop("items")]
+            matchers.append({"address": address, "error": None, **answer})
+        if all(one["error"] for one in matchers):
+            raise click.ClickException("; ".join(one["error"] for one in matchers))
+        return {"items": rows, "matchers": matchers}
 
     def items(self, *path: str, limit: int | None) -> Iterator[dict[str, Any]]:
         """The items of a paged list, page after page, at most `limit`."""

@@ -120,19 +120,23 @@ class WatchSettings(CredentialSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookSettings(AskInsideSettings):
-    """Settings for asking the matchers' HTTP ports."""
+class LookSettings(HttpNodeSettings, AskInsideSettings):
+    """Settings for asking what matchers know: through the HTTP service, or at their own ports."""
 
     matcher: str = setting(
-        f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
+        "",
+        "HTTP ports of all matchers, host:port[,host:port], asked instead of --http",
     )
     matcher_timeout_s: float = setting(10, "seconds that a matcher may take to answer", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
+class DoctorSettings(LookSettings, TopicsSettings):
     """Settings of the checks: all addresses, and the services' own certificates."""
 
+    matcher: str = setting(
+        f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
+    )
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     usage: str = setting(
         f"127.0.0.1:{USAGE_PORT}",
@@ -154,7 +158,7 @@ class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ResetSettings(PublishSettings, LookSettings):
-    """Settings for starting an object's versions over: the matcher to ask, and Kafka to publish."""
+    """Settings for starting an object's versions over: the service to ask, and Kafka to publish."""
 
 
 @dataclass(frozen=True, kw_only=True)

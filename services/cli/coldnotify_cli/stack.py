@@ -174,6 +174,12 @@ class Stack:
             "pids": pids,
         }
 
+    def urls(self) -> dict[str, list[str]]:
+        """Returns the addresses of all HTTP ports, by part."""
+        return {
+            name: [f"{self.tls.scheme}://{one}" for one in _hosts(all_)] for name, all_ in self.addresses.parts.items()
+        }
+
     def _apply_topics(self) -> None:
         topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap, "log_level": 2}), self._specs)
 

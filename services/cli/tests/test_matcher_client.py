@@ -13,7 +13,8 @@ from coldnotify_cli import checkup
 from coldnotify_cli.checkup import BAD, OK, WARNING
 from coldnotify_cli.commands.object import _incarnation_of_removed
 from coldnotify_cli.commands.state import command_state
-from coldnotify_cli.matcher_client import Matchers, NotKnown
+from coldnotify_cli.http_node import NotKnown
+from coldnotify_cli.matcher_client import Matchers
 from coldnotify_cli.settings import DoctorSettings, LookSettings
 from coldnotify_common.clocks import KAFKA
 from coldnotify_common.http.admin import AdminServer, AdminThread

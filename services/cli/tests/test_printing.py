@@ -41,7 +41,8 @@ class Node(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         refused = "refused" in self.path
-        more = {"lacking": [ITEM]} if "/explanation" in self.path else {}
+        more: dict[str, Any] = {"lacking": [ITEM]} if "/explanation" in self.path else {}
+        more |= {"matchers": []} if "/partitions" in self.path else {}
         body = json.dumps({"error": NAME} if refused else ANSWER | more).encode()
         self.send_response(500 if refused else 200)
         self.send_header("Content-Length", str(len(body)))
@@ -78,13 +79,12 @@ def texts(value: object) -> list[str]:
 def test_no_commands_output_steers_a_terminal(
     command: tuple[str, ...], node: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setting = "--matcher" if command[0] == "state" else "--http"
-    assert main([*command, f"{setting}={node}"]) == 0
+    assert main([*command, f"--http={node}"]) == 0
     said = capsys.readouterr().out
     assert "lamp\\x1b]0;owned" in said
     assert steers_nothing(said)
     assert not [line for line in said.split("\n") if line.lstrip().startswith("forged")]
-    assert main([*command, "--json", f"{setting}={node}"]) == 0
+    assert main([*command, "--json", f"--http={node}"]) == 0
     said = capsys.readouterr().out
     assert steers_nothing(said)
     assert NAME in texts([json.loads(line) for line in said.splitlines()])

@@ -1,5 +1,8 @@
 """`coldnotify up`: the ready file, the same data again, a part that dies, one that keeps dying, a taken port."""
 
+import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -8,12 +11,15 @@ from pathlib import Path
 import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_cli.supervisor import DEATHS_MAX
+from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
 
 UP = [sys.executable, "-m", "coldnotify_cli.main", "up"]
 pytestmark = pytest.mark.kafka
+GROUPS = ("g1", "g2", "g4")
+"""In partitions of both matchers, whichever of them has which."""
 
 
 def test_the_same_data_directory_again_carries_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +37,35 @@ def test_the_same_data_directory_again_carries_on(tmp_path: Path, monkeypatch: p
         assert not (directory / "ready.json").exists()
         up.start()
         assert object_version(url) == 7
+
+
+def test_with_two_matchers_every_group_and_partition_is_shown_and_every_object_is_reset(tmp_path: Path) -> None:
+    with running(tmp_path, "--gateways=2", "--matchers=2") as up:
+        with Publisher(kafka=up.kafka) as publisher:
+            for group in GROUPS:
+                publisher.publish("d", group, "o", version=7)
+        ours, matchers = {"http": up.http_url, "kafka": up.kafka}, up.report["matchers"]
+        wait_for(lambda: served(ours) == set(range(8)), "both matchers serve their partitions")
+        for group in GROUPS:
+            shown = coldnotify("state", "object", "d", group, "o", "--json", **ours)
+            assert (shown.returncode, json.loads(shown.stdout)["version"]) == (0, 7), shown.stderr
+            objects = coldnotify("state", "objects", "d", group, "--json", matcher=",".join(matchers))
+            assert (objects.returncode, json.loads(objects.stdout)["object"]) == (0, "o"), objects.stderr
+            reset = coldnotify("object", "reset", "d", group, "o", "--yes", "--json", **ours)
+            assert (reset.returncode, json.loads(reset.stdout)["outcome"]) == (0, "published"), reset.stderr
+        removals = coldnotify("state", "removals", "--json", **ours).stdout.splitlines()
+        assert {json.loads(row)["matcher"] for row in removals} == set(matchers)
+        told = up.log_tail()
+        for address in (*matchers, *up.report["gateways_http"], up.report["usage"]):
+            assert f"http://{address}" in told
+        pid = up.report["pids"]["matcher-2"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            without = coldnotify("state", "partitions", "--json", **ours)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert (without.returncode, f"without matcher {matchers[1]}: no answer" in without.stderr) == (1, True)
+        assert without.stdout
 
 
 def test_a_part_that_keeps_dying_stops_all(tmp_path: Path) -> None:
@@ -112,6 +147,12 @@ def test_a_taken_port_is_said_with_its_setting(tmp_path: Path) -> None:
         )
     assert (done.returncode, f"port {port} on 127.0.0.1 is taken" in done.stderr) == (1, True), done.stderr
     assert "--gateway-port (COLDNOTIFY_GATEWAY_PORT)" in done.stderr
+
+
+def served(ours: dict[str, str]) -> set[int]:
+    """The partitions that `state partitions` shows as owned."""
+    rows = map(json.loads, coldnotify("state", "partitions", "--json", **ours).stdout.splitlines())
+    return {row["partition"] for row in rows if row["phase"] == "owned"}
 
 
 def fetched(url: str) -> str:

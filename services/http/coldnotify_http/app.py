@@ -40,6 +40,7 @@ from coldnotify_http.describing import DescribingEndpoints
 from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import EVENTS, GatewayProxy
 from coldnotify_http.history_endpoints import HistoryEndpoints
+from coldnotify_http.matchers_endpoints import MatchersEndpoints
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.node_client import NodeClient
@@ -205,6 +206,7 @@ class HttpService:
             *Resetting(publishing, self._asking, metrics).routes(),
             *ClientChanges(self._changing, metrics, bodies).routes(),
             *ledger_endpoints.routes(self._asking),
+            *MatchersEndpoints(self._asking, bodies).routes(),
             *TenantEndpoints(self._tenancy, settings, bodies).routes(),
             *self._overview.routes(),
             *console.routes(),

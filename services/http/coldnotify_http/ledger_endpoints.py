@@ -49,7 +49,7 @@ def answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except NobodyAnswers as error:
-            return _later(str(error) if sees_addresses(request) else NOBODY)
+            return later(str(error) if sees_addresses(request) else NOBODY)
 
     return handle
 
@@ -95,7 +95,7 @@ class _Ledger:
             async with self._queries.turn(who_asks(request), QUERY_TURN_S):
                 answer = await self._passed_on(request)
         except TimeoutError:
-            return _later("your other queries are being evaluated, and only one at a time")
+            return later("your other queries are being evaluated, and only one at a time")
         if answer.status == 200 and "query" not in answer.body:
             raise NobodyAnswers("the matcher that serves this group is of a release without queries")
         return as_it_is(answer)
@@ -124,7 +124,8 @@ class _Ledger:
         return sessions, [f"{one.address}: {one.error}" for one in answers if one.status not in (200, 404)]
 
 
-def _later(words: str) -> web.Response:
+def later(words: str) -> web.Response:
+    """Returns a 503 with Retry-After."""
     response = error_response(503, words)
     response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response

@@ -121,16 +121,17 @@ class NodeClient:
         answers = [refused[one] for one in self.matchers if one in refused]
         raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in answers), answers)
 
-    async def every_matcher(self, path: str, *, text: bool = False) -> list[NodeAnswer]:
+    async def every_matcher(
+        self, path: str, method: str = "GET", body: bytes | None = None, *, text: bool = False, who: Who = None
+    ) -> list[NodeAnswer]:
         """All answers, also of those that could not be asked. `text`: the body is text, not JSON."""
-        return await self._all(self.matchers, path, text=text)
+        asked = (self._ask(one, path, text=text, method=method, body=body, who=who) for one in self.matchers)
+        return list(await asyncio.gather(*asked))
 
     async def every_gateway(self, path: str, *, text: bool = False, who: Who = None) -> list[NodeAnswer]:
         """The same as every_matcher(), for gateways."""
-        return await self._all(self.gateways, path, text=text, who=who)
-
-    async def _all(self, addresses: Sequence[str], path: str, *, text: bool, who: Who = None) -> list[NodeAnswer]:
-        return list(await asyncio.gather(*(self._ask(address, path, text=text, who=who) for address in addresses)))
+        asked = (self._ask(address, path, text=text, who=who) for address in self.gateways)
+        return list(await asyncio.gather(*asked))
 
     async def _ask(
         self,

@@ -10,7 +10,8 @@ from coldnotify_common.settings import settings_options
 from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.commands.publish import parse_payload
-from coldnotify_cli.matcher_client import Matchers, NotKnown
+from coldnotify_cli.http_node import HttpNode, NotKnown
+from coldnotify_cli.matcher_client import Matchers, matchers_of
 from coldnotify_cli.outcome_lines import outcome_of, say
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import ResetSettings
@@ -62,7 +63,7 @@ def reset(
     from coldnotify.publisher import Publisher
 
     value = parse_payload(payload)
-    matchers = Matchers(settings)
+    matchers = matchers_of(settings)
     newest = _newest(matchers, domain, group, object_id, may_be_removed=removed)
     incarnation = _incarnation_of_removed(matchers) if newest is None else newest[0] + 1
     if not yes:
@@ -88,7 +89,7 @@ def reset(
 
 
 def _newest(
-    matchers: Matchers, domain: str, group: str, object_id: str, *, may_be_removed: bool
+    matchers: HttpNode | Matchers, domain: str, group: str, object_id: str, *, may_be_removed: bool
 ) -> tuple[int, int] | None:
     """Returns (incarnation, version); None if it was removed, as the caller says. Raises NotKnown,
     click.ClickException.
@@ -104,21 +105,23 @@ def _newest(
     return now["incarnation"], now["version"]
 
 
-def _incarnation_of_removed(matchers: Matchers) -> int:
+def _incarnation_of_removed(matchers: HttpNode | Matchers) -> int:
     """Clients may know versions of an incarnation that nobody else knows any more. One an hour is never reached.
 
     It cannot be taken back, so it takes more than one clock. Raises click.ClickException where they are apart.
     """
     now_s = time.time()
     try:
-        answer = matchers.get("removals")
-    except NotKnown:  # a matcher of an earlier release
-        return int(now_s - _FIRST_INCARNATION_S) // 3600
-    ahead_s = now_s - answer["now_ms"] / 1000
-    if abs(ahead_s) > APART_MS_MAX / 1000:
-        words = f"the clock of this machine is {ahead_s:+.0f} s ahead of the matcher's"
-        raise click.ClickException(f"{words}: the incarnation is made of the hour, so set them right first")
-    if apart := ", ".join(one["clock"] for one in answer["clocks_apart"]):
-        words = f"the matcher's clock is apart from others ({apart})"
-        raise click.ClickException(f"{words}: the incarnation is made of the hour, so set them right first")
+        known = [one for one in matchers.of_matchers("removals")["matchers"] if not one["error"]]
+    except NotKnown:  # a service of an earlier release
+        known = []
+    for one in known:
+        ahead_s = now_s - one["now_ms"] / 1000
+        wrong = ""
+        if abs(ahead_s) > APART_MS_MAX / 1000:
+            wrong = f"the clock of this machine is {ahead_s:+.0f} s ahead of the matcher's"
+        elif apart := ", ".join(clock["clock"] for clock in one["clocks_apart"]):
+            wrong = f"the matcher's clock is apart from others ({apart})"
+        if wrong:
+            raise click.ClickException(f"{wrong}: the incarnation is made of the hour, so set them right first")
     return int(now_s - _FIRST_INCARNATION_S) // 3600

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from coldnotify_common.settings import settings_options
 
-from coldnotify_cli.matcher_client import Matchers
+from coldnotify_cli.matcher_client import matchers_of
 from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import LookSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
@@ -36,7 +36,7 @@ def command_state() -> None:
 @_options
 def client(domain: str, group: str, client: str, as_json: bool, settings: LookSettings) -> int:
     """Show one client: its session, cursor and registrations, and which of these it has not been told."""
-    matchers = Matchers(settings)
+    matchers = matchers_of(settings)
     path = ("domains", domain, "groups", group, "clients", client)
     shown = matchers.get(*path, limit=1000)
     registrations = shown.pop("registrations")
@@ -60,7 +60,7 @@ def client(domain: str, group: str, client: str, as_json: bool, settings: LookSe
 @_options
 def clients(domain: str, group: str, limit: int | None, as_json: bool, settings: LookSettings) -> int:
     """Show all clients of a group."""
-    return print_list(Matchers(settings).items("domains", domain, "groups", group, "clients", limit=limit), as_json)
+    return print_list(matchers_of(settings).items("domains", domain, "groups", group, "clients", limit=limit), as_json)
 
 
 @command_state.command("object")
@@ -70,7 +70,7 @@ def clients(domain: str, group: str, limit: int | None, as_json: bool, settings:
 @_options
 def object_(domain: str, group: str, object_id: str, as_json: bool, settings: LookSettings) -> int:
     """Show one object: its newest version, and how many clients are registered for it."""
-    shown = Matchers(settings).get("domains", domain, "groups", group, "objects", object_id)
+    shown = matchers_of(settings).get("domains", domain, "groups", group, "objects", object_id)
     if as_json:
         echo(json.dumps(shown))
     else:
@@ -85,19 +85,16 @@ def object_(domain: str, group: str, object_id: str, as_json: bool, settings: Lo
 @_options
 def objects(domain: str, group: str, limit: int | None, as_json: bool, settings: LookSettings) -> int:
     """Show all objects of a group."""
-    return print_list(Matchers(settings).items("domains", domain, "groups", group, "objects", limit=limit), as_json)
+    return print_list(matchers_of(settings).items("domains", domain, "groups", group, "objects", limit=limit), as_json)
 
 
 @command_state.command("partitions")
 @_options
 def partitions(as_json: bool, settings: LookSettings) -> int:
     """Show the partitions that the matchers serve or follow."""
-    rows = [
-        {"matcher": address, **row}
-        for address, answer in Matchers(settings).get_from_all("partitions")
-        for row in answer["items"]
-    ]
-    return print_list(rows, as_json)
+    shown = matchers_of(settings).of_matchers("partitions")
+    print_list(shown["items"], as_json)
+    return _silent(shown)
 
 
 @command_state.command("removals")
@@ -108,16 +105,20 @@ def removals(confirm: bool, as_json: bool, settings: LookSettings) -> int:
 
     They wait until all clocks have agreed for an hour, or for --confirm. While clocks are apart nothing is removed.
     """
-    matchers = Matchers(settings)
-    path, confirmed = "removals", {"confirmed": True}
-    answers = matchers.patch_all(path, body=confirmed) if confirm else matchers.get_from_all(path)
+    shown = matchers_of(settings).of_matchers("removals", {"confirmed": True} if confirm else None)
     if not as_json:
-        for address, answer in answers:
-            for one in answer["clocks_apart"]:
-                echo(f"matcher {address}: {one['clock']}: {one['ahead_ms'] / 1000:+.0f} s", err=True)
-    rows = [
-        {"matcher": address, "clocks_agree_s": answer["clocks_agree_s"], **row}
-        for address, answer in answers
-        for row in answer["items"]
-    ]
-    return print_list(rows, as_json)
+        for matcher in shown["matchers"]:
+            for one in matcher.get("clocks_apart", ()):
+                echo(f"matcher {matcher['address']}: {one['clock']}: {one['ahead_ms'] / 1000:+.0f} s", err=True)
+    agree_s = {one["address"]: one.get("clocks_agree_s") for one in shown["matchers"]}
+    rows = ({"matcher": (at := row["matcher"]), "clocks_agree_s": agree_s[at], **row} for row in shown["items"])
+    print_list(rows, as_json)
+    return _silent(shown)
+
+
+def _silent(shown: dict[str, Any]) -> int:
+    """Names the matchers whose rows are missing on stderr. Returns the exit code."""
+    silent = [one for one in shown["matchers"] if one["error"]]
+    for one in silent:
+        echo(f"Error: without matcher {one['address']}: {one['error']}", err=True)
+    return 1 if silent else 0

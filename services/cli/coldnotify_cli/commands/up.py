@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
             report = stack.ready_report(supervisor.pids())
             if ready_file is not None:
                 write_atomically(ready_file, report)
-            words = _ready_words(report, stack.tls.scheme)
+            words = _ready_words(report, stack.urls())
             if status is None:
                 echo(*words)
             else:
@@ -72,14 +72,15 @@ def command_up(settings: UpSettings, others: Sequence[Settings] = ()) -> int:
     return 0
 
 
-def _ready_words(report: dict[str, object], scheme: str) -> list[str]:
+def _ready_words(report: dict[str, object], urls: Mapping[str, Sequence[str]]) -> list[str]:
     """Returns the most useful line first: the console, as a link; then all other addresses."""
+    (http,) = urls["http"]
     return [
         f"ColdNotify is ready (pid {os.getpid()})",
-        f"  console   {scheme}://{report['http']}/",
-        f"  publish   {scheme}://{report['http']}, or to Kafka at {report['kafka']}",
+        f"  console   {http}/",
+        f"  publish   {http}, or to Kafka at {report['kafka']}",
         f"  devices   {report['gateway']} (TCP), {report['web']} (WebSocket, HTTP)",
-        f"  state     {scheme}://{report['matcher']}",
+        *(f"  {name:<8}  {', '.join(of_part)}" for name, of_part in urls.items() if name != "http"),
     ]
 
 
