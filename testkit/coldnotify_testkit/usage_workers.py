@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coldnotify_common.kafka.record_consumer import Gap, RecordConsumer
-from coldnotify_schemas.tenants import (
+from coldnotify_schemas.tenant_usage import (
     CUMULATIVE,
     HistoryKey,
     TenantCounters,

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import pytest
-from coldnotify_schemas.tenants import TenantCounters, parse_usage, usage_partition_of
+from coldnotify_schemas.tenant_usage import TenantCounters, parse_usage, usage_partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch

@@ -26,7 +26,7 @@ from coldnotify_kafka.room import room_of
 from coldnotify_parts.registry import PARTS
 from coldnotify_parts.row import PartRow
 from coldnotify_schemas.host_port import host_port
-from coldnotify_schemas.tenants import VERDICT_S
+from coldnotify_schemas.tenant_usage import VERDICT_S
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography import x509

@@ -7,7 +7,7 @@ import pytest
 from coldnotify_gateway.publish_limits import PublishAgreements
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import VERDICT_S, TenantCounters, Verdict, encode_verdict
+from coldnotify_schemas.tenant_usage import VERDICT_S, TenantCounters, Verdict, encode_verdict
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer

@@ -19,14 +19,12 @@ from coldnotify_common.security.shared import Full, Shared
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenant_store import read_history, remove_tenant, write_tenant
+from coldnotify_schemas.tenant_usage import Rates, TenantCounters, Verdict
 from coldnotify_schemas.tenants import (
     DEFAULT_TENANT,
     TENANT_BYTES_MAX,
     InvalidTenant,
-    Rates,
     Tenant,
-    TenantCounters,
-    Verdict,
     check_tenant_name,
     fields_of,
     tenant_of,

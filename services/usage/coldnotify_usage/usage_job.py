@@ -17,15 +17,14 @@ import structlog
 from coldnotify_common.clocks import Trust
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.paced import Paced
-from coldnotify_schemas.tenants import (
-    Agreement,
-    InvalidTenant,
+from coldnotify_schemas.tenant_usage import (
     encode_counters,
     encode_verdict,
     history_key,
     parse_usage,
     usage_partition_of,
 )
+from coldnotify_schemas.tenants import Agreement, InvalidTenant
 from coldnotify_streams.job_clock import JobClock
 
 from coldnotify_usage import metrics

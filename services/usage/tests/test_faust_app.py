@@ -13,17 +13,15 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import (
-    Agreement,
-    Tenant,
+from coldnotify_schemas.tenant_usage import (
     TenantCounters,
     UsageRecord,
     Verdict,
-    encode_tenant,
     encode_usage,
     parse_verdict,
     usage_partition_of,
 )
+from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.kafka import broker, committed, reset_topics
 from coldnotify_testkit.record_batches import Batch, BatchRecord, Codec, bomb

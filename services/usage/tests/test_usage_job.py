@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from coldnotify_common.clocks import Trust, Trusting
-from coldnotify_schemas.tenants import (
-    Agreement,
+from coldnotify_schemas.tenant_usage import (
     TenantCounters,
     UsageRecord,
     encode_usage,
@@ -15,6 +14,7 @@ from coldnotify_schemas.tenants import (
     parse_verdict,
     usage_partition_of,
 )
+from coldnotify_schemas.tenants import Agreement
 from coldnotify_testkit.waiting import until
 from coldnotify_usage import metrics, usage_job
 from coldnotify_usage.usage_job import NEXT_KEY, UsageJob, WriteFailed

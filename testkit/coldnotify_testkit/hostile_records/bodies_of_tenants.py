@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
-from coldnotify_schemas.tenants import LIMITS, history_key, partition_node, usage_partition_of
+from coldnotify_schemas.tenant_usage import history_key, partition_node, usage_partition_of
+from coldnotify_schemas.tenants import LIMITS
 from coldnotify_schemas.topics import TopicNames
 
 from coldnotify_testkit.hostile_records.documents import Documents

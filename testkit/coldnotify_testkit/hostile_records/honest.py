@@ -14,7 +14,8 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.records import InvalidRecord, parse_public_record
-from coldnotify_schemas.tenants import DEFAULT_TENANT, InvalidTenant, parse_tenant, parse_usage
+from coldnotify_schemas.tenant_usage import parse_usage
+from coldnotify_schemas.tenants import DEFAULT_TENANT, InvalidTenant, parse_tenant
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.errors import NewerFormat
 from google.protobuf.message import DecodeError

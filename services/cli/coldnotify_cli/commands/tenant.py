@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from coldnotify_common.settings import ServiceSettings, settings_options
-from coldnotify_schemas.tenants import GAUGES, Agreement, InvalidTenant, Tenant, check_tenant_name, fields_of, tenant_of
+from coldnotify_schemas.tenant_usage import GAUGES
+from coldnotify_schemas.tenants import Agreement, InvalidTenant, Tenant, check_tenant_name, fields_of, tenant_of
 
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.printing import echo

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from coldnotify_schemas.tenants import (
-    DEFAULT_TENANT,
+from coldnotify_schemas.tenant_usage import (
     USAGE_TENANTS_MAX,
     TenantCounters,
     UsageRecord,
     encode_usage,
     usage_partition_of,
 )
+from coldnotify_schemas.tenants import DEFAULT_TENANT
 
 COUNTED_MAX = 40_000
 """Number of tenants counted: twice as many as may exist at a time, because tenants removed since the start stay."""

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from math import exp
 from typing import NamedTuple
 
-from coldnotify_schemas.tenants import VERDICT_S, Agreement, Rates, Tenant, Verdict
+from coldnotify_schemas.tenant_usage import VERDICT_S, Rates, Verdict
+from coldnotify_schemas.tenants import Agreement, Tenant
 
 from coldnotify_common.tenancy.counting import UsageCounts
 from coldnotify_common.tenancy.known_nodes import NODE_SEEN_S, KnownNodes

@@ -16,14 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import structlog
-from coldnotify_schemas.tenants import (
-    InvalidTenant,
-    Verdict,
-    parse_tenant,
-    parse_tenant_key,
-    parse_verdict,
-    partition_node,
-)
+from coldnotify_schemas.tenant_usage import Verdict, parse_verdict, partition_node
+from coldnotify_schemas.tenants import InvalidTenant, parse_tenant, parse_tenant_key
 
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings

@@ -5,17 +5,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from coldnotify_schemas.tenants import (
-    HistoryKey,
-    InvalidTenant,
-    Tenant,
-    TenantCounters,
-    encode_tenant,
-    parse_counters,
-    parse_history_key,
-    parse_tenant,
-    parse_tenant_key,
-)
+from coldnotify_schemas.tenant_usage import HistoryKey, TenantCounters, parse_counters, parse_history_key
+from coldnotify_schemas.tenants import InvalidTenant, Tenant, encode_tenant, parse_tenant, parse_tenant_key
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing, consumer_config, producer_config

@@ -3,7 +3,13 @@
 import pytest
 from coldnotify_common.tenancy import counting
 from coldnotify_common.tenancy.counting import UsageCounts
-from coldnotify_schemas.tenants import USAGE_TENANTS_MAX, TenantCounters, UsageRecord, parse_usage, usage_partition_of
+from coldnotify_schemas.tenant_usage import (
+    USAGE_TENANTS_MAX,
+    TenantCounters,
+    UsageRecord,
+    parse_usage,
+    usage_partition_of,
+)
 
 
 def said(counts: UsageCounts, at_ms: int) -> dict[str, TenantCounters]:

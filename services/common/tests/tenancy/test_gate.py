@@ -4,7 +4,8 @@ import pytest
 from coldnotify_common.tenancy.counting import UsageCounts
 from coldnotify_common.tenancy.gate import RETRY_AFTER_S_MAX, Admitted, Gate, GateRefused
 from coldnotify_common.tenancy.table import TenantTable
-from coldnotify_schemas.tenants import Agreement, Rates, Tenant, TenantCounters, Verdict
+from coldnotify_schemas.tenant_usage import Rates, TenantCounters, Verdict
+from coldnotify_schemas.tenants import Agreement, Tenant
 
 
 class Node:

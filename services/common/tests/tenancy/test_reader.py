@@ -14,7 +14,7 @@ from coldnotify_common.tenancy.gate import Admitted, GateRefused
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import TenantCounters, UsageRecord, parse_usage, usage_partition_of
+from coldnotify_schemas.tenant_usage import TenantCounters, UsageRecord, parse_usage, usage_partition_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit import unreadable_batches
 from coldnotify_testkit.record_batches import Batch, Codec, bomb

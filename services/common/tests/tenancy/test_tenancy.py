@@ -8,7 +8,7 @@ from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy import tenancy as module
 from coldnotify_common.tenancy.gate import OBJECTS_RETRY_S, Admitted, GateRefused
 from coldnotify_common.tenancy.tenancy import PartitionStock, Tenancy, Used
-from coldnotify_schemas.tenants import TenantCounters, Verdict, encode_verdict, parse_usage
+from coldnotify_schemas.tenant_usage import TenantCounters, Verdict, encode_verdict, parse_usage
 from coldnotify_testkit.waiting import wait_for
 
 NOWHERE = ServiceSettings(kafka="127.0.0.1:1")

@@ -5,7 +5,8 @@ from coldnotify_common.kafka.kafka_clients import KafkaUnavailable, TopicMissing
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.tenancy.tenant_store import read_history, read_tenants, remove_tenant, write_tenant
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.tenants import Agreement, HistoryKey, Tenant, TenantCounters, encode_counters, history_key
+from coldnotify_schemas.tenant_usage import HistoryKey, TenantCounters, encode_counters, history_key
+from coldnotify_schemas.tenants import Agreement, Tenant
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.unreadable_batches import loud, silent, write
 from coldnotify_testkit.waiting import wait_for

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import add, attrgetter
 
-from coldnotify_schemas.tenants import CUMULATIVE, TenantCounters
+from coldnotify_schemas.tenant_usage import CUMULATIVE, TenantCounters
 
 Counts = tuple[int, ...]
 """One number for each of CUMULATIVE, in that order."""

@@ -4,16 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from coldnotify_schemas.tenants import (
-    COUNT_MAX,
-    CUMULATIVE,
-    UNLIMITED,
-    Agreement,
-    Rates,
-    TenantCounters,
-    UsageRecord,
-    Verdict,
-)
+from coldnotify_schemas.tenant_usage import COUNT_MAX, CUMULATIVE, Rates, TenantCounters, UsageRecord, Verdict
+from coldnotify_schemas.tenants import UNLIMITED, Agreement
 
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, plus, total
 from coldnotify_usage.core.log_clock import LATE_MS_MAX, LogClock, time_of

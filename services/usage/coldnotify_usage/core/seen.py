@@ -3,7 +3,7 @@
 from operator import attrgetter
 
 import msgspec
-from coldnotify_schemas.tenants import COUNT_MAX, GAUGES, TenantCounters
+from coldnotify_schemas.tenant_usage import COUNT_MAX, GAUGES, TenantCounters
 
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counts_of, highest
 

@@ -4,18 +4,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coldnotify_schemas.tenants import (
-    COUNT_MAX,
-    CUMULATIVE,
-    GAUGES,
-    HELD,
-    UNLIMITED,
-    VERDICT_S,
-    Agreement,
-    Rates,
-    TenantCounters,
-    Verdict,
-)
+from coldnotify_schemas.tenant_usage import COUNT_MAX, CUMULATIVE, GAUGES, VERDICT_S, Rates, TenantCounters, Verdict
+from coldnotify_schemas.tenants import HELD, UNLIMITED, Agreement
 
 from coldnotify_usage.core.highs import Counts, above
 from coldnotify_usage.core.sharing_out import share_out

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from coldnotify_schemas.tenants import CUMULATIVE, TenantCounters
+from coldnotify_schemas.tenant_usage import CUMULATIVE, TenantCounters
 from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counters_of, counts_of, highest, total
 from hypothesis import given
 from hypothesis import strategies as st

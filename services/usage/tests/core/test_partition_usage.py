@@ -4,7 +4,8 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable
 
-from coldnotify_schemas.tenants import CUMULATIVE, Agreement, TenantCounters, UsageRecord, Verdict
+from coldnotify_schemas.tenant_usage import CUMULATIVE, TenantCounters, UsageRecord, Verdict
+from coldnotify_schemas.tenants import Agreement
 from coldnotify_usage.core.highs import NO_COUNTS, Counts
 from coldnotify_usage.core.partition_usage import NODE_SILENT_MS, Counted, PartitionUsage, SeenKey
 from coldnotify_usage.core.seen import DAY_MS, HOUR_MS, SeenCounts

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from coldnotify_schemas.tenants import CUMULATIVE, TenantCounters
+from coldnotify_schemas.tenant_usage import CUMULATIVE, TenantCounters
 from coldnotify_usage.core.seen import DAY_MS, HOUR_MS, SeenCounts
 from hypothesis import given
 from hypothesis import strategies as st

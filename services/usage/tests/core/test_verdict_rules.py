@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 import msgspec
-from coldnotify_schemas.tenants import CUMULATIVE, Agreement, Rates, Verdict, encode_verdict, parse_verdict
+from coldnotify_schemas.tenant_usage import CUMULATIVE, Rates, Verdict, encode_verdict, parse_verdict
+from coldnotify_schemas.tenants import Agreement
 from coldnotify_usage.core.highs import NO_COUNTS, Counts
 from coldnotify_usage.core.verdict_rules import Judge, Measured
 
