@@ -17,7 +17,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import Refusal
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.link import SimulatedLink

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from coldnotify_matcher.engine.clients.clients import RegisteredClient as Known
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_matcher.matcher_partition import MatcherPartition
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.kafka import PARTITIONS

@@ -20,7 +20,7 @@ from coldnotify_streams.core.events import (
     UnreadableOffsets,
     Where,
 )
-from coldnotify_streams.core.job import JobTopics
+from coldnotify_streams.core.partition_progress import JobTopics
 
 from coldnotify_simulation.kafka import Kafka, PartitionLog
 

@@ -16,7 +16,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import HIGH, priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_simulation.client import SimulatedClient
 from coldnotify_simulation.clock import Clock

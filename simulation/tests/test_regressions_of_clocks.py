@@ -24,7 +24,7 @@ from coldnotify_simulation.scripted import (
 )
 from coldnotify_simulation.world import World
 from coldnotify_streams.core.claims import Claims
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 TOPICS = TopicNames()
 

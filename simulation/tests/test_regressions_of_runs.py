@@ -32,7 +32,8 @@ from coldnotify_streams.core import barriers
 from coldnotify_streams.core.actions import AskEnds
 from coldnotify_streams.core.barriers import Barriers
 from coldnotify_streams.core.events import Takeover
-from coldnotify_streams.core.job import JobPartition, OwningPhase
+from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.core.reloads import Reloads
 from coldnotify_streams.core.run import CAREFUL_A_STEP_MAX, JobRun, RunLimits
 

@@ -21,7 +21,8 @@ from coldnotify_streams.core.events import (
     Takeover,
     Where,
 )
-from coldnotify_streams.core.job import JobProduced, JobTopics, OwningPhase, RecordRefused
+from coldnotify_streams.core.job import JobProduced, RecordRefused
+from coldnotify_streams.core.partition_progress import JobTopics, OwningPhase
 from coldnotify_streams.core.partition_turns import NextTurn, endless
 from coldnotify_streams.core.run import JobRun, RunLimits
 

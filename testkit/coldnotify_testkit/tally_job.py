@@ -5,16 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
-from coldnotify_streams.core.job import (
-    At,
-    Ends,
-    JobPartition,
-    JobTopics,
-    LogBounds,
-    Outputs,
-    OwningPhase,
-    RecordRefused,
-)
+from coldnotify_streams.core.job import At, Ends, JobPartition, LogBounds, Outputs, RecordRefused
+from coldnotify_streams.core.partition_progress import JobTopics, OwningPhase
 from coldnotify_streams.errors import NewerFormat, TakenOver
 
 REQUESTS, TABLE, STATE, ANSWERS, LOG = "requests", "table", "state", "answers", "log"

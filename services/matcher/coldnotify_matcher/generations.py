@@ -5,7 +5,7 @@ An owner whose claim is outdone gives up. A claim that was overwritten is writte
 
 import msgspec
 from coldnotify_schemas.matcher_state import FORMAT, GENERATION_KEY, GenerationRecord
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.errors import TakenOver
 
 from coldnotify_matcher.engine import ProducedRecord

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_streams.core.events import JobRecord
-from coldnotify_streams.core.job import JobTopics, RecordRefused
+from coldnotify_streams.core.job import RecordRefused
+from coldnotify_streams.core.partition_progress import JobTopics
 
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.matcher_partition import MatcherPartition

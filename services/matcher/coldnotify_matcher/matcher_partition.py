@@ -14,7 +14,8 @@ from coldnotify_schemas.matcher_state import (
     SessionRecord,
 )
 from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
-from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, OwningPhase
+from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs

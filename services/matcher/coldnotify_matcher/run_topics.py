@@ -7,7 +7,8 @@ from coldnotify_common.kafka.kafka_clients import TopicForbidden, TopicMissing, 
 from coldnotify_schemas.channels import Retention, Retentions
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import EPOCH_MARK, JobTopics
+from coldnotify_streams.core.job import EPOCH_MARK
+from coldnotify_streams.core.partition_progress import JobTopics
 from coldnotify_streams.errors import RunFailure
 from confluent_kafka.admin import AdminClient
 

@@ -4,7 +4,8 @@ from coldnotify_matcher.engine import Intervals, Rules
 from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import OwningPhase, RecordRefused
+from coldnotify_streams.core.job import RecordRefused
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.engine_bench import CLUSTER
 
 TOPICS = TopicNames()

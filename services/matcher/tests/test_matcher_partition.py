@@ -9,7 +9,7 @@ from coldnotify_schemas.matcher_state import GENERATIONS_ALWAYS_BELIEVED, ended_
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.events import UnreadableOffsets
-from coldnotify_streams.core.job import OwningPhase, PendingRequests
+from coldnotify_streams.core.partition_progress import OwningPhase, PendingRequests
 from coldnotify_streams.errors import TakenOver
 from coldnotify_testkit.engine_bench import GATEWAY
 from coldnotify_testkit.partition_bench import ENDS, KEY, bucket, handled_on, own, partition, record, session, written

@@ -8,7 +8,7 @@ from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.errors import TakenOver
 from coldnotify_testkit.engine_bench import CLUSTER, EPOCH, GATEWAY, PARTITION, EngineBench, closed
 from coldnotify_testkit.partition_bench import (

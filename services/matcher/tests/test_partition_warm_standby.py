@@ -8,7 +8,7 @@ import pytest
 from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.errors import NewerFormat
 from coldnotify_testkit.engine_bench import CLUSTER, DOMAIN, PARTITION, PARTITIONS, PREFIX, BenchLog
 from coldnotify_testkit.partition_bench import COMPACTED, KEY, bucket, claim, handled_on, own, record, session

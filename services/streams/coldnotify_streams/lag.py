@@ -6,7 +6,8 @@ from typing import NamedTuple
 from prometheus_client import Gauge
 
 from coldnotify_streams.core.events import Offsets
-from coldnotify_streams.core.job import JobPartition, JobTopics, OwningPhase
+from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.core.partition_progress import JobTopics, OwningPhase
 
 
 class Gauges(NamedTuple):

@@ -41,7 +41,8 @@ from coldnotify_streams.core.events import (
     Takeover,
     UnreadableOffsets,
 )
-from coldnotify_streams.core.job import EPOCH_MARK, JobTopics
+from coldnotify_streams.core.job import EPOCH_MARK
+from coldnotify_streams.core.partition_progress import JobTopics
 from coldnotify_streams.log_ends import log_ends, log_starts
 
 log = structlog.get_logger()

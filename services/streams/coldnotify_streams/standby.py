@@ -11,7 +11,7 @@ from coldnotify_common.settings import ServiceSettings
 from confluent_kafka import OFFSET_BEGINNING
 
 from coldnotify_streams.core.events import Began, Event, ReaderFailed
-from coldnotify_streams.core.job import JobTopics
+from coldnotify_streams.core.partition_progress import JobTopics
 from coldnotify_streams.readers import LaneReader, ReadHeaders, begin_reading, stop_reading
 
 BATCH_RECORDS_MAX = 200

@@ -20,7 +20,8 @@ from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
-from coldnotify_streams.core.job import Job, JobPartition, JobProduced, JobTopics, OwningPhase, RecordRefused
+from coldnotify_streams.core.job import Job, JobPartition, JobProduced, RecordRefused
+from coldnotify_streams.core.partition_progress import JobTopics, OwningPhase
 from coldnotify_streams.core.partition_turns import timed
 from coldnotify_streams.core.run import TICK_S, JobRun, RunLimits
 from coldnotify_streams.errors import RunFailure

@@ -2,7 +2,7 @@
 
 from coldnotify_streams.core.actions import LookedAtPartitions, Say, WriteRecords
 from coldnotify_streams.core.claims import RETRY_MAX_S
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.tally_bench import TallyBench
 from coldnotify_testkit.tally_job import CLAIM, STATE
 

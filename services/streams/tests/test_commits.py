@@ -8,7 +8,7 @@ from coldnotify_streams.core import commits as module
 from coldnotify_streams.core.actions import Offset
 from coldnotify_streams.core.commits import Commits
 from coldnotify_streams.core.events import NotCommitted
-from coldnotify_streams.core.job import PendingRequests
+from coldnotify_streams.core.partition_progress import PendingRequests
 from coldnotify_streams.errors import RunFailure
 from coldnotify_testkit.engine_bench import EngineBench
 

@@ -2,7 +2,7 @@
 
 from coldnotify_streams.core.actions import Follow, Read, TakeFollowed, TookOver, Unfollow
 from coldnotify_streams.core.events import Assigned, Began, JobRecord, Records
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.tally_bench import TallyBench, kinds
 from coldnotify_testkit.tally_job import NEW, REQUESTS, STATE, TABLE
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from coldnotify_streams.core.actions import Drop, LoadsAnew, Say, WriteRecords
 from coldnotify_streams.core.events import Records
-from coldnotify_streams.core.job import Outputs, OwningPhase, RecordRefused
+from coldnotify_streams.core.job import Outputs, RecordRefused
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.tally_bench import TallyBench, bench, kinds, log_bench
 from coldnotify_testkit.tally_job import ANSWERS, CLAIM, LOG, REQUESTS, STATE, TABLE, Written
 

@@ -1,6 +1,6 @@
 """The order of a step, and what becomes of partitions that come and go: with a job of a few lines.
 
-Stands for: actions, agenda, events, job, run
+Stands for: actions, agenda, durable_steps, events, job, partition_progress, run
 """
 
 from dataclasses import replace
@@ -19,7 +19,8 @@ from coldnotify_streams.core.events import (
     Records,
     UnreadableOffsets,
 )
-from coldnotify_streams.core.job import LogBounds, OwningPhase
+from coldnotify_streams.core.job import LogBounds
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.core.run import JobRun, RunLimits
 from coldnotify_streams.errors import RunFailure
 from coldnotify_testkit.tally_bench import TallyBench, bench, kinds, log_bench, topics_of

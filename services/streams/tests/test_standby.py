@@ -17,7 +17,7 @@ from coldnotify_schemas.topics import TopicNames
 from coldnotify_streams.core.actions import Action, Follow, Unfollow
 from coldnotify_streams.core.events import ReaderFailed
 from coldnotify_streams.core.following import RETRY_AFTER_S, FollowedPartitions
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.standby import Standby as Reading
 from coldnotify_testkit.engine_bench import CLUSTER, answered
 from coldnotify_testkit.kafka import free_port

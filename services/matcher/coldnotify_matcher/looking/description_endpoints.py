@@ -34,7 +34,7 @@ from coldnotify_schemas.descriptions import (
 )
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import InvalidRecord
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.asked_writes import LogEnd, NotWritten

@@ -13,7 +13,7 @@ from coldnotify_common.http.json_items import InvalidJson, ItemTooLong, TooManyI
 from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for
 

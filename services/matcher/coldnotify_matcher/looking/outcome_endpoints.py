@@ -18,7 +18,7 @@ from coldnotify_common.http.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import VERSION_MAX
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_matcher.engine.objects.history import REJECTED, TakenRecord
 from coldnotify_matcher.looking.state_endpoints import HasWorker, partition_for

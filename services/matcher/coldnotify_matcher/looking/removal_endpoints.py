@@ -7,7 +7,7 @@ from aiohttp import web
 from coldnotify_common.clocks import Clocks
 from coldnotify_common.http.json_answers import json_answer
 from coldnotify_common.http.web import BadRequest, error_response
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_matcher.looking.state_endpoints import HasWorker, Look, in_a_thread
 

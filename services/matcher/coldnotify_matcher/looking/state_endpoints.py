@@ -18,7 +18,7 @@ from coldnotify_common.http.web import error_response
 from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients.clients import RegisteredClient

@@ -14,7 +14,7 @@ from coldnotify_matcher.looking import channel_endpoints, state_endpoints
 from coldnotify_matcher.looking.channel_standing import behind
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.channels_bench import LOG_EPOCH, ChannelsBench, channel, text
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION
 from coldnotify_testkit.fetching import fetch

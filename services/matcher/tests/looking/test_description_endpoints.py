@@ -17,7 +17,7 @@ from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.looking.description_endpoints import DescriptionEndpoints, routes
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench
 from coldnotify_testkit.fetching import FetchedAnswer, fetch

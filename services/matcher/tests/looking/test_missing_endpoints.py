@@ -11,7 +11,7 @@ import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking.missing_endpoints import routes
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
 from coldnotify_testkit.fetching import fetch
 

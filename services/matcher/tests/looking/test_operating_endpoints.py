@@ -15,7 +15,7 @@ from coldnotify_matcher.looking.operating_endpoints import OperatingEndpoints
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, PARTITION, PARTITIONS, PREFIX, EngineBench, closed
 from coldnotify_testkit.fetching import FetchedAnswer, fetch

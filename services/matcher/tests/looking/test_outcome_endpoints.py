@@ -12,7 +12,7 @@ from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import ledger
 from coldnotify_matcher.looking.outcome_endpoints import OutcomeEndpoints, routes
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_streams.core.job import OwningPhase
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, EngineBench
 from coldnotify_testkit.fetching import fetch

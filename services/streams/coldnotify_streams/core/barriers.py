@@ -9,7 +9,8 @@ from typing import Any
 from coldnotify_streams.core.actions import AskEnds, AskTimes, Doing, Pause, Say, Serve
 from coldnotify_streams.core.agenda import Agenda
 from coldnotify_streams.core.events import Offsets, Where
-from coldnotify_streams.core.job import JobPartition, JobTopics, PendingRequests
+from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.core.partition_progress import JobTopics, PendingRequests
 from coldnotify_streams.errors import RunFailure
 
 Requests = dict[int, list[tuple[int, Any]]]

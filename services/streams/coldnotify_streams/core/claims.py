@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from coldnotify_streams.core.actions import Say
 from coldnotify_streams.core.agenda import Agenda
-from coldnotify_streams.core.job import Job, JobPartition, OwningPhase, RecordRefused
+from coldnotify_streams.core.job import Job, JobPartition, RecordRefused
+from coldnotify_streams.core.partition_progress import OwningPhase
 
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 10.0

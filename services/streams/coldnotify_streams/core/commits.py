@@ -4,7 +4,8 @@ from collections.abc import Container, Iterable, Mapping
 
 from coldnotify_streams.core.actions import Offset
 from coldnotify_streams.core.events import NotCommitted, Where
-from coldnotify_streams.core.job import JobPartition, JobTopics
+from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.core.partition_progress import JobTopics
 from coldnotify_streams.errors import RunFailure
 
 COMMIT_EVERY_S = 1.0

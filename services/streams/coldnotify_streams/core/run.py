@@ -1,6 +1,8 @@
 """One run of a job, from joining the group until it is stopped or something fails. Pure.
 
-Theory of operation ------------------- `Run.step` takes the events since the last step and the time, and is a generator
+Theory of operation
+-------------------
+`Run.step` takes the events since the last step and the time, and is a generator
 of actions (actions.py), which the shell executes in order. A question suspends the step: the shell sends the answer, or
 throws an error. So every order that must be kept is defined here, in one place, and whoever executes the actions (a
 shell over Kafka, a simulation) cannot change it. A step ends before the next one begins.
@@ -49,9 +51,8 @@ further ones in Kafka until half are handled. A barrier that is not reached in t
 longer read ends the run; one that an open transaction holds up is waited for.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from coldnotify_common.rest import Rest
 
@@ -61,7 +62,6 @@ from coldnotify_streams.core.actions import (
     Commit,
     Doing,
     Drop,
-    Durable,
     Flush,
     HoldBack,
     LoadsAnew,
@@ -84,6 +84,7 @@ from coldnotify_streams.core.barriers import Barriers, Requests, is_reached
 from coldnotify_streams.core.blocks import RunBlocks, place_of, without
 from coldnotify_streams.core.claims import Claims
 from coldnotify_streams.core.commits import Commits
+from coldnotify_streams.core.durable_steps import DurableSteps
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
@@ -103,17 +104,8 @@ from coldnotify_streams.core.events import (
     UnreadableOffsets,
 )
 from coldnotify_streams.core.following import FollowedPartitions
-from coldnotify_streams.core.job import (
-    Ends,
-    Job,
-    JobPartition,
-    JobProduced,
-    LogBounds,
-    Outputs,
-    OwningPhase,
-    Place,
-    RecordRefused,
-)
+from coldnotify_streams.core.job import Ends, Job, JobPartition, JobProduced, LogBounds, Place
+from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_streams.core.partition_turns import NextTurn, endless
 from coldnotify_streams.core.reloads import Reloads, WaitingReload
 from coldnotify_streams.errors import RunFailure
@@ -154,14 +146,6 @@ class RunLimits:
     """The longest rest. A longer one would delay more than it saves, because a step that takes long handles much."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One partition's outputs."""
-
-    partition: JobPartition
-    outputs: Outputs
-
-
 class JobRun:
     """Holds the partitions that the group assigns to this member, and those of others that it follows."""
 
@@ -191,6 +175,7 @@ class JobRun:
             taken_over_retry_s=limits.taken_over_retry_s,
             newer_retry_s=limits.newer_retry_s,
         )
+        self._steps = DurableSteps(self.partitions, self.commits, self._reloads, self._agenda)
         self.claims = Claims(job, self._agenda)
         self._loading_since_s: dict[int, float] = {}
         self._ticked_at_s = 0.0
@@ -314,7 +299,7 @@ class JobRun:
                 yield from self._advance(partition, ends, tick=tick)
         yield TakenIn()
         owned = [partition for partition in concerned if self._serves(partition)]
-        yield from self._make_durable(owned)
+        yield from self._steps.make_durable(owned)
         yield from self._load_what_waited(assigned or ())
         if self._topics.logs:
             self.blocks.look_at(partition for partition in concerned if self._serves(partition))
@@ -651,11 +636,11 @@ class JobRun:
     def _be_careful(self, partition: JobPartition, record: Place) -> Doing[None]:
         """Makes a record of the table a step of its own, if it may be the one that a step failed of."""
         if self._reloads.is_careful(partition.number) and partition.phase is OwningPhase.OWNED:
-            yield from self._write_steps([partition], record)
+            yield from self._steps.write([partition], record)
 
     def _handle_carefully(self, partition: JobPartition) -> Doing[bool]:
         """Handles some requests, each as a step of its own. Returns false if one failed."""
-        yield from self._write_steps([partition], None)  # so that what follows is to blame for what it says alone
+        yield from self._steps.write([partition], None)  # so that what follows is to blame for what it says alone
         for _ in range(CAREFUL_A_STEP_MAX):
             if not partition.pending or not is_reached(partition, partition.pending[0]):
                 break
@@ -666,53 +651,10 @@ class JobRun:
             place = (self._topics.requests, offset)
             with self._reloads.fault_of(partition, place):
                 partition.on_requests([(offset, request)], self._agenda.now.ms)
-                yield from self._write_steps([partition], place)
+                yield from self._steps.write([partition], place)
             if not self._serves(partition):
                 return False
         return True
-
-    # ---- output --------------------------------------------------------------------------------------------------
-
-    def _make_durable(self, owned: list[JobPartition]) -> Doing[None]:
-        """Takes their steps and writes them all: what they have handled may be committed then."""
-        durable = yield from self._write_steps(owned, None)
-        for partition in durable:
-            self.commits.note(partition)
-            self._reloads.reached(partition)
-
-    def _write_steps(self, owned: list[JobPartition], single: Place | None) -> Doing[list[JobPartition]]:
-        """Returns those whose step is durable. `single`: the only record that the steps come from."""
-        taken: list[_Step] = []
-        for partition in owned:
-            with self._reloads.fault_of(partition, single):
-                taken.append(_Step(partition, partition.take_step(self._agenda.now.ms)))
-        taken = yield from self._write(taken, attrgetter("outputs.state"), single)
-        taken = yield from self._write(taken, attrgetter("outputs.rest"), single)
-        durable = [one.partition for one in taken]
-        yield Durable(durable)
-        return durable
-
-    def _write(
-        self, steps: list[_Step], part: Callable[[_Step], Sequence[JobProduced]], single: Place | None
-    ) -> Doing[list[_Step]]:
-        """Write one part of each step. Returns the steps whose part is durable."""
-        if not any(part(step) for step in steps):
-            return steps
-        for step in steps:
-            with self._reloads.fault_of(step.partition, single):
-                yield from self._agenda.ask(WriteRecords(part(step)))
-        refused: list[RecordRefused] = yield from self._agenda.ask(Flush())
-        for one in refused:
-            written = ((step.partition, record) for step in steps for record in part(step))
-            by = next((partition for partition, record in written if _is_same(record, one)), None)
-            self._reloads.on_refused(one, by, single)
-        return [step for step in steps if self._serves(step.partition)]
-
-
-def _is_same(record: JobProduced, refused: RecordRefused) -> bool:
-    """Returns true if Kafka refused this record. A partition of None means that the producer chose it."""
-    where = record.topic, refused.partition if record.partition is None else record.partition
-    return where == (refused.topic, refused.partition) and record.value == refused.value
 
 
 def _is_known(partition: JobPartition, end: JobRecord) -> bool:
