@@ -1,49 +1,24 @@
 """A partition of the matcher's job: handles its records while it is loaded, claimed and owned, around its engine."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
-import structlog
-from coldnotify_common.paced import Paced
 from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.matcher_state import (
-    FORMAT,
-    FORMAT_WITH_CHANNELS,
-    ChannelsRecord,
-    RegistrationsRecord,
-    SessionRecord,
-)
 from coldnotify_streams.core.events import JobRecord, LogBlock, Takeover, UnreadableOffsets
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs
 from coldnotify_streams.core.partition_progress import OwningPhase
-from coldnotify_streams.errors import NewerFormat
 
 from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
 from coldnotify_matcher.engine.tenants.use import Use
-from coldnotify_matcher.engine.writing.rejected import rejected
 from coldnotify_matcher.generations import Generations
-from coldnotify_matcher.merged_records import Merged
-from coldnotify_matcher.record_headers import NOTHING_SAID, EndedByHeaders, HeadedObjectRecord
+from coldnotify_matcher.record_headers import NOTHING_SAID, HeadedObjectRecord
 from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_matcher.state_records import (
     UnreadableState,
-    check_bucket_key,
-    check_channels_key,
-    check_client_key,
-    check_generation,
-    generation_of,
-    is_generation_key,
-    parse_channels,
-    parse_registrations,
-    parse_session,
 )
+from coldnotify_matcher.stored_state import StoredState
 
-_paced = Paced(structlog.get_logger())
-
-ASIDE_MAX = 1_000
-"""Records that wait to be rejected until the partition is owned. Further ones are only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
 """Committed offset of objects until this matcher loads the partition: its owner rejects and moves records, not this
 one."""
@@ -75,30 +50,13 @@ class MatcherPartition(JobPartition):
             self.engine.rules = rules
         self._names = names = self.engine.rules.topics
         self._objects = names.objects
-        self._check_key: Mapping[str, Callable[[bytes], str]] = {
-            names.registrations: check_bucket_key,
-            names.sessions: check_client_key,
-            names.channels_state: check_channels_key,
-        }
-        """The key checks of the state topics."""
         self._logs = ChannelLogs(self.engine, cluster.logs)
         self._traced = traced
         self._unfinished = set() if unfinished is None else unfinished
         self._unfinished.discard(number)
         self._cluster = cluster
         self._generations = Generations(number, names.sessions, cluster, owner)
-        self._buckets: Merged[RegistrationsRecord] = Merged()
-        self._sessions: Merged[SessionRecord] = Merged()
-        self._to_rewrite: dict[tuple[str, str], None] = {}
-        """Keys whose newest record is unreadable or superseded, as (topic, key). Compaction would keep only that
-        record, so it is overwritten once the partition is owned."""
-        self._strange_keys: dict[tuple[str, bytes], None] = {}
-        self._aside: dict[tuple[str, bytes | None], tuple[ProducedRecord, str]] = {}
-        """By (topic, key): records that go to the rejected topic with the next step that it owns, and the reason. A
-        later record under the key takes it back while the partition is loaded: a predecessor has rejected superseded
-        records."""
-        self._newer: dict[tuple[str, bytes], NewerFormat] = {}
-        """By (topic, key): records of a later release that are the newest of their key. The key is theirs then."""
+        self._stored = StoredState(number, cluster, self.engine, self._logs, self._generations)
         self.engine.start_load(_NOTHING_IS_FRESH)
 
     def on_load(self, takeover: Takeover) -> None:
@@ -128,7 +86,7 @@ class MatcherPartition(JobPartition):
     @property
     def clients(self) -> int:
         """Number of known clients."""
-        return len(self.engine.clients) or len(self._sessions.winners)
+        return len(self.engine.clients) or self._stored.clients
 
     @property
     def about(self) -> dict[str, object]:
@@ -174,7 +132,7 @@ class MatcherPartition(JobPartition):
         elif topic in self._logs:
             self._logs.on_record(record, now_ms)
         elif key is not None:
-            self._on_state_record(record, key, now_ms)
+            self._stored.on_record(record, key, now_ms, self.phase)
         self.note_progress(topic, offset + 1)
 
     def prepare(self, record: JobRecord) -> bool:
@@ -189,8 +147,8 @@ class MatcherPartition(JobPartition):
             self.engine.skip_object(record.key, record.offset)
         elif record.topic in self._logs:
             self._logs.skip(record)
-        elif record.topic in self._check_key and record.key is not None and not is_generation_key(record.key):
-            self._overwrite(record.topic, record.key)
+        else:
+            self._stored.skip(record, self.phase)
         self.set_aside(record, reason, RAISED)
         self.note_progress(record.topic, record.offset + 1)
 
@@ -214,18 +172,7 @@ class MatcherPartition(JobPartition):
 
     def set_aside(self, record: JobRecord, reason: str, why: str) -> None:
         """Write the record to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
-        by_key = record.topic in self._check_key and record.key is not None
-        about = (record.topic, record.key if by_key else b"%d" % record.offset)
-        if self.phase is not OwningPhase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
-            _paced.log("not even rejected: too much is", level="warning", topic=record.topic, reason=reason)
-            self.engine.state.count(_set_aside(record.topic, why))
-            return
-        write = rejected(self._names, record.topic, self.number, record.offset, record.key, record.value, reason)
-        self._aside[about] = write, why
-        _paced.log(
-            "record set aside", level="warning", topic=record.topic, partition=self.number, offset=record.offset,
-            reason=reason, why=why,
-        )  # fmt: skip
+        self._stored.aside.add(record, reason, why, owned=self.phase is OwningPhase.OWNED)
 
     def request_of(self, record: JobRecord, now_ms: int) -> internal_pb2.Request | None:
         """Returns the request in a record of the requests topic; None: the record is invalid, and set aside."""
@@ -326,8 +273,7 @@ class MatcherPartition(JobPartition):
 
     def claim(self) -> ProducedRecord:
         """Returns the record that claims the next generation. Raises NewerFormat."""
-        for error in self._newer.values():
-            raise error
+        self._stored.refuse_newer()
         self.phase = OwningPhase.CLAIMING
         return self._generations.claim(self.requests_topic_changed)
 
@@ -339,14 +285,8 @@ class MatcherPartition(JobPartition):
         """
         if self.phase is not OwningPhase.OWNED:
             return []
-        repairs = [write for write, _ in self._aside.values()]
-        for (topic, _), (_, why) in self._aside.items():
-            self.engine.state.count(_set_aside(topic, why))
-        self._aside.clear()
-        repairs += [ProducedRecord(topic, self.number, key, None) for topic, key in self._strange_keys]
-        self._strange_keys.clear()
         heard = self.engine.state.generation_heard if self.engine.state.outdone else None
-        return repairs + self._generations.take_repairs(heard, self.requests_topic_changed)
+        return self._stored.take_repairs() + self._generations.take_repairs(heard, self.requests_topic_changed)
 
     @property
     def must_claim_again(self) -> bool:
@@ -355,27 +295,7 @@ class MatcherPartition(JobPartition):
 
     def own(self, now_ms: int, ends: Ends) -> None:
         """Build the state and take over: everything is loaded and claimed."""
-        since = self._generations.requests_since(self.requests_topic_changed)
-        for key, stored in self._logs.stored():
-            self.engine.state.at = key
-            if (words := self._logs.beyond(key, stored, ends.logs)) is None:
-                self.engine.channels.load(key, stored)
-            else:
-                self._disbelieve(self._names.channels_state, key, stored, words, NOT_UNDERSTOOD)
-        if ends.logs:
-            self._logs.start(ends.logs)
-        for key, bucket in self._buckets.winners.items():
-            self.engine.state.at = key.rpartition("/")[0]
-            counts = bucket.generation >= since
-            if self._is_believed(self._names.registrations, key, bucket, ends, applied_counts=counts):
-                self.engine.load_registrations(key, bucket, applied_counts=counts)
-        for key, session in self._sessions.winners.items():
-            self.engine.state.at = key
-            counts = session.generation >= since
-            if self._is_believed(self._names.sessions, key, session, ends, applied_counts=counts):
-                self.engine.load_session(key, session, now_ms, applied_counts=counts)
-        self._buckets, self._sessions = Merged(), Merged()
-        self._logs.forget_stored()
+        self._stored.load(ends, self.takeover, now_ms, topic_changed=self.requests_topic_changed)
         takeover = self.takeover
         committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed
         self.engine.finish_load(
@@ -386,116 +306,7 @@ class MatcherPartition(JobPartition):
             requests_start=None if takeover is None else takeover.requests_start,
         )
         self.phase = OwningPhase.OWNED
-        for topic, key in self._to_rewrite:
-            self.engine.rewrite(topic, key, was_null=False)
-        self._to_rewrite.clear()
-
-    def _is_believed(
-        self, topic: str, key: str, record: RegistrationsRecord | SessionRecord, ends: Ends, *, applied_counts: bool
-    ) -> bool:
-        """Returns true if its offsets refer to existing requests and objects; else it is set aside, and overwritten.
-
-        The ends are known only now: a predecessor may have gone on writing until this matcher's claim.
-        """
-        client = key if topic == self._names.sessions else key.rpartition("/")[0]
-        if self.takeover is not None and client in self.takeover.aside:
-            words, why = "what is stored of this client cannot be handled", RAISED
-        elif applied_counts and record.applied >= ends.requests:
-            words, why = f"applied: is {record.applied}, and the requests end at {ends.requests}", NOT_UNDERSTOOD
-        elif isinstance(record, SessionRecord) and self._is_beyond(record, ends):
-            words, why = f"cursor: is {record.cursor}, and the objects end at {ends.table}", NOT_UNDERSTOOD
-        elif isinstance(record, SessionRecord) and self._logs.is_beyond(key, record, ends.logs):
-            words, why = f"channels_cursor: is {record.channels_cursor}, behind the end of the log", NOT_UNDERSTOOD
-        else:
-            return True
-        self._disbelieve(topic, key, record, words, why)
-        return False
-
-    def _disbelieve(self, topic: str, key: str, record: msgspec.Struct, words: str, why: str) -> None:
-        write = rejected(self._names, topic, self.number, None, key.encode(), msgspec.json.encode(record), words)
-        self._aside[topic, key.encode()] = write, why
-        self._to_rewrite[topic, key] = None
-
-    def _is_beyond(self, record: SessionRecord, ends: Ends) -> bool:
-        return record.epoch == self._cluster.epoch and record.cursor >= ends.table
-
-    def _on_state_record(self, record: JobRecord, key: bytes, now_ms: int) -> None:
-        topic = record.topic
-        # Later records are not outdone by a load any more, and the claim has checked the earlier ones.
-        loading = self.phase in (OwningPhase.FOLLOWING, OwningPhase.LOADING)
-        if loading:
-            self._aside.pop((topic, key), None)
-            self._newer.pop((topic, key), None)
-        try:
-            self._on_key_of_state(record, now_ms)
-        except NewerFormat as error:
-            if not loading:
-                raise
-            self._newer[topic, key] = error
-
-    def _on_key_of_state(self, record: JobRecord, now_ms: int) -> None:
-        topic, key, value = record.topic, record.key or b"", record.value
-        if topic == self._names.sessions and is_generation_key(key):
-            try:
-                self._generations.on_record(value, now_ms, self.phase)
-            except UnreadableState as error:
-                self.set_aside(record, str(error), NOT_UNDERSTOOD)
-            return
-        try:
-            text = self._check_key[topic](key)
-        except UnreadableState as error:
-            self._strange_keys.pop((topic, key), None)
-            if value is not None:
-                self.set_aside(record, str(error), NOT_UNDERSTOOD)
-                self._strange_keys[topic, key] = None
-            return
-        try:
-            self._on_state(topic, text, value, record.said, now_ms)
-        except UnreadableState as error:
-            self.set_aside(record, str(error), NOT_UNDERSTOOD)
-            self._overwrite(topic, key)
-
-    def _overwrite(self, topic: str, key: bytes) -> None:
-        """Overwrite a state topic's key whose newest record is invalid: our record, or a null, is written after it."""
-        try:
-            text = self._check_key[topic](key)
-        except UnreadableState:
-            self._strange_keys[topic, key] = None
-            return
-        if self.phase is OwningPhase.OWNED:
-            self.engine.rewrite(topic, text, was_null=False)
-        else:
-            self._to_rewrite[topic, text] = None
-
-    def _on_state(self, topic: str, key: str, value: bytes | None, said: object, now_ms: int) -> None:
-        if self.phase is OwningPhase.OWNED:
-            newest_format = FORMAT_WITH_CHANNELS if topic == self._names.registrations else FORMAT
-            if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._generations.claimed:
-                self.engine.rewrite(topic, key, was_null=value is None)
-            return
-        record: RegistrationsRecord | SessionRecord | ChannelsRecord | None
-        ended_by = said.by if value is None and isinstance(said, EndedByHeaders) else 0
-        check_generation(ended_by, now_ms)
-        if topic == self._names.registrations:
-            record = None if value is None else parse_registrations(value, now_ms)
-            newest = self._buckets.merge(key, record, ended_by)
-        elif topic == self._names.channels_state:
-            record = None if value is None else parse_channels(value, now_ms)
-            newest = self._logs.merge(key, record)
-        else:
-            record = None if value is None else parse_session(value, now_ms, inboxes=self._cluster.inboxes)
-            newest = self._sessions.merge(key, record, ended_by)
-        if newest:
-            self._to_rewrite.pop((topic, key), None)
-        else:
-            self._to_rewrite[topic, key] = None
-        if self.phase is not OwningPhase.CLAIMING:
-            self._generations.saw(ended_by if record is None else record.generation)
-
-
-def _set_aside(topic: str, why: str) -> str:
-    """Returns the engine's name of the event, for `metrics.count`."""
-    return f"set_aside:{topic}:{why}"
+        self._stored.rewrite()
 
 
 def _inbox_writes(notifications: str, step: Step) -> Iterable[ProducedRecord]:

@@ -1,4 +1,7 @@
-"""Records of a partition's state that no matcher wrote, or a later release: survived, set aside, overwritten."""
+"""Records of a partition's state that no matcher wrote, or a later release: survived, set aside, overwritten.
+
+Stands for: stored_state, records_aside
+"""
 
 import pytest
 from coldnotify_matcher.engine import ProducedRecord
