@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     AnyJob,
     CallbackJob,
@@ -27,7 +27,6 @@ from coldnotify._core.driver import (
 from coldnotify._core.interests.interests import QueryInterest, channel_by
 from coldnotify._core.interests.since import Since
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.session.standstill import LOOK_S, Standstill
 from coldnotify._core.settings import ClientSettings
 

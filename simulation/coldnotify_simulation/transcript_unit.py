@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from random import Random
 
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     AnyJob,
     CallbackJob,
@@ -21,7 +21,6 @@ from coldnotify._core.driver import (
 from coldnotify._core.interests.interests import ChannelInterest
 from coldnotify._core.interests.since import OLDEST, Since
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
 from coldnotify.errors import StateError
 from coldnotify.testing import Service, Session

@@ -6,11 +6,10 @@ from typing import Any
 from coldnotify._core.client import Client
 from coldnotify._core.delivery.membership import KeptQuery
 from coldnotify._core.delivery.telling import MembersJob
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import ChannelJob
 from coldnotify._core.interests.interests import QueryInterest
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame

@@ -5,10 +5,9 @@ from random import Random
 
 from coldnotify._core.client import Client, Save
 from coldnotify._core.delivery.slot import CallbackJob
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.interests.registrations import OperationKind
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
 from coldnotify.errors import ServiceRefused, StateError
 from coldnotify.testing import Service, Session

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     CallCallbacks,
     Close,
@@ -21,7 +21,6 @@ from coldnotify._core.driver import (
     Tell,
 )
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 

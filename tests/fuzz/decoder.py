@@ -14,8 +14,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["coldnotify", "coldnotify_schemas"]):
-    from coldnotify._core.document.document import decode
-    from coldnotify._core.session.session import ClientIdentity
+    from coldnotify._core.document.document import ClientIdentity, decode
     from coldnotify.errors import ColdNotifyError
     from coldnotify_schemas.frames import FrameBuffer, FrameError, parse_client_frame, parse_gateway_frame
     from coldnotify_schemas.records import InvalidRecord, encode_public_record, parse_public_record

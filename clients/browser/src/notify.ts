@@ -2,7 +2,7 @@
 
 import { Client, type Status } from "./core/client.js";
 import { type Identity, type Document, decodeDocument, emptyDocument } from "./core/document/document.js";
-import type { ValueJob } from "./core/delivery/delivery.js";
+import type { CallbackJob } from "./core/delivery/slot.js";
 import { byChannel, byQuery, channelOf, type Interest, isName, startsWith } from "./core/interests/interests.js";
 import type { ChannelJob } from "./core/streams/feed.js";
 import type { MembersJob } from "./core/delivery/telling.js";
@@ -500,7 +500,7 @@ export class Notify {
   }
 
   #subscribe(interest: Interest, callback: Callback): Subscription {
-    const tell = (job: unknown): unknown => callback((job as ValueJob).notification);
+    const tell = (job: unknown): unknown => callback((job as CallbackJob).notification);
     return this.#addSubscriber(callback, { interest, tell, of: "what comes" });
   }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { ValueJob } from "../src/core/delivery/delivery.js";
+import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { decodeDocument, emptyDocument } from "../src/core/document/document.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import type { Random } from "../src/core/session/reconnect.js";
@@ -56,7 +56,7 @@ class World {
   client!: Client;
   link: ServiceSession | null = null;
   save: Save | null = null;
-  job: ValueJob | null = null;
+  job: CallbackJob | null = null;
   /** Its object was unregistered meanwhile. */
   jobIsStale = false;
   /** By the service, which says `complete` all the same; the next Hello or Ping finds it, and all is told again. */
@@ -149,7 +149,7 @@ class World {
 
   beginJob(): void {
     if (this.job !== null) return;
-    this.job = this.client.nextJob(this.now) as ValueJob | null;
+    this.job = this.client.nextJob(this.now) as CallbackJob | null;
     this.jobIsStale = false;
   }
 

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { Delivery, type ValueJob } from "../src/core/delivery/delivery.js";
+import { Delivery } from "../src/core/delivery/delivery.js";
+import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { setsDigest } from "../src/schemas/digest.js";
 import { byQuery, Spare } from "../src/core/interests/interests.js";
 import { Journal } from "../src/core/journal.js";
@@ -40,7 +41,7 @@ class Bench {
 
   /** What is told now, as "object@version". */
   tell(now = 0, fails = false): string | null {
-    const job = this.delivery.nextJob(now) as ValueJob | null;
+    const job = this.delivery.nextJob(now) as CallbackJob | null;
     if (job === null) return null;
     this.delivery.done(job, new Map(fails ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
     return `${job.notification.objectId}@${job.notification.version}`;
@@ -208,9 +209,9 @@ test("a new epoch voids the cursor and keeps the floors", () => {
 
 test("a payload is parsed, and what is no JSON is reported", () => {
   bench.arrive("b", 1n, undefined, 0n, '{"fps": 5}');
-  assert.deepEqual((bench.delivery.nextJob(0) as ValueJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false, description: null });
+  assert.deepEqual((bench.delivery.nextJob(0) as CallbackJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false, description: null });
   bench.arrive("a", 6n, undefined, 0n, "{");
-  assert.equal((bench.delivery.nextJob(0) as ValueJob).notification.payload, null);
+  assert.equal((bench.delivery.nextJob(0) as CallbackJob).notification.payload, null);
   assert(bench.reports[0] instanceof PayloadUnreadable);
 });
 

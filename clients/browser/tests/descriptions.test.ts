@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Job, ValueJob } from "../src/core/delivery/delivery.js";
+import type { Job } from "../src/core/delivery/delivery.js";
+import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { queryHash } from "../src/schemas/digest.js";
 import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document/document.js";
 import { byQuery } from "../src/core/interests/interests.js";
@@ -29,7 +30,7 @@ class Bench extends ClientBench {
     this.say({ notification: { name: "a", offset, ...said, description: bytes } });
   }
 
-  begin(): ValueJob {
+  begin(): CallbackJob {
     this.save();
     const job = this.client.nextJob(this.now);
     assert(job !== null && "notification" in job);
@@ -63,7 +64,7 @@ class Bench extends ClientBench {
   }
 }
 
-function toldBy({ subscribers, notification: { version, description } }: ValueJob): Told {
+function toldBy({ subscribers, notification: { version, description } }: CallbackJob): Told {
   return [subscribers, version, description];
 }
 

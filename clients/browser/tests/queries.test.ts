@@ -5,7 +5,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { Job, ValueJob } from "../src/core/delivery/delivery.js";
+import type { Job } from "../src/core/delivery/delivery.js";
+import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { decodeDocument, emptyDocument } from "../src/core/document/document.js";
 import { AskedDescriptions } from "../src/core/delivery/askedDescriptions.js";
 import { byQuery } from "../src/core/interests/interests.js";
@@ -303,10 +304,10 @@ class World {
 
   hear(job: Job, failed: ReadonlyMap<number, unknown>): void {
     for (const subscriber of job.subscribers) {
-      const of = subscriber % 100 === OF_NAMES ? (job as ValueJob).notification.objectId : (TEXTS[subscriber % 10] as string);
+      const of = subscriber % 100 === OF_NAMES ? (job as CallbackJob).notification.objectId : (TEXTS[subscriber % 10] as string);
       if (failed.has(subscriber) || this.stale.has(of) || this.hasGone(subscriber)) continue;
       if ("membership" in job) this.toldMembers(TEXTS[subscriber % 10] as string, job);
-      else this.toldVersion(subscriber, job as ValueJob);
+      else this.toldVersion(subscriber, job as CallbackJob);
     }
   }
 
@@ -330,7 +331,7 @@ class World {
     known.toldAt = this.counted.changes;
   }
 
-  toldVersion(subscriber: number, job: ValueJob): void {
+  toldVersion(subscriber: number, job: CallbackJob): void {
     const { objectId: name, version, description } = job.notification;
     this.counted.tellings += 1;
     if (subscriber % 100 !== OF_NAMES) this.toldDescription(TEXTS[subscriber % 10] as string, name, description);

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Delivery, type ValueJob } from "../src/core/delivery/delivery.js";
+import { Delivery } from "../src/core/delivery/delivery.js";
+import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { digest, objectCrc, queryHash } from "../src/schemas/digest.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import { byQuery } from "../src/core/interests/interests.js";
@@ -363,7 +364,7 @@ test("two names under one CRC: names are asked for before the second one is used
   bench.delivery.subscribe(other, 2);
   bench.say({ notification: { name: other, version: 7n, answer: true } });
   bench.say({ notification: { crc: objectCrc(one), version: 8n, offset: 20n } });
-  const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => (job as ValueJob | null)?.notification);
+  const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => (job as CallbackJob | null)?.notification);
   assert.deepEqual(told.map((n) => [n?.objectId, n?.version]), [[other, 7n], [one, 8n]]);
 });
 

@@ -6,7 +6,8 @@ import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
 import type { KeptChannels } from "../src/core/streams/channels.js";
-import type { Job, ValueJob } from "../src/core/delivery/delivery.js";
+import type { Job } from "../src/core/delivery/delivery.js";
+import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { decodeDocument, type Document } from "../src/core/document/document.js";
 import { BEGINNING, type KeptChannel } from "../src/core/streams/feed.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
@@ -150,7 +151,7 @@ function text(number: bigint | null): string | null {
 
 function toldBy(job: Job): Json {
   if (!("feed" in job)) {
-    const { objectId: object, version, payload, deleted } = (job as ValueJob).notification;
+    const { objectId: object, version, payload, deleted } = (job as CallbackJob).notification;
     return { object, version: text(version), payload, deleted };
   }
   const { message } = job;

@@ -12,14 +12,13 @@ from typing import Any
 
 from coldnotify_schemas.names import check_name, check_object
 
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import Driver, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
 from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, prefix_of, query_of
 from coldnotify._core.interests.since import since_of
 from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
 from coldnotify._core.publishing.publications import Publications, check_frame
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify._core.wishes import Wishes
 from coldnotify._forked import Owner, in_children

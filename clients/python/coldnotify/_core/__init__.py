@@ -28,9 +28,10 @@ newest version of each has been told; or the query is a pending registration. Th
   `queries` handles queries' members as the service reports them, with `membership` (one query's sets: as told, as
   reported, as an answer lists them) and `telling` (members callbacks).
 - `session/`  One connection (`session`): frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING,
-  CATCHING, LIVE. `session_channels` handles channels as a whole, `names_in_use` the names of CRCs. `reconnect` says
-  when to connect again, and to which address; `standstill` when a connection is doubtful.
-- `document/`  The document as JSON.
+  CATCHING, LIVE. `session_requests` holds what waits for answers, `reg_sync` a set's chunks, `session_channels` handles
+  channels as a whole, `names_in_use` the names of CRCs. `reconnect` says when to connect again, and to which address;
+  `standstill` when a connection is doubtful.
+- `document/`  The document as JSON (`document`), with the fields of queries and of channels in files of their own.
 - `publishing/`  Its publishes, across connections, until they are answered (`publications`). `outgoing` is one publish,
   `outbox_queue` holds the waiting ones in their order, `outbox_log` writes them as bytes.
 - `journal`    Counts the document's revisions, and knows which one is on disk. Whatever depends on the document waits

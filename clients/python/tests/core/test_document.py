@@ -1,4 +1,7 @@
-"""The state as JSON."""
+"""The state as JSON.
+
+Stands for: document, stored_fields, stored_queries, stored_channels
+"""
 
 import json
 import re
@@ -9,9 +12,8 @@ from pathlib import Path
 import pytest
 from coldnotify._core.delivery.membership import KeptQuery, MembersChange, Reached
 from coldnotify._core.delivery.newest import KeptPayload
-from coldnotify._core.document.document import Document, decode, encode
+from coldnotify._core.document.document import ClientIdentity, Document, decode, encode
 from coldnotify._core.interests.registrations import OperationKind
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify.errors import StateDamaged, StateMismatch
 from hypothesis import given
 from hypothesis import strategies as st

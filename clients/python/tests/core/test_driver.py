@@ -3,7 +3,7 @@
 from collections import deque
 from random import Random
 
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     Action,
     CallCallbacks,
@@ -18,7 +18,6 @@ from coldnotify._core.driver import (
     Tell,
 )
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import LINGER_S, ClientSettings
 from coldnotify.errors import CallbackFailed, StateError
 from coldnotify.testing import Service, Session

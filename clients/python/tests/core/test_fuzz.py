@@ -3,9 +3,8 @@
 from random import Random
 
 from coldnotify._core.client import Client
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import OUT_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
@@ -199,7 +198,7 @@ class AnyGateway(RuleBasedStateMachine):
         if session is not None:
             assert len(session._out) <= OUT_BYTES_MAX + SET_BYTES_MAX
             assert len(session._frames) <= GATEWAY_FRAME_BYTES_MAX + 5
-            assert len(session._requests) + len(session._answered) <= 100
+            assert len(session._requests._sent) + len(session._requests._answered) <= 100
 
 
 TestAnyGateway = AnyGateway.TestCase

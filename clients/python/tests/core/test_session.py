@@ -1,16 +1,17 @@
 """One connection, frame by frame.
 
-Stands for: session, phases, names_in_use, session_channels
+Stands for: session, phases, names_in_use, session_channels, session_requests, reg_sync
 """
 
 from typing import Any
 
 import pytest
 from coldnotify._core.delivery.delivery import Delivery
+from coldnotify._core.document.document import ClientIdentity
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.session.phases import Phase
-from coldnotify._core.session.session import ClientIdentity, ClientSession
+from coldnotify._core.session.session import ClientSession
 from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, object_crc

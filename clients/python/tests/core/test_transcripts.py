@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from coldnotify._core.document.document import Document, decode
+from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import (
     AnyJob,
     CallbackJob,
@@ -26,7 +26,6 @@ from coldnotify._core.interests.interests import ChannelInterest
 from coldnotify._core.interests.registrations import OperationKind
 from coldnotify._core.interests.since import since_from
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
 from coldnotify._core.streams.feed import BEGINNING, KeptChannel
 from coldnotify.errors import StateError

@@ -2,11 +2,10 @@
 
 from random import Random
 
-from coldnotify._core.document.document import Document
+from coldnotify._core.document.document import ClientIdentity, Document
 from coldnotify._core.driver import Driver
 from coldnotify._core.interests.registrations import OperationKind
 from coldnotify._core.session.reconnect import Address
-from coldnotify._core.session.session import ClientIdentity
 from coldnotify._core.settings import ClientSettings
 from coldnotify._core.wishes import Wishes
 

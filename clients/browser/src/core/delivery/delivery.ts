@@ -10,7 +10,7 @@ import { CallbackFailed, type ColdNotifyError, ObjectParked, PayloadUnreadable }
 import type { Notification } from "../../notification.js";
 import { Channels, type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
 import type { ChannelJob } from "../streams/feed.js";
-import { compareFloors, type Floor, Floors } from "./floors.js";
+import { compareFloors, type Floor, Floors, highestFloor } from "./floors.js";
 import { Frontier, type Hold } from "../streams/frontier.js";
 import { channelOf, type Interest, isName, queryOf } from "../interests/interests.js";
 import { type KeptPayload, Newest } from "./newest.js";
@@ -20,62 +20,14 @@ import type { Kept, Membership } from "./membership.js";
 import { Queries } from "./queries.js";
 import type { Registrations } from "../interests/registrations.js";
 import type { Settings } from "../settings.js";
+import { type CallbackJob, floorOf, Slot, UNKNOWN, type Update } from "./slot.js";
 import type { MembersJob } from "./telling.js";
 import { Failing } from "./unsettled.js";
 
 export type Report = (error: ColdNotifyError) => void;
 
-/** An object's version in a Notification frame. */
-export interface Update {
-  readonly incarnation: bigint;
-  readonly version: bigint | null;
-  readonly payload: Uint8Array;
-  readonly deleted: boolean;
-}
-
-/** A job: run the callbacks of these subscribers with this notification, then call `Delivery.done`. */
-export interface ValueJob {
-  readonly notification: Notification;
-  readonly subscribers: readonly number[];
-  readonly update: Update;
-  /** The object's description, if a query asks for it; undefined: not known. */
-  readonly description: string | undefined;
-}
-
 /** Callbacks to run: those of an object, of a query's members, or of a channel. */
-export type Job = ValueJob | MembersJob | ChannelJob;
-
-/** A floor below every version. */
-const UNKNOWN: Floor = { incarnation: -1n, version: -1n };
-
-function floorOf(update: Update): Floor {
-  return update.version === null ? UNKNOWN : { incarnation: update.incarnation, version: update.version };
-}
-
-function highest(one: Floor, other: Floor): Floor {
-  return compareFloors(one, other) > 0 ? one : other;
-}
-
-class Slot {
-  waiting: Update | null = null;
-  waitingHold: Hold | null = null;
-  /** Subscribers whose callback has returned for `waiting`: a retry leaves them out. */
-  told = new Set<number>();
-  running: ValueJob | null = null;
-  runningHold: Hold | null = null;
-  failures = 0;
-  retryAt: number | null = null;
-
-  /**
-   * Floor of the version that waits, or runs; a slot has one of them. The waiting one is newer, unless it only carries
-   * a description.
-   */
-  get newest(): Floor {
-    const { waiting, running } = this;
-    if (waiting === null && running === null) throw new Error("an empty slot is removed");
-    return highest(waiting === null ? UNKNOWN : floorOf(waiting), running === null ? UNKNOWN : floorOf(running.update));
-  }
-}
+export type Job = CallbackJob | MembersJob | ChannelJob;
 
 export interface Applied {
   readonly floors: Iterable<readonly [string, Floor]>;
@@ -206,7 +158,7 @@ export class Delivery {
     const untold = this.#floors.untold(name);
     const floor = this.#floors.get(name) ?? UNKNOWN;
     const one = floorOf(update);
-    const than = compareFloors(one, highest(floor, slot?.newest ?? UNKNOWN));
+    const than = compareFloors(one, highestFloor(floor, slot?.newest ?? UNKNOWN));
     const isFirst = update.version === null && slot === undefined && (due.size === 0 || isAnswer);
     if (than > 0 || isFirst) return { update, told: new Set() };
     const isForSome = due.size + untold.size > 0;
@@ -416,12 +368,12 @@ export class Delivery {
 
   #nextOfObjects(now: number): Job | null {
     this.#wakeRetries(now);
-    const job = this.queries.callbacks.nextJob(now) ?? this.#nextValueJob();
+    const job = this.queries.callbacks.nextJob(now) ?? this.#nextCallbackJob();
     if (job !== null) this.#jobs.add(job);
     return job;
   }
 
-  #nextValueJob(): ValueJob | null {
+  #nextCallbackJob(): CallbackJob | null {
     for (const name of this.#ready) {
       this.#ready.delete(name);
       const slot = this.#slots.get(name) as Slot;
@@ -429,7 +381,7 @@ export class Delivery {
       const description = this.queries.descriptions.of(name);
       const audience = this.#audience(name, update.version === null && description !== undefined);
       const subscribers = [...audience].filter((one) => !slot.told.has(one));
-      this.#take(slot);
+      slot.take();
       if (subscribers.length === 0) {
         // The callbacks that failed were removed; the others know the version already.
         this.#applied(name, slot, update, NOBODY);
@@ -564,12 +516,6 @@ export class Delivery {
     return new Set([...interests].flatMap((interest) => [...(this.#subscribers.get(interest) ?? NOBODY)]));
   }
 
-  #take(slot: Slot): void {
-    slot.waiting = null;
-    slot.runningHold = slot.waitingHold;
-    slot.waitingHold = null;
-  }
-
   #applied(name: string, slot: Slot, update: Update, told: ReadonlySet<number>): void {
     const knows = (interest: Interest): boolean =>
       [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
@@ -604,7 +550,7 @@ export class Delivery {
     }
   }
 
-  #failed(name: string, slot: Slot, job: ValueJob, failed: ReadonlyMap<number, unknown>, now: number): void {
+  #failed(name: string, slot: Slot, job: CallbackJob, failed: ReadonlyMap<number, unknown>, now: number): void {
     for (const subscriber of failed.keys()) slot.told.delete(subscriber);
     if (slot.waiting === null) {
       slot.waiting = job.update;

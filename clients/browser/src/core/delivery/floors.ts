@@ -15,6 +15,11 @@ export function compareFloors(one: Floor, other: Floor): number {
   return one.version < other.version ? -1 : one.version > other.version ? 1 : 0;
 }
 
+/** Returns the newer of two floors. */
+export function highestFloor(one: Floor, other: Floor): Floor {
+  return compareFloors(one, other) > 0 ? one : other;
+}
+
 /**
  * A version told to some subscribers, but not to the callbacks of queries that the object has entered since, or of its
  * own name.

@@ -18,15 +18,13 @@ import { crc32 } from "../../schemas/digest.js";
 import type { Floor } from "../delivery/floors.js";
 import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
 import { byQuery, type Interest, isName, namesOf } from "../interests/interests.js";
-import { checkObject } from "../../schemas/names.js";
 import type { KeptPayload } from "../delivery/newest.js";
 import { STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES } from "../../schemas/protocol.js";
 import type { Kept } from "../delivery/membership.js";
 import type { Kind } from "../interests/registrations.js";
 import { decodeChannels, encodeChannels } from "./storedChannels.js";
+import { checkedObject, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 import { decodeQueries, encodeQueries } from "./storedQueries.js";
-
-const U64_MAX = 2n ** 64n - 1n;
 
 /** A client's identity. */
 export interface Identity {
@@ -66,8 +64,8 @@ export function encodeDocument(document: Document): string {
     name,
     [String(floor.incarnation), String(floor.version)],
   ]);
-  const queries = encodeQueries(document.queries, document.pending, pairs);
-  const channels = encodeChannels(document.channels, document.pending, pairs);
+  const queries = encodeQueries(document.queries, document.pending);
+  const channels = encodeChannels(document.channels, document.pending);
   const withQueries = "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT;
   const fields = {
     format: "channels" in channels ? STATE_FORMAT_WITH_CHANNELS : withQueries,
@@ -109,37 +107,29 @@ export function decodeDocument(text: string, identity: Identity): Document {
   if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
     throw new StateDamaged("epoch: is not a number from 0 to 4294967295");
   }
-  const cursor = fields["cursor"] === null ? null : number64("cursor", fields["cursor"]);
+  const cursor = fields["cursor"] === null ? null : numberOf("cursor", fields["cursor"]);
   if (cursor !== null && epoch === null) throw new StateDamaged("cursor: given without an epoch");
   const list = fields["wanted"];
   if (!Array.isArray(list)) throw new StateDamaged("wanted: is not a list");
-  const wanted = new Set<Interest>(list.map((name) => object("wanted", name)));
-  const pending = new Map<Interest, Kind>();
-  for (const [name, kind] of objects(fields, "pending")) {
-    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending: has an entry that is not an operation");
-    if ((kind === "register") !== wanted.has(name)) {
-      throw new StateDamaged(`pending: ${JSON.stringify(name)} contradicts wanted`);
-    }
-    pending.set(name, kind);
-  }
+  const wanted = new Set<Interest>(list.map((name) => checkedObject("wanted", name)));
+  const pending = new Map<Interest, Kind>(operationsOf("pending", objects(fields, "pending"), wanted, "wanted"));
   const applied = new Map<string, Floor>();
   for (const [name, floor] of objects(fields, "applied")) {
     if (!Array.isArray(floor) || floor.length !== 2) {
       throw new StateDamaged(`applied: ${JSON.stringify(name)} has no [incarnation, version]`);
     }
-    applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
+    applied.set(name, { incarnation: numberOf("applied", floor[0]), version: numberOf("applied", floor[1]) });
   }
   const { settled = false } = fields;
   if (typeof settled !== "boolean") throw new StateDamaged("settled: is not true or false");
   const newest = new Map("newest" in fields ? table(fields, "newest").map(payload) : []);
-  const reading = { table, object, number64 };
   const withChannels = format === STATE_FORMAT_WITH_CHANNELS;
   const withQueries = format === STATE_FORMAT_WITH_QUERIES || (withChannels && "queries" in fields);
-  const stored = withQueries ? decodeQueries(fields, reading) : null;
+  const stored = withQueries ? decodeQueries(fields) : null;
   for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
   for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
   const queries = stored?.queries ?? new Map<string, Kept>();
-  const told = withChannels ? decodeChannels(fields, reading) : null;
+  const told = withChannels ? decodeChannels(fields) : null;
   const channels = told?.kept ?? NO_CHANNELS;
   for (const interest of channels.channels.keys()) wanted.add(interest);
   for (const [interest, kind] of told?.pending ?? []) pending.set(interest, kind);
@@ -159,7 +149,7 @@ function payload([name, entry]: [string, unknown]): [string, KeptPayload] {
   if (typeof payload !== "string" || typeof deleted !== "boolean") {
     throw new StateDamaged("newest: payload is not a text, or deleted is not true or false");
   }
-  return [object("newest", name), { payload, deleted }];
+  return [checkedObject("newest", name), { payload, deleted }];
 }
 
 function parse(text: string): Record<string, unknown> {
@@ -175,37 +165,9 @@ function parse(text: string): Record<string, unknown> {
   return fields as Record<string, unknown>;
 }
 
-/** Returns the entries as an object without a prototype, because "__proto__" is a name like any other. */
-function pairs(entries: Iterable<readonly [string, unknown]>): Record<string, unknown> {
-  const fields = Object.create(null) as Record<string, unknown>;
-  for (const [name, value] of entries) fields[name] = value;
-  return fields;
-}
-
 /** Returns the entries of a field whose keys are objects' names. */
 function objects(fields: Record<string, unknown>, name: string): [string, unknown][] {
-  return table(fields, name).map(([key, entry]) => [object(name, key), entry]);
-}
-
-function table(fields: Record<string, unknown>, name: string): [string, unknown][] {
-  const value = fields[name];
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new StateDamaged(`${name}: is not an object`);
-  }
-  return Object.entries(value);
-}
-
-function object(field: string, name: unknown): string {
-  try {
-    return checkObject(name);
-  } catch (error) {
-    throw new StateDamaged(`${field}: ${(error as Error).message}`);
-  }
-}
-
-function number64(field: string, value: unknown): bigint {
-  if (typeof value === "string" && /^\d{1,20}$/.test(value) && BigInt(value) <= U64_MAX) return BigInt(value);
-  throw new StateDamaged(`${field}: has a value that is not a number of 64 bits`);
+  return table(fields, name).map(([key, entry]) => [checkedObject(name, key), entry]);
 }
 
 function checkOf(fields: object): number {

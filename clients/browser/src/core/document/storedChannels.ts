@@ -17,14 +17,10 @@ import { byChannel, type Channel, channelOf, channelText, type Interest } from "
 import { checkAttributes, checkChannel } from "../../schemas/names.js";
 import type { Kind } from "../interests/registrations.js";
 import { sinceFields, sinceFrom } from "../interests/since.js";
-import type { Fields, Reading } from "./storedQueries.js";
+import { type Fields, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 
 /** Returns the document's fields for channels, or none. */
-export function encodeChannels(
-  kept: KeptChannels,
-  pending: ReadonlyMap<Interest, Kind>,
-  pairs: (entries: Iterable<readonly [string, unknown]>) => Fields,
-): Fields {
+export function encodeChannels(kept: KeptChannels, pending: ReadonlyMap<Interest, Kind>): Fields {
   const text = (interest: Interest): string => channelText(channelOf(interest) as Channel);
   const operations = [...pending].filter(([interest]) => channelOf(interest) !== null);
   if (kept.channels.size + operations.length === 0) return {};
@@ -47,29 +43,22 @@ function encodeKept({ since, position, told, lost }: KeptChannel): Fields {
 }
 
 /** Parses the document's fields. Throws StateDamaged. */
-export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptChannels; pending: Map<Interest, Kind> } {
+export function decodeChannels(fields: Fields): { kept: KeptChannels; pending: Map<Interest, Kind> } {
   if (!("channels" in fields)) return { kept: NO_CHANNELS, pending: new Map() };
-  const { table, number64 } = reading;
   const epoch = fields["channels_epoch"];
   if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
     throw new StateDamaged("channels_epoch: is not a number from 0 to 4294967295");
   }
-  const cursor = fields["channels_cursor"] === null ? null : number64("channels_cursor", fields["channels_cursor"]);
+  const cursor = fields["channels_cursor"] === null ? null : numberOf("channels_cursor", fields["channels_cursor"]);
   if (cursor !== null && epoch === null) throw new StateDamaged("channels_cursor: given without an epoch");
   const channels = new Map<Interest, KeptChannel>();
-  for (const [text, entry] of table(fields, "channels")) channels.set(interestOf("channels", text), decodeKept(entry, reading));
+  for (const [text, entry] of table(fields, "channels")) channels.set(interestOf("channels", text), decodeKept(entry));
   if (new Set([...channels.keys()].map((one) => channelOf(one)?.name)).size < channels.size) {
     throw new StateDamaged("channels: has one name twice");
   }
-  const pending = new Map<Interest, Kind>();
-  for (const [text, kind] of table(fields, "pending_channels")) {
-    const interest = interestOf("pending_channels", text);
-    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_channels: has an entry that is not an operation");
-    if ((kind === "register") !== channels.has(interest)) {
-      throw new StateDamaged(`pending_channels: ${JSON.stringify(text)} contradicts channels`);
-    }
-    pending.set(interest, kind);
-  }
+  const isWanted = (text: string): boolean => channels.has(interestOf("pending_channels", text));
+  const operations = operationsOf("pending_channels", table(fields, "pending_channels"), { has: isWanted }, "channels");
+  const pending = new Map([...operations].map(([text, kind]) => [interestOf("pending_channels", text), kind]));
   for (const [interest, { since, position }] of channels) {
     if (!pending.has(interest) && (cursor === null || since !== null || position !== null)) {
       throw new StateDamaged(`channels: ${JSON.stringify(channelOf(interest)?.name)} is behind the cursor, and not pending`);
@@ -78,11 +67,11 @@ export function decodeChannels(fields: Fields, reading: Reading): { kept: KeptCh
   return { kept: { channels, epoch: epoch as number | null, cursor }, pending };
 }
 
-function decodeKept(entry: unknown, { number64 }: Reading): KeptChannel {
+function decodeKept(entry: unknown): KeptChannel {
   if (typeof entry !== "object" || entry === null) throw new StateDamaged("channels: has an entry that is not an object");
   const { position, told, lost = false, ...begins } = entry as Fields;
   if (typeof lost !== "boolean") throw new StateDamaged("channels: lost is not true or false");
-  const kept = { told: told === undefined ? null : number64("channels", told), lost };
+  const kept = { told: told === undefined ? null : numberOf("channels", told), lost };
   if ("since" in begins) {
     try {
       return { since: sinceFrom(begins), position: null, ...kept };
@@ -91,7 +80,7 @@ function decodeKept(entry: unknown, { number64 }: Reading): KeptChannel {
     }
   }
   if (position === undefined) return { since: null, position: null, ...kept };
-  return { since: null, position: position === null ? BEGINNING : number64("channels", position), ...kept };
+  return { since: null, position: position === null ? BEGINNING : numberOf("channels", position), ...kept };
 }
 
 function interestOf(field: string, text: string): Interest {

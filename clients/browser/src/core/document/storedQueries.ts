@@ -16,23 +16,12 @@ import { byQuery, type Interest, queryOf } from "../interests/interests.js";
 import type { Change, Kept } from "../delivery/membership.js";
 import { checkQuery } from "../../schemas/names.js";
 import type { Kind } from "../interests/registrations.js";
-
-export type Fields = Record<string, unknown>;
-
-type Pairs = (entries: Iterable<readonly [string, unknown]>) => Fields;
-
-/** The functions that read fields: each throws StateDamaged. */
-export interface Reading {
-  table(fields: Fields, name: string): [string, unknown][];
-  object(field: string, value: unknown): string;
-  number64(field: string, value: unknown): bigint;
-}
+import { checkedObject, type Fields, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 
 /** Returns the document's fields for queries, or none. */
 export function encodeQueries(
   queries: ReadonlyMap<string, Kept>,
   pending: ReadonlyMap<Interest, Kind>,
-  pairs: Pairs,
 ): Fields {
   const operations = [...pending].flatMap(([interest, kind]): [string, Kind][] => {
     const text = queryOf(interest);
@@ -40,10 +29,10 @@ export function encodeQueries(
   });
   if (queries.size + operations.length === 0) return {};
   const entries = [...queries].sort(([one], [other]) => (one < other ? -1 : 1));
-  return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept, pairs)])), pending_queries: pairs(operations) };
+  return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept)])), pending_queries: pairs(operations) };
 }
 
-function encodeKept(kept: Kept, pairs: Pairs): Fields {
+function encodeKept(kept: Kept): Fields {
   const { members, telling, followed, dropped, entering, answer, reached, descriptions } = kept;
   const list = (names: ReadonlySet<string>): string[] => [...names].sort();
   return {
@@ -58,26 +47,21 @@ function encodeKept(kept: Kept, pairs: Pairs): Fields {
 }
 
 /** Parses the document's fields. Throws StateDamaged. */
-export function decodeQueries(fields: Fields, reading: Reading): { queries: Map<string, Kept>; pending: Map<Interest, Kind> } {
+export function decodeQueries(fields: Fields): { queries: Map<string, Kept>; pending: Map<Interest, Kind> } {
   const queries = new Map<string, Kept>();
-  for (const [text, entry] of reading.table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry, reading));
-  const pending = new Map<Interest, Kind>();
-  for (const [text, kind] of reading.table(fields, "pending_queries")) {
-    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_queries: has an entry that is not an operation");
-    if ((kind === "register") !== queries.has(text)) {
-      throw new StateDamaged(`pending_queries: ${JSON.stringify(text)} contradicts queries`);
-    }
-    pending.set(byQuery(query("pending_queries", text)), kind);
-  }
+  for (const [text, entry] of table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry));
+  const entries = table(fields, "pending_queries").map(([text, kind]): [string, unknown] => [query("pending_queries", text), kind]);
+  const operations = operationsOf("pending_queries", entries, queries, "queries");
+  const pending = new Map([...operations].map(([text, kind]) => [byQuery(text), kind]));
   return { queries, pending };
 }
 
-function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept {
+function decodeKept(entry: unknown): Kept {
   const fields = part("an entry", entry);
   const { members, telling, followed = false, dropped = false, entering = [], answer } = fields;
   const names = (what: string, list: unknown): ReadonlySet<string> => {
     if (!Array.isArray(list)) throw new StateDamaged(`queries: ${what} is not a list`);
-    return new Set(list.map((name) => object("queries", name)));
+    return new Set(list.map((name) => checkedObject("queries", name)));
   };
   if (typeof followed !== "boolean") throw new StateDamaged("queries: followed is not true or false");
   if (typeof dropped !== "boolean") throw new StateDamaged("queries: dropped is not true or false");
@@ -88,7 +72,7 @@ function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept 
   }
   const described = ([name, text]: [string, unknown]): [string, string] => {
     if (typeof text !== "string") throw new StateDamaged("queries: descriptions has an entry that is not a text");
-    return [object("queries", name), text];
+    return [checkedObject("queries", name), text];
   };
   const kept: Kept = {
     members: names("members", members),
@@ -105,7 +89,7 @@ function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept 
   return {
     ...kept,
     answer: names("answer.members", came),
-    reached: { name: object("queries", reached), offset: number64("queries", offset) },
+    reached: { name: checkedObject("queries", reached), offset: numberOf("queries", offset) },
   };
 }
 

@@ -9,34 +9,28 @@
 
 import { DescriptionsUnknown, QueriesUnknown, RegistrationRefused } from "../../errors.js";
 import type { Delivery, Report } from "../delivery/delivery.js";
-import { objectCrc } from "../../schemas/digest.js";
 import type { Identity } from "../document/document.js";
 import { FrameBuffer, FrameError } from "../../schemas/frames.js";
 import {
   channelOf,
-  framesOf,
   hashesOf,
   type Interest,
   interestDigest,
-  isChannel,
   isName,
   isQuery,
-  namesOf,
   queryOf,
   Spare,
 } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
-import {
-  GATEWAY_FRAME_BYTES_MAX,
-  PROTOCOL_VERSION,
-  REQUESTS_UNANSWERED_MAX,
-  WELCOME_S,
-} from "../../schemas/protocol.js";
+import { GATEWAY_FRAME_BYTES_MAX, PROTOCOL_VERSION, WELCOME_S } from "../../schemas/protocol.js";
 import type { Queries } from "../delivery/queries.js";
+import { NamesInUse } from "./namesInUse.js";
 import { NEXT, Phase, PhaseSaid } from "./phases.js";
 import { Publications } from "../publishing/publications.js";
-import { type Kind, type Operations, type Registrations, type Stage } from "../interests/registrations.js";
+import { type Kind, type Operations, type Registrations } from "../interests/registrations.js";
+import { RegSync } from "./regSync.js";
 import { positionsOf, SessionChannels } from "./sessionChannels.js";
+import { SessionRequests } from "./sessionRequests.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "../settings.js";
 import { FIRST, firstOf, Stream, streamsOf } from "../streams/stream.js";
 import type { Unsettled } from "../delivery/unsettled.js";
@@ -70,23 +64,6 @@ export interface Ended {
   readonly reason: string;
 }
 
-/** Operations that wait: for an answer (`stage` sent), or for a notification after it (confirmed). */
-interface Request {
-  readonly stage: Stage;
-  readonly operations: Operations;
-  readonly due: number;
-}
-
-/** A reg-sync under way. */
-interface Sync {
-  readonly revision: number;
-  readonly operations: Operations;
-  readonly chunks: readonly (readonly Interest[])[];
-  chunksSent: number;
-  allSent: boolean;
-  due: number | null;
-}
-
 /** A check of the connection: the Pong for this Ping must come until `due`. */
 interface Doubt {
   readonly ping: number;
@@ -118,18 +95,15 @@ export class Session {
   #ended: Ended | null = null;
   #saidBye = false;
 
-  readonly #crcs = new Map<number, string>();
-  #names = false;
+  readonly #crcs = new NamesInUse();
   /** True if the Hello asked for the kinds that the service knows. */
   #asksForKinds = false;
   /** True if it asked for descriptions. */
   #asksDescriptions = false;
   /** True if it stated that nothing is unsettled except the interests it registered. */
   #saysAllUnsettled: boolean;
-  readonly #requests = new Map<number, Request>();
-  #answered: Request[] = [];
-  #request = 0;
-  #sync: Sync | null = null;
+  readonly #requests: SessionRequests;
+  #sync: RegSync | null = null;
   #helloOperations: Operations;
   readonly #channels: SessionChannels;
   readonly #publications: Publications;
@@ -155,6 +129,7 @@ export class Session {
   constructor(parts: Parts, now: number, token = "") {
     this.#parts = parts;
     this.objects = new Stream(parts.delivery.cursor);
+    this.#requests = new SessionRequests(parts.registrations, parts.settings);
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
     this.#welcomeDue = now + WELCOME_S;
     this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
@@ -277,7 +252,7 @@ export class Session {
   #onNotification(notification: WireNotification): void {
     const { version = null, incarnation, payload, deleted, offset, behind, entered, left, answer } = notification;
     const description = notification.description && fromUtf8.decode(notification.description);
-    const name = notification.name || this.#crcs.get(notification.crc);
+    const name = notification.name || this.#crcs.nameOf(notification.crc);
     if (name !== undefined) {
       const update = { version, incarnation, payload, deleted };
       const says = entered.length + left.length > 0 || description !== undefined;
@@ -306,14 +281,14 @@ export class Session {
     if (complete !== undefined) this.#parts.delivery.complete(complete);
     // Answers that were confirmed before, and have not come, were lost on their way.
     this.#parts.registrations.resend(this.#channels.caughtUp(caughtUp), "confirmed");
-    this.#answered = [];
+    this.#requests.caughtUp();
     this.#caughtUpAt ??= now;
   }
 
   #onRegistered(registered: Registered, now: number): void {
     const { request, refused, kinds, begun, answered, unchanged } = registered;
     this.#parts.unsettled?.answered(request);
-    const operations = this.#requests.get(request)?.operations;
+    const operations = this.#requests.of(request);
     if (operations === undefined) for (const refusal of refused) this.#refuseLater(refusal);
     else if ([...operations.keys()].some(isQuery)) this.#know(kinds);
     this.#endIf(this.#channels.registered(registered, operations ?? new Map()));
@@ -324,17 +299,11 @@ export class Session {
   }
 
   #onAnswer(number: number, refused: readonly Refusal[], now: number): void {
-    const request = this.#requests.get(number);
-    if (request === undefined) return;
-    this.#requests.delete(number);
-    this.#refuse(refused, request.operations);
-    this.#confirm(request.operations);
-    // Otherwise CaughtUp is the limit. For a query's answer, which may take long, it always is.
-    const operations = namesOf(request.operations);
-    if (this.objects.live && operations.size > 0) {
-      const due = now + this.#parts.settings.requestTimeoutS;
-      this.#answered.push({ stage: "confirmed", operations, due });
-    }
+    const operations = this.#requests.take(number);
+    if (operations === undefined) return;
+    this.#refuse(refused, operations);
+    this.#confirm(operations);
+    if (this.objects.live) this.#requests.awaitVersions(operations, now); // otherwise CaughtUp is the limit
   }
 
   #confirm(operations: Operations): void {
@@ -459,7 +428,7 @@ export class Session {
     const isTooMuch = this.#helloOperations.size === 0 && registrations.pending.size > 0;
     this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
     this.#asksDescriptions = this.#queries.descriptions.asked;
-    this.#names = this.#asksForKinds || !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
+    this.#crcs.areSaid = this.#asksForKinds || !this.#crcs.use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
     const ofKind = (kind: Kind): Interest[] =>
       [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
     const [register, unregister] = [ofKind("register"), ofKind("unregister")];
@@ -497,37 +466,29 @@ export class Session {
   get #capabilities(): number {
     const queries = this.#asksForKinds ? CAPABILITY_QUERIES : 0;
     const descriptions = this.#asksDescriptions ? CAPABILITY_DESCRIPTIONS : 0;
-    return (this.#names ? CAPABILITY_NAMES : 0) | queries | descriptions | (this.#saysAllUnsettled ? CAPABILITY_UNSETTLED : 0);
+    return (this.#crcs.areSaid ? CAPABILITY_NAMES : 0) | queries | descriptions | (this.#saysAllUnsettled ? CAPABILITY_UNSETTLED : 0);
   }
 
   #beginSync(): void {
     const { journal, registrations, delivery } = this.#parts;
-    this.#requests.clear();
-    this.#answered = [];
+    this.#requests.beginSync();
     delivery.channels.beginSync();
     this.#parts.unsettled?.beginSync();
     const operations = registrations.beginSync();
     delivery.oweAll();
-    const wanted = [...registrations.wanted].sort();
-    const queries = registrations.knowsQueries ? wanted.filter(isQuery) : [];
-    const channels = registrations.knowsChannels ? wanted.filter(isChannel) : [];
-    const chunks = framesOf([...wanted.filter(isName), ...queries, ...channels]);
-    this.#sync = { revision: journal.revision, operations, chunks, chunksSent: 0, allSent: false, due: null };
+    this.#sync = new RegSync(journal, registrations, operations);
   }
 
   #sendChunks(now: number): void {
     const sync = this.#sync;
-    if (sync === null || sync.allSent || !this.#parts.journal.isDurable(sync.revision)) return;
+    if (sync === null || !sync.isReady) return;
     while (!sync.allSent && this.#outBytes < OUT_BYTES_MAX) {
-      const chunk = sync.chunks[sync.chunksSent] as readonly Interest[];
-      const last = sync.chunksSent === sync.chunks.length - 1;
-      this.#useOrAsk(chunk, now);
-      const [objects, interests] = [chunk.filter(isName), this.#said(chunk)];
-      this.#send({ sync: { index: sync.chunksSent, last, objects, interests } }, now);
-      sync.chunksSent += 1;
-      sync.allSent = last;
+      const { index, interests, last } = sync.nextChunk();
+      this.#useOrAsk(interests, now);
+      const objects = interests.filter(isName);
+      this.#send({ sync: { index, last, objects, interests: this.#said(interests) } }, now);
     }
-    if (sync.allSent) sync.due = now + this.#parts.settings.requestTimeoutS;
+    if (sync.allSent) sync.awaitAnswer(now + this.#parts.settings.requestTimeoutS);
   }
 
   /** True if the service has this client's set, and accepts changes of it. */
@@ -542,26 +503,25 @@ export class Session {
 
   #sendRequests(now: number): void {
     if (!this.#takesRequests) return;
-    while (this.#requests.size < REQUESTS_UNANSWERED_MAX && this.#outBytes < OUT_BYTES_MAX) {
+    while (!this.#requests.isFull && this.#outBytes < OUT_BYTES_MAX) {
       const next = this.#parts.registrations.nextRequest();
       if (next === null) return;
       const { kind, operations } = next;
       const asked = [...operations.keys()];
       const objects = asked.filter(isName);
-      this.#request += 1;
+      const request = this.#requests.numbered();
       this.#useOrAsk(asked, now);
       const interests = kind === "register" ? this.#said(asked) : hashesOf(asked);
-      this.#send({ [kind]: { request: this.#request, objects, interests } }, now);
-      const due = now + this.#parts.settings.requestTimeoutS;
-      this.#requests.set(this.#request, { stage: "sent", operations, due });
+      this.#send({ [kind]: { request, objects, interests } }, now);
+      this.#requests.sent(request, operations, now);
     }
   }
 
   #sendUnsettled(now: number): void {
     for (;;) {
-      const unsettled = this.#unsettled?.next(now, this.#request + 1) ?? null;
+      const unsettled = this.#unsettled?.next(now, this.#requests.nextNumber) ?? null;
       if (unsettled === null) return;
-      this.#request += 1;
+      this.#requests.numbered();
       this.#send({ unsettled }, now);
     }
   }
@@ -581,26 +541,9 @@ export class Session {
   }
 
   #useOrAsk(interests: readonly Interest[], now: number): void {
-    if (!interests.some(isQuery) && this.#use(interests)) return;
-    if (this.#names) return;
+    if (this.#crcs.areSaid || (!interests.some(isQuery) && this.#crcs.use(interests))) return;
     this.#send({ useNames: {} }, now);
-    this.#names = true;
-  }
-
-  /**
-   * Notes that these names are going to be used. Returns false if two of the session's names would share a CRC: request
-   * names first.
-   */
-  #use(names: readonly string[]): boolean {
-    if (this.#names) return true;
-    const fresh = new Map<number, string>();
-    for (const name of names.filter(isName)) {
-      const crc = objectCrc(name);
-      if ((this.#crcs.get(crc) ?? name) !== name || (fresh.get(crc) ?? name) !== name) return false;
-      fresh.set(crc, name);
-    }
-    for (const [crc, name] of fresh) this.#crcs.set(crc, name);
-    return true;
+    this.#crcs.areSaid = true;
   }
 
   /** Returns true if there is a cursor to acknowledge. */
@@ -654,7 +597,7 @@ export class Session {
   /** Does what is due: acknowledges, pings, sends requests again, gives up. */
   tick(now: number): void {
     if (this.#ended !== null || this.#saidBye) return;
-    const { registrations, settings } = this.#parts;
+    const { settings } = this.#parts;
     if (this.#queries.descriptions.asked && !this.#asksDescriptions) {
       this.#end(null, "the next session asks for descriptions");
       return;
@@ -662,15 +605,7 @@ export class Session {
     if (this.#ackAt <= now) this.#sendAck(now);
     const unsettled = this.#unsettled;
     unsettled?.tick(now, this.#overdue(unsettled.answerDue));
-    for (const [number, request] of this.#requests) {
-      if (this.#overdue(request.due) > now) continue;
-      this.#requests.delete(number);
-      registrations.resend(request.operations, request.stage);
-    }
-    for (let first = this.#answered[0]; first && this.#overdue(first.due) <= now; first = this.#answered[0]) {
-      this.#answered.shift();
-      registrations.resend(first.operations, first.stage);
-    }
+    this.#requests.tick(now, (due) => this.#overdue(due));
     if (this.#sync?.due != null && this.#overdue(this.#sync.due) <= now) this.#beginSync();
     if (this.#pingAt <= now) this.#ping(now);
     if (this.#welcomeDue !== null && this.#welcomeDue <= now) this.#end(null, `no Welcome within ${WELCOME_S} s`);
@@ -688,8 +623,7 @@ export class Session {
     const due = [this.#pingAt, this.#ackAt, this.#welcomeDue, this.#publications.deadline()];
     const unsettled = this.#unsettled;
     if (unsettled !== null) due.push(unsettled.due, this.#overdue(unsettled.answerDue));
-    for (const request of this.#requests.values()) due.push(this.#overdue(request.due));
-    if (this.#answered[0]) due.push(this.#overdue(this.#answered[0].due));
+    due.push(...this.#requests.due.map((one) => this.#overdue(one)));
     if (this.#sync?.due != null) due.push(this.#overdue(this.#sync.due));
     if (this.#pingUnansweredSince !== null) due.push(this.#pingUnansweredSince + silenceS(this.#parts.settings));
     if (this.#doubt !== null) due.push(this.#doubt.due);

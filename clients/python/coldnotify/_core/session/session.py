@@ -16,19 +16,18 @@ from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gat
 from coldnotify_schemas.protocol import (
     GATEWAY_FRAME_BYTES_MAX,
     PROTOCOL_VERSION,
-    REQUESTS_UNANSWERED_MAX,
     WELCOME_S,
 )
 
 from coldnotify._core.delivery.delivery import Delivery
 from coldnotify._core.delivery.slot import Update
 from coldnotify._core.delivery.unsettled import UnsettledTold
+from coldnotify._core.document.document import ClientIdentity
 from coldnotify._core.interests.interests import (
     ChannelInterest,
     Interest,
     QueryInterest,
     channels_of,
-    frames_of,
     hashes_of,
     names_of,
     queries_of,
@@ -38,19 +37,12 @@ from coldnotify._core.journal import Journal
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.names_in_use import NamesInUse
 from coldnotify._core.session.phases import NEXT, Phase, PhaseSaid
+from coldnotify._core.session.reg_sync import RegSync
 from coldnotify._core.session.session_channels import SessionChannels
+from coldnotify._core.session.session_requests import SessionRequests
 from coldnotify._core.settings import OUT_BYTES_MAX, ClientSettings
 from coldnotify._core.streams.stream import FIRST, Stream, first_of, streams_of
 from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
-
-
-@dataclass(frozen=True, slots=True)
-class ClientIdentity:
-    """The identity of this client."""
-
-    domain: str
-    group: str
-    client: str
 
 
 class SessionEnded(NamedTuple):
@@ -58,27 +50,6 @@ class SessionEnded(NamedTuple):
 
     code: int | None
     reason: str
-
-
-@dataclass(slots=True)
-class _Request:
-    """Operations that wait: for an answer (`stage` SENT), or for a notification after it (CONFIRMED)."""
-
-    stage: OperationStage
-    operations: dict[Interest, Operation]
-    due: float
-
-
-@dataclass(slots=True)
-class _Sync:
-    """A reg-sync under way."""
-
-    revision: int
-    operations: dict[Interest, Operation]
-    chunks: list[list[Interest]]
-    chunks_sent: int = 0
-    all_sent: bool = False
-    due: float | None = None
 
 
 @dataclass(slots=True)
@@ -118,10 +89,8 @@ class ClientSession:
         self._said_bye = False
 
         self._crcs = NamesInUse()
-        self._requests: dict[int, _Request] = {}
-        self._answered: list[_Request] = []
-        self._request = 0
-        self._sync: _Sync | None = None
+        self._requests = SessionRequests(registrations, settings)
+        self._sync: RegSync | None = None
 
         self.objects = Stream(delivery.cursor)
         self._ack_due: float | None = None
@@ -275,7 +244,7 @@ class ClientSession:
             self._delivery.complete(caught_up.complete)
         # What was confirmed before, and has not come, was lost on its way.
         self._registrations.resend(self._channels.caught_up(caught_up), OperationStage.CONFIRMED)
-        self._answered.clear()
+        self._requests.caught_up()
         if self.caught_up_at is None:
             self.caught_up_at = now
 
@@ -301,12 +270,12 @@ class ClientSession:
 
     def _on_registered(self, registered: wire.Registered, now: float) -> None:
         self._unsettled.answered(registered.request)
-        request = self._requests.get(registered.request)
-        if request is not None and queries_of(request.operations):
+        operations = self._requests.of(registered.request)
+        if operations is not None and queries_of(operations):
             self._know(registered.kinds)
-        self._end_if(self._channels.registered(registered, {} if request is None else request.operations))
+        self._end_if(self._channels.registered(registered, operations or {}))
         self._on_answer(registered.request, registered.refused, now)
-        for refusal in registered.refused if request is None else ():
+        for refusal in registered.refused if operations is None else ():
             if refusal.HasField("interest"):
                 membership = self._queries.by_hash.get(refusal.interest)
                 if membership is not None and self._registrations.refuse_later(membership.query):
@@ -332,18 +301,13 @@ class ClientSession:
         self._delivery.channels.confirmed(channels_of(confirmed))
 
     def _on_answer(self, number: int, refused: Collection[wire.Refusal], now: float) -> None:
-        request = self._requests.pop(number, None)
-        if request is None:
+        operations = self._requests.take(number)
+        if operations is None:
             return
-        self._refuse(refused, request.operations)
-        self._confirm(request.operations)
-        # Else CaughtUp is the limit, as it always is for queries: their answers may take long.
-        names: dict[Interest, Operation] = {
-            name: operation for name, operation in request.operations.items() if isinstance(name, str)
-        }
-        if self.objects.live and names:
-            due = now + self._settings.request_timeout_s
-            self._answered.append(_Request(OperationStage.CONFIRMED, names, due))
+        self._refuse(refused, operations)
+        self._confirm(operations)
+        if self.objects.live:  # else CaughtUp is the limit
+            self._requests.await_versions(operations, now)
 
     def _refuse(self, refused: Collection[wire.Refusal], operations: dict[Interest, Operation]) -> None:
         by_hash: dict[int, Interest] = {}
@@ -459,36 +423,24 @@ class ClientSession:
         return names | queries | descriptions | unsettled
 
     def _begin_sync(self) -> None:
-        self._requests.clear()
-        self._answered.clear()
+        self._requests.begin_sync()
         self._delivery.channels.begin_sync()
         self._unsettled.begin_sync()
         operations = self._registrations.begin_sync()
         self._delivery.owe_all()
-        queries = sorted(self._registrations.queries if self._registrations.knows(QueryInterest) else ())
-        channels = sorted(self._registrations.channels if self._registrations.knows(ChannelInterest) else ())
-        chunks = frames_of([*sorted(self._registrations.wanted), *queries, *channels])
-        self._sync = _Sync(self._journal.revision, operations, chunks)
+        self._sync = RegSync(self._journal, self._registrations, operations)
 
     def _send_chunks(self, now: float) -> None:
         sync = self._sync
-        if sync is None or sync.all_sent or not self._journal.is_durable(sync.revision):
+        if sync is None or not sync.is_ready:
             return
         while not sync.all_sent and len(self._out) < OUT_BYTES_MAX:
-            interests = sync.chunks[sync.chunks_sent]
-            last = sync.chunks_sent + 1 == len(sync.chunks)
+            index, interests, last = sync.next_chunk()
             self._use_or_ask(interests, now)
-            chunk = wire.SyncChunk(
-                index=sync.chunks_sent,
-                last=last,
-                objects=names_of(interests),
-                interests=self._said(interests),
-            )
+            chunk = wire.SyncChunk(index=index, last=last, objects=names_of(interests), interests=self._said(interests))
             self._send(wire.ClientFrame(sync=chunk), now)
-            sync.chunks_sent += 1
-            sync.all_sent = last
         if sync.all_sent:
-            sync.due = now + self._settings.request_timeout_s
+            sync.await_answer(now + self._settings.request_timeout_s)
 
     @property
     def _takes_requests(self) -> bool:
@@ -502,24 +454,23 @@ class ClientSession:
     def _send_requests(self, now: float) -> None:
         if not self._takes_requests:
             return
-        while len(self._requests) < REQUESTS_UNANSWERED_MAX and len(self._out) < OUT_BYTES_MAX:
-            request = self._registrations.next_request()
-            if request is None:
+        while not self._requests.is_full and len(self._out) < OUT_BYTES_MAX:
+            asked = self._registrations.next_request()
+            if asked is None:
                 return
-            kind, operations = request
-            self._request += 1
+            kind, operations = asked
+            request = self._requests.numbered()
             self._use_or_ask(operations, now)
             names = names_of(operations)
             if kind is OperationKind.REGISTER:
-                register = wire.Register(request=self._request, objects=names, interests=self._said(operations))
+                register = wire.Register(request=request, objects=names, interests=self._said(operations))
                 frame = wire.ClientFrame(register=register)
             else:
                 hashes = hashes_of(operations)
-                unregister = wire.Unregister(request=self._request, objects=names, interests=hashes)
+                unregister = wire.Unregister(request=request, objects=names, interests=hashes)
                 frame = wire.ClientFrame(unregister=unregister)
             self._send(frame, now)
-            due = now + self._settings.request_timeout_s
-            self._requests[self._request] = _Request(OperationStage.SENT, operations, due)
+            self._requests.sent(request, operations, now)
 
     def _send_publications(self, now: float) -> None:
         if self._takes_requests:
@@ -531,8 +482,8 @@ class ClientSession:
     def _send_unsettled(self, now: float) -> None:
         if not self._says_unsettled:
             return
-        while (unsettled := self._unsettled.next(now, self._request + 1)) is not None:
-            self._request += 1
+        while (unsettled := self._unsettled.next(now, self._requests.next_number)) is not None:
+            self._requests.numbered()
             self._send(wire.ClientFrame(unsettled=unsettled), now)
 
     def _use_or_ask(self, interests: Collection[Interest], now: float) -> None:
@@ -604,13 +555,7 @@ class ClientSession:
             self._send_ack(now)
         if self._says_unsettled:
             self._unsettled.tick(now, self._overdue(self._unsettled.answer_due))
-        for number, request in list(self._requests.items()):
-            if self._overdue(request.due) <= now:
-                del self._requests[number]
-                self._registrations.resend(request.operations, request.stage)
-        while self._answered and self._overdue(self._answered[0].due) <= now:
-            request = self._answered.pop(0)
-            self._registrations.resend(request.operations, request.stage)
+        self._requests.tick(now, self._overdue)
         if self._sync is not None and self._sync.due is not None and self._overdue(self._sync.due) <= now:
             self._begin_sync()
         if self._ping_at() <= now:
@@ -629,7 +574,7 @@ class ClientSession:
         if self._says_unsettled:
             due += [self._unsettled.due, self._overdue(self._unsettled.answer_due)]
         due += [] if self._welcome_due is None else [self._welcome_due]
-        due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
+        due += [self._overdue(one) for one in self._requests.due]
         if self._sync is not None and self._sync.due is not None:
             due.append(self._overdue(self._sync.due))
         if self._ping_unanswered_since is not None:
