@@ -78,16 +78,30 @@ up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until
 
 .PHONY: setup
 setup: $(INSTALLED) ## make .venv, in it the command coldnotify
-	@echo "$(BIN)/coldnotify is ready."
+	@echo "$(BIN)/coldnotify is ready. Next:"
+	@echo "  export PATH=\"\$$PWD/$(BIN):\$$PATH\""
+	@echo "  coldnotify up    # Kafka and all services, on this machine; README.md goes on from here"
 
 $(INSTALLED): pyproject.toml schemas/pyproject.toml clients/python/pyproject.toml constraints.txt
 	@command -v $(PYTHON) > /dev/null || { \
 		echo "ColdNotify needs Python 3.11 or later, and there is no $(PYTHON) here. Another one: make setup PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ColdNotify needs Python 3.11 or later; \
 	$(PYTHON) is " + sys.version.split()[0] + ". Another one: make setup PYTHON=...")'
-	@echo "Setting up .venv; the first time this takes a minute or two, and 500 MB on disk."
+	@echo "Setting up .venv; the first time this takes two minutes or so, and 500 MB on disk."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e schemas -e clients/python -e '.[dev]'
+	@# A line for every 20 packages; all that pip says is in .venv/pip.log.
+	@{ PYTHONUNBUFFERED=1 $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt \
+		-e schemas -e clients/python -e '.[dev]' 2>&1; echo "exit $$?"; } | { \
+		count=0; code=1; \
+		while read -r word rest; do \
+			echo "$$word $$rest" >&3; \
+			case $$word in \
+				Collecting) count=$$((count + 1)); [ $$((count % 20)) != 0 ] || echo "  $$count packages found, now $$rest";; \
+				Installing) [ "$${rest%% *}" != collected ] || echo "  all $$count are here; they are installed now";; \
+				ERROR:) echo "$$word $$rest" >&2;; \
+				exit) code=$$rest;; \
+			esac; \
+		done; exit "$$code"; } 3> .venv/pip.log
 	@touch $@
 
 .PHONY: lint

@@ -86,6 +86,7 @@ def run(directory: Path, terminal: Terminal, limit_s: float, faults: Sequence[st
         terminal.plain(f"FAILED  the demo could not go on: {collapsed}")
         return BROKEN
     terminal.plain(f"{played_s:.0f} s of play, {time.monotonic() - begin_s:.0f} s in all")
+    terminal.plain('Next: `make up`, and "Sixty seconds" in README.md: the same by hand.')
     return KEPT if stage.promises.kept else BROKEN
 
 

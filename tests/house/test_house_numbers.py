@@ -15,14 +15,14 @@ from coldnotify_testkit.house_numbers import (
 
 CEILINGS = {
     BOTH: 93,
-    CLAUSE_TESTS: 387,
+    CLAUSE_TESTS: 386,
     CLAUSES: 52,
     IS_NONE: 29,
     ODD_WORDS: 21,
     OF_FIELDS: 0,
     SET_FROM_OUTSIDE: 1_330,
     TWO_MEANINGS: 0,
-    WORDS: 114_520,
+    WORDS: 113_900,
 }
 """`python -m coldnotify_testkit.house_numbers` prints what is there."""
 

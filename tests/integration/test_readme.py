@@ -1,23 +1,30 @@
-"""The commands and programs of the README and of the page about queries, run as they stand there on free ports."""
+"""The programs of the README, of pages in docs/ and of examples/, run as they stand there on free ports."""
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from coldnotify_testkit.stack import Up, notify
+from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
-README = Path(__file__).parents[2] / "README.md"
-QUERIES = README.parent / "docs" / "queries.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+STARTED = ROOT / "docs" / "getting-started.md"
+RECIPES = ROOT / "docs" / "recipes.md"
+TESTING = ROOT / "docs" / "testing.md"
+QUERIES = ROOT / "docs" / "queries.md"
 LIMIT_S = 120
 """For one block: seconds are usual."""
 
-_BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(sh|python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(section: str, language: str, document: Path = README) -> list[str]:
@@ -32,10 +39,10 @@ class Reader:
     """Somebody who copies the README's code, with the addresses of this service in the places of the default ones, and
     with a group of his own: others that share the service have registered in theirs."""
 
-    def __init__(self, up: Up, directory: Path) -> None:
+    def __init__(self, up: Up, directory: Path, *, group: str = "readers") -> None:
         self._directory = directory
         self._said = {
-            "region-1": "readers",
+            "region-1": group,
             "9092": up.kafka.rpartition(":")[2],
             "55000": str(up.gateway[1]),
             "55002": up.http_url.rpartition(":")[2],
@@ -54,7 +61,7 @@ class Reader:
 
     def run(self, language: str, code: str) -> str:
         """What it prints. Fails if it does."""
-        code = re.sub("|".join(self._said), lambda match: self._said[match[0]], code)
+        code = self._translated(code)
         if language == "python":
             argv = [sys.executable, "-c", code]
         else:
@@ -67,36 +74,133 @@ class Reader:
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def replay(self, block: str) -> None:
+        """Gives the commands of a console block, and compares what they print."""
+        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, printed = step.partition("\n")
+            assert shape(self.run("sh", command)) == shape(printed), command
+
+    def example(self, name: str) -> str:
+        """What a program of examples/ prints."""
+        return self.run("python", (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"))
+
+    @contextmanager
+    def beside(self, name: str) -> Iterator[Callable[[], str]]:
+        """A program of examples/ that runs until the end of the block; what it has printed so far. Ctrl-C ends it."""
+        code = self._translated((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8"))
+        # Started from a test, it might be told to ignore Ctrl-C.
+        code = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
+        printed = self._directory / f"{name}.printed"
+        with printed.open("wb") as out, printed.with_suffix(".log").open("wb") as log:
+            program = subprocess.Popen([sys.executable, "-c", code], cwd=self._directory, stdout=out, stderr=log)
+        try:
+            yield lambda: printed.read_text(encoding="utf-8")
+        finally:
+            program.send_signal(signal.SIGINT)
+            program.wait(LIMIT_S)
+
+    def _translated(self, code: str) -> str:
+        code = re.sub(r'Connection\("([\w.]+)"\)', r'Connection("\1", 55000)', code)
+        return re.sub("|".join(self._said), lambda match: self._said[match[0]], code)
+
+
+def shape(printed: str) -> list[list[str]]:
+    """The words of each line, whatever its numbers and times."""
+    masked = re.sub(r"\d{4}-\d\d-\d\d [\d:+.]+|\d+", "9", printed)
+    return [line.split() for line in masked.splitlines()]
+
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
+def test_the_readme_prints_what_it_says(up: Up, tmp_path: Path) -> None:
+    reader = Reader(up, tmp_path, group="first-minute")
+    start, watch, publish, asleep, again = blocks("Sixty seconds", "console")
+    assert "coldnotify up\nColdNotify is ready" in start
+    command, _, told = watch.removeprefix("$ ").partition("\n")
+    unknown, first = told.splitlines()
+    # The watch runs beside: once it has begun, and once more when its object was published.
+    assert reader.run("sh", command) == unknown + "\n"
+    reader.replay(publish)
+    assert reader.run("sh", command) == first + "\n"
+    reader.replay(asleep)
+    assert again.startswith(f"$ {command}\n")
+    reader.replay(again)
+    device, back_end = blocks("In your programs", "python")
+    with notify(up, "unit", None, group="first-minute") as client:
+        client.register("camera-config").subscribe(lambda told: None)
+        assert client.wait_caught_up(LIMIT_S)
+        assert reader.run("python", back_end).startswith("published\nApplied(applied=1")
+        assert reader.run("python", device) == "camera-config 4 {'fps': 8}\n"
+        (curl,) = blocks("In your programs", "sh")
+        *_, answer = reader.run("sh", curl).splitlines()
+        newest = {"object": "camera-config", "version": 5, "payload": {"fps": 9}}
+        assert json.loads(answer[answer.index('{"notifications"') :])["notifications"] == [newest]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_getting_started_can_be_followed(up: Up, tmp_path: Path) -> None:
     reader = Reader(up, tmp_path)
-    with notify(up, "unit", None, group="readers") as unit:
-        unit.register("camera-config").subscribe(lambda told: None)
-        _follow_the_readme(reader, up)
-
-
-def _follow_the_readme(reader: Reader, up: Up) -> None:
-    """A unit is registered, as publishers wait for a share of those that are."""
-    said = [reader.run(language, code) for language in ("python", "sh") for code in blocks("Publish", language)]
-    assert said[1] == "published\n"
-    assert said[2].count("outcome published") == said[2].count('"outcome": "published"') == 1
-    observation_unit, by_query = blocks("An observation unit", "python")
-    assert reader.run("python", observation_unit) == "camera-config 46 {'fps': 8}\n"
-    assert reader.run("python", observation_unit) == "", "it was told already, and the state file knows"
+    (python,), (by_shell, described) = blocks("Publish", "python", STARTED), blocks("Publish", "sh", STARTED)
+    reader.run("python", python)
+    said = reader.run("sh", by_shell)
+    assert said.count("outcome published") == said.count('"outcome": "published"') == 1
+    reader.run("sh", described)
+    device, by_query = blocks("A device", "python", STARTED)
+    assert reader.run("python", device) == "camera-config 46 {'fps': 8}\n"
+    assert reader.run("python", device) == "", "it was told already, and the state file knows"
     connect = "notify.connect()\n"
-    told = reader.run("python", observation_unit.replace(connect, by_query + connect)).splitlines()
+    told = reader.run("python", device.replace(connect, by_query + connect)).splitlines()
     assert all(line.startswith(("entered: ", "lamp-")) for line in told), told
-    ledger, overview, look_in, judge = blocks("Look in", "sh")
+    ledger, overview, look_in = blocks("Look in", "sh", STARTED)
     overview = overview.replace("doctor", f"doctor --gateway-http {up.report['gateways_http'][0]}")
     assert "nobody lacks it" in reader.run("sh", ledger)
     assert "nothing is wrong" in reader.run("sh", overview)
     assert "camera-config" in reader.run("sh", look_in)
-    reader.run("sh", judge)
     # Last: this client is registered, too, and the ledger would name it.
-    (by_http,) = blocks("By WebSocket and HTTP", "sh")
+    (by_http,) = blocks("Without our library", "sh", STARTED)
     newest = {"object": "camera-config", "version": 46, "payload": {"fps": 8}}
     assert json.loads(reader.run("sh", by_http))["notifications"] == [newest]
+
+
+def test_the_examples_do_what_they_say(up: Up, tmp_path: Path) -> None:
+    reader = Reader(up, tmp_path, group="examples")
+    with ExitStack() as running:
+        device, tasks, lamps = (running.enter_context(reader.beside(name)) for name in ("device", "tasks", "lamps"))
+        wait_for(lambda: "camera-config None" in device(), "the device is registered")
+        assert reader.example("back_end").startswith("published\nApplied(applied=1")
+        assert reader.example("wake") == device().splitlines()[-1] + "\n"
+        assert reader.example("wake") == "", "nothing is told twice"
+        where = "animal.observer region-1"
+        reader.run("sh", f"coldnotify send {where} tasks --payload '\"north\"'")
+        wait_for(lambda: "task north\n" in tasks(), "a message")
+        described = "--describe Kind=lamp --describe Room=410"
+        reader.run("sh", f"coldnotify publish {where} lamp-1 --version 1 --payload 5 {described}")
+        wait_for(lambda: "entered lamp-1 left\nlamp-1 1 5\n" in lamps(), "a member")
+
+
+def test_an_excepted_client_is_not_told(up: Up, tmp_path: Path) -> None:
+    reader = Reader(up, tmp_path, group="recipes")
+    heading = "Tell all that ..., except ..."
+    (python,), (publish,) = blocks(heading, "python", RECIPES), blocks(heading, "sh", RECIPES)
+    mine, others = Recorder(), Recorder()
+    query = re.findall(r'register_query\("(.*)"\)', python)[0]
+    with notify(up, "tromso", None, group="recipes") as excepted, notify(up, "oslo", None, group="recipes") as client:
+        excepted.register_query(query).subscribe(mine)
+        client.register_query(query.replace("tromso", "oslo")).subscribe(others)
+        reader.run("sh", publish)
+        wait_for(lambda: [told.object_id for told in others.seen] == ["notice-7"], "all others are told")
+        assert excepted.wait_caught_up(LIMIT_S)
+        assert mine.seen == []
+        (again,) = re.findall(r"`(coldnotify describe .*?)`", RECIPES.read_text(encoding="utf-8"))
+        reader.run("sh", again)
+        wait_for(lambda: [told.object_id for told in mine.seen] == ["notice-7"], "so is who was excepted")
+
+
+def test_the_test_of_the_page_about_tests_passes(tmp_path: Path) -> None:
+    (code,) = blocks("Python: a service in the test's process", "python", TESTING)
+    (tmp_path / "test_application.py").write_text(code, encoding="utf-8")
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_application.py"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
