@@ -20,7 +20,7 @@ def first_subscription() -> Unit:
     unit.send("alarms", to=("mast",))
     unit.send("alarms", to=("camera",))
     unit.go(3)
-    unit.driver.unregister_channel("tasks")
+    unit.driver.application.unregister_channel("tasks")
     unit.go(3)
     unit.stop()
     return unit
@@ -70,8 +70,8 @@ def missed_without_callback() -> Unit:
     before.send("tasks", "tasks", "tasks")
     before.service.retain(DOMAIN, GROUP, 6)
     unit = Unit(before.service, before.disk)
-    unit.driver.subscribe(TASKS, SUBSCRIBER)
-    unit.driver.subscribe(ALARMS, SUBSCRIBER)
+    unit.driver.application.subscribe(TASKS, SUBSCRIBER)
+    unit.driver.application.subscribe(ALARMS, SUBSCRIBER)
     unit.go(3)
     unit.stop()
     return unit
@@ -118,12 +118,12 @@ def loss_that_nobody_hears() -> Unit:
     before.service.new_channels_epoch()
     unit = _after_a_power_loss(before)
     unit.want_channel(ALARMS)
-    unit.driver.register_channel(TASKS, OLDEST)
+    unit.driver.application.register_channel(TASKS, OLDEST)
     unit.go(3)
     unit.send("alarms")
     unit.go(3)
-    unit.driver.subscribe_missed(TASKS, MISSED_SUBSCRIBER)
-    unit.driver.subscribe(TASKS, SUBSCRIBER)
+    unit.driver.application.subscribe_missed(TASKS, MISSED_SUBSCRIBER)
+    unit.driver.application.subscribe(TASKS, SUBSCRIBER)
     unit.go(3)
     unit.stop()
     return unit
@@ -149,11 +149,11 @@ def parked() -> Unit:
 def nobody_subscribed_to_the_channel() -> Unit:
     """Messages without a subscriber make their channel pending before the cursor passes them."""
     unit = Unit()
-    unit.driver.register_channel(TASKS, NOW)
+    unit.driver.application.register_channel(TASKS, NOW)
     unit.go(3)
     unit.send("tasks", "tasks")
     unit.go(3)
-    unit.driver.subscribe(TASKS, SUBSCRIBER)
+    unit.driver.application.subscribe(TASKS, SUBSCRIBER)
     unit.go(3)
     unit.stop()
     return unit

@@ -169,14 +169,14 @@ class SimulatedClient(SimulatedProcess):
         self.later(LOOK_S, self._look_now_and_then)
         self._said_caught_up = True
         if only:
-            self.driver.register_only(self.wish)
-        for name in sorted(self.driver.wanted - self.wish):
+            self.driver.application.register_only(self.wish)
+        for name in sorted(self.driver.application.wanted - self.wish):
             self.trace.retract("unregister", client=self.key, object=self.key_of(name))
-        for name in sorted(self.wish | self.driver.wanted):
-            self.driver.subscribe(name, _SUBSCRIBER)
+        for name in sorted(self.wish | self.driver.application.wanted):
+            self.driver.application.subscribe(name, _SUBSCRIBER)
             if name in self.wish:
-                self.driver.register(name)
-        self.wish = set(self.driver.wanted)
+                self.driver.application.register(name)
+        self.wish = set(self.driver.application.wanted)
         for name in sorted(self.wish):
             self.trace.event("register", client=self.key, object=self.key_of(name))
         for text in sorted(self.queries - self.wish_queries):
@@ -263,8 +263,8 @@ class SimulatedClient(SimulatedProcess):
             self.trace(self.name, "registers for", name)
             self.trace.event("register", client=self.key, object=self.key_of(name))
             self.world.on_registers(self, name)
-            self.driver.subscribe(name, _SUBSCRIBER)
-            self.driver.register(name)
+            self.driver.application.subscribe(name, _SUBSCRIBER)
+            self.driver.application.register(name)
         self.drive()
 
     def unregister(self, *names: str) -> None:
@@ -275,7 +275,7 @@ class SimulatedClient(SimulatedProcess):
             self.wish.discard(name)
             self.trace(self.name, "unregisters", name)
             self.trace.event("unregister", client=self.key, object=self.key_of(name))
-            self.driver.unregister(name)
+            self.driver.application.unregister(name)
         self.drive()
 
     def register_only(self, names: Iterable[str]) -> None:
@@ -296,14 +296,14 @@ class SimulatedClient(SimulatedProcess):
         more = {"descriptions": True} if text in self.described else {}
         self.trace.event("register_query", client=self.key, query=text, **more)
         query = QueryInterest(text)
-        if query not in driver.queries:
+        if query not in driver.application.queries:
             self.world.on_registers_query(self, text)
         # Each call to subscribe has a number of its own.
         number = self._numbers.setdefault(text, _SUBSCRIBER + 1 + 2 * len(self._numbers))
-        driver.subscribe_members(query, number)
-        driver.subscribe(query, number + 1)
-        driver.register(query)
-        driver.ask_descriptions(query, wanted=text in self.described)
+        driver.application.subscribe_members(query, number)
+        driver.application.subscribe(query, number + 1)
+        driver.application.register(query)
+        driver.application.ask_descriptions(query, wanted=text in self.described)
 
     def unregister_query(self, text: str) -> None:
         """It wants them no more."""
@@ -311,7 +311,7 @@ class SimulatedClient(SimulatedProcess):
             self.wish_queries.discard(text)
             self.trace(self.name, "unregisters", text)
             self.trace.event("unregister_query", client=self.key, query=text)
-            self.driver.unregister(QueryInterest(text))
+            self.driver.application.unregister(QueryInterest(text))
             self.drive()
 
     def register_channel(self, name: str, attributes: tuple[str, ...], since: Since) -> None:
@@ -326,27 +326,27 @@ class SimulatedClient(SimulatedProcess):
         attributes, since = self.wish_channels[name]
         self.world.on_subscribes(self, name)
         channel = channel_by(name, attributes)
-        driver.subscribe(channel, _SUBSCRIBER)
-        driver.subscribe_missed(channel, _MISSED_SUBSCRIBER)
-        driver.register_channel(channel, since)
+        driver.application.subscribe(channel, _SUBSCRIBER)
+        driver.application.subscribe_missed(channel, _MISSED_SUBSCRIBER)
+        driver.application.register_channel(channel, since)
 
     def unregister_channel(self, name: str) -> None:
         """It wants them no more."""
         if self.driver is not None:
             del self.wish_channels[name]
             self.trace(self.name, "unsubscribes from", name)
-            self.driver.unregister_channel(name)
+            self.driver.application.unregister_channel(name)
             self.drive()
 
     @property
     def queries(self) -> set[str]:
         """Their texts, as the library has them."""
-        return set() if self.driver is None else {query.text for query in self.driver.queries}
+        return set() if self.driver is None else {query.text for query in self.driver.application.queries}
 
     @property
     def wanted(self) -> set[str]:
         """The library's wanted set."""
-        return set() if self.driver is None else set(self.driver.wanted)
+        return set() if self.driver is None else set(self.driver.application.wanted)
 
     @property
     def disconnects(self) -> bool:

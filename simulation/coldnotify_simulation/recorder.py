@@ -1,11 +1,12 @@
 """A driver that records its inputs and actions, in the format of `schemas/transcripts/README.md`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from random import Random
 from typing import Any, TypeVar
 
+from coldnotify._core.application import Application
 from coldnotify._core.document.document import Document, decode
 from coldnotify._core.driver import (
     Action,
@@ -48,6 +49,55 @@ class Half(Random):
         return 0.5
 
 
+class _RecordedApplication(Application):
+    """Records the calls that have lines in a transcript."""
+
+    def __init__(self, plain: Application, event: Callable[..., None]) -> None:
+        super().__init__(plain._registrations, plain._delivery)
+        self._plain = plain
+        self._event = event
+
+    def register(self, interest: Interest) -> None:
+        self._event(register=[interest])
+        self._plain.register(interest)
+
+    def unregister(self, interest: Interest) -> None:
+        self._event(unregister=[interest])
+        self._plain.unregister(interest)
+
+    def register_only(self, names: Iterable[str]) -> None:
+        names = sorted(names)
+        self._event(register_only=names)
+        self._plain.register_only(names)
+
+    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
+        said = {"name": channel.name, "attributes": channel.attributes}
+        self._event(register_channel=said | _numbers_as_text(since.parts))
+        self._plain.register_channel(channel, since)
+
+    def unregister_channel(self, name: str) -> None:
+        self._event(unregister_channel=name)
+        self._plain.unregister_channel(name)
+
+    def subscribe(self, interest: Interest, subscriber: int) -> None:
+        if isinstance(interest, ChannelInterest):
+            self._event(subscribe_channel=interest.name, subscriber=subscriber)
+        else:
+            self._event(subscribe=interest, subscriber=subscriber)
+        self._plain.subscribe(interest, subscriber)
+
+    def unsubscribe(self, interest: Interest, subscriber: int) -> None:
+        if isinstance(interest, ChannelInterest):
+            self._event(unsubscribe_channel=interest.name, subscriber=subscriber)
+        else:
+            self._event(unsubscribe=interest, subscriber=subscriber)
+        self._plain.unsubscribe(interest, subscriber)
+
+    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
+        self._event(subscribe_missed=channel.name, subscriber=subscriber)
+        self._plain.subscribe_missed(channel, subscriber)
+
+
 class RecordedDriver(Driver):
     """Its `lines` are a transcript, but for what the whole of it shows."""
 
@@ -63,6 +113,7 @@ class RecordedDriver(Driver):
     ) -> None:
         settings = replace(settings, say_unsettled=say_unsettled, say_errors=False)
         super().__init__(document, addresses, settings, Half(), now)
+        self._client.application = _RecordedApplication(self._client.application, self._event)
         self._began_s = now
         self._identity = document.identity
         client = {"domain": document.identity.domain, "group": document.identity.group}
@@ -78,46 +129,6 @@ class RecordedDriver(Driver):
         if self._acting:
             self._finish()
         self._events.append(event)
-
-    def register(self, interest: Interest) -> None:
-        self._event(register=[interest])
-        super().register(interest)
-
-    def unregister(self, interest: Interest) -> None:
-        self._event(unregister=[interest])
-        super().unregister(interest)
-
-    def register_only(self, names: Iterable[str]) -> None:
-        names = sorted(names)
-        self._event(register_only=names)
-        super().register_only(names)
-
-    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
-        said = {"name": channel.name, "attributes": channel.attributes}
-        self._event(register_channel=said | _numbers_as_text(since.parts))
-        super().register_channel(channel, since)
-
-    def unregister_channel(self, name: str) -> None:
-        self._event(unregister_channel=name)
-        super().unregister_channel(name)
-
-    def subscribe(self, interest: Interest, subscriber: int) -> None:
-        if isinstance(interest, ChannelInterest):
-            self._event(subscribe_channel=interest.name, subscriber=subscriber)
-        else:
-            self._event(subscribe=interest, subscriber=subscriber)
-        super().subscribe(interest, subscriber)
-
-    def unsubscribe(self, interest: Interest, subscriber: int) -> None:
-        if isinstance(interest, ChannelInterest):
-            self._event(unsubscribe_channel=interest.name, subscriber=subscriber)
-        else:
-            self._event(unsubscribe=interest, subscriber=subscriber)
-        super().unsubscribe(interest, subscriber)
-
-    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
-        self._event(subscribe_missed=channel.name, subscriber=subscriber)
-        super().subscribe_missed(channel, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
         self._event(stop=True, abandon=abandon)

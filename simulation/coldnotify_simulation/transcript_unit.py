@@ -69,15 +69,15 @@ class Unit:
     def want(self, *names: str) -> None:
         """Register and subscribe."""
         for name in names:
-            self.driver.subscribe(name, SUBSCRIBER)
-            self.driver.register(name)
+            self.driver.application.subscribe(name, SUBSCRIBER)
+            self.driver.application.register(name)
         self.go()
 
     def want_channel(self, channel: ChannelInterest, since: Since = OLDEST) -> None:
         """Subscribes to its messages, and to its missed ones."""
-        self.driver.subscribe(channel, SUBSCRIBER)
-        self.driver.subscribe_missed(channel, MISSED_SUBSCRIBER)
-        self.driver.register_channel(channel, since)
+        self.driver.application.subscribe(channel, SUBSCRIBER)
+        self.driver.application.subscribe_missed(channel, MISSED_SUBSCRIBER)
+        self.driver.application.register_channel(channel, since)
 
     def send(self, *channels: str, to: Collection[str] = ()) -> None:
         """A back-end sends a message to each."""

@@ -69,11 +69,11 @@ def reg_sync_of_many() -> Unit:
     """More operations than a Hello carries: chunks, and requests of what came meanwhile."""
     unit = Unit()
     for number in range(150):
-        unit.driver.register(f"object-{number:03}")
+        unit.driver.application.register(f"object-{number:03}")
     unit.publish("object-007", "object-149")
     unit.want("object-007", "object-149")
     unit.want("late")
-    unit.driver.unregister("object-000")
+    unit.driver.application.unregister("object-000")
     unit.go(3)
     return unit
 
@@ -82,12 +82,12 @@ def nobody_subscribed() -> Unit:
     """A version without a subscriber becomes a pending registration before the cursor passes it."""
     unit = Unit()
     unit.publish("a")
-    unit.driver.register("a")
-    unit.driver.register("b")
+    unit.driver.application.register("a")
+    unit.driver.application.register("b")
     unit.go(2)
     unit.publish("a", "b")
     unit.go(2)
-    unit.driver.subscribe("a", SUBSCRIBER)
+    unit.driver.application.subscribe("a", SUBSCRIBER)
     unit.go(2)
     unit.cut()
     unit.go(5)
@@ -99,13 +99,13 @@ def registered_again() -> Unit:
     unit = Unit()
     unit.publish("a")
     unit.want("a", "b")
-    unit.driver.unregister("a")
+    unit.driver.application.unregister("a")
     unit.go(1)
-    unit.driver.register("a")
+    unit.driver.application.register("a")
     unit.go(1)
-    unit.driver.unregister("b")
-    unit.driver.register("b")
-    unit.driver.register_only(["b", "c"])
+    unit.driver.application.unregister("b")
+    unit.driver.application.register("b")
+    unit.driver.application.register_only(["b", "c"])
     unit.go(2)
     return unit
 
@@ -187,9 +187,9 @@ def unregistered_while_it_is_told() -> Unit:
     unit.want("a")
     unit.holds = True
     unit.publish("a")
-    unit.driver.unregister("a")
+    unit.driver.application.unregister("a")
     unit.go(1)
-    unit.driver.register("a")
+    unit.driver.application.register("a")
     unit.go(1)
     unit.returns()
     unit.go(2)
@@ -263,7 +263,7 @@ def registrations_refused() -> Unit:
     """Refused objects leave the wanted set, whether a Welcome or an answer refuses them."""
     unit = Unit(Service(registrations_max=2))
     for name in ("a", "b", "c"):
-        unit.driver.register(name)
+        unit.driver.application.register(name)
     unit.want("a")
     unit.want("d")
     unit.go(3)
@@ -360,8 +360,8 @@ def history(seed: int) -> Unit:
         lambda: unit.go(random.choice([0.125, 0.75, 2.0, 8.0])): 10,
         lambda: unit.publish(random.choice(names)): 10,
         lambda: unit.want(random.choice(names)): 6,
-        lambda: unit.driver.unregister(random.choice(names)): 2,
-        lambda: unit.driver.register_only(random.sample(names, 3)): 1,
+        lambda: unit.driver.application.unregister(random.choice(names)): 2,
+        lambda: unit.driver.application.register_only(random.sample(names, 3)): 1,
         lambda: unit.fails.add(random.choice(names)): 2,
         unit.fails.clear: 3,
         lambda: setattr(unit, "holds", True): 2,

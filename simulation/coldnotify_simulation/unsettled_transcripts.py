@@ -85,12 +85,12 @@ def nobody_subscribed() -> Unit:
     """A version without a subscriber is pending, so it stays unsettled, in the next session, too."""
     unit = _unit()
     unit.publish("a")
-    unit.driver.register("a")
+    unit.driver.application.register("a")
     unit.want("b")
     unit.go(10)
     unit.cut()
     unit.go(10)
-    unit.driver.unregister("a")
+    unit.driver.application.unregister("a")
     unit.go(10)
     return unit
 
@@ -100,7 +100,7 @@ def more_than_a_hello_carries() -> Unit:
     unit = _unit(page_objects=100)
     names = [f"object-{number:03}" for number in range(MANY)]
     for name in names:
-        unit.driver.register(name)
+        unit.driver.application.register(name)
     unit.want(*names[:100])
     unit.go(10)
     unit.cut()
@@ -202,10 +202,10 @@ def history(seed: int) -> Unit:
         *[lambda: unit.go(random.choice([0.125, 0.75, 2.0, 8.0]))] * 10,
         *[lambda: unit.publish(random.choice(names))] * 8 * bool(names),
         *[lambda: unit.want(random.choice(names))] * 6 * bool(names),
-        *[lambda: unit.driver.unregister(random.choice(names))] * 2 * bool(names),
+        *[lambda: unit.driver.application.unregister(random.choice(names))] * 2 * bool(names),
         *[lambda: unit.send(random.choice(channels).name)] * 8 * bool(channels),
         *[lambda: unit.want_channel(random.choice(channels))] * 6 * bool(channels),
-        *[lambda: unit.driver.unregister_channel(random.choice(channels).name)] * bool(channels),
+        *[lambda: unit.driver.application.unregister_channel(random.choice(channels).name)] * bool(channels),
         *[lambda: unit.fails.add(random.choice([*names, *(one.name for one in channels)]))] * 4,
         *[unit.fails.clear] * 2,
         lambda: setattr(unit, "holds", True),

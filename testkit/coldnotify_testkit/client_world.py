@@ -56,7 +56,7 @@ class ClientWorld:
         self.job_is_stale = False
         self.told_here = {}
         for name in self.subscribed:
-            self.client.subscribe(name, NAMES.index(name) if name in NAMES else 99)
+            self.client.application.subscribe(name, NAMES.index(name) if name in NAMES else 99)
 
     def crash(self) -> None:
         """Cuts the power and restarts the client. The application registers its wanted set again."""
@@ -67,19 +67,19 @@ class ClientWorld:
         self.boot()
         # The document may be older than an unregister and register again.
         self.told = dict(self.ever_told)
-        self.client.register_only(self.wanted)
+        self.client.application.register_only(self.wanted)
 
     # The application
 
     def register(self, name: str) -> None:
         """The application wants an object."""
         self.wanted.add(name)
-        self.client.register(name)
+        self.client.application.register(name)
 
     def unregister(self, name: str) -> None:
         """It does not any more."""
         self.wanted.discard(name)
-        self.client.unregister(name)
+        self.client.application.unregister(name)
         self.forget_told(name)
 
     def maybe_crash(self) -> None:
@@ -99,13 +99,13 @@ class ClientWorld:
         """It gets a callback, once."""
         if name not in self.subscribed:
             self.subscribed.add(name)
-            self.client.subscribe(name, NAMES.index(name) if name in NAMES else 99)
+            self.client.application.subscribe(name, NAMES.index(name) if name in NAMES else 99)
 
     def unsubscribe(self, name: str) -> None:
         """It takes its callback back."""
         if name in self.subscribed:
             self.subscribed.discard(name)
-            self.client.unsubscribe(name, NAMES.index(name))
+            self.client.application.unsubscribe(name, NAMES.index(name))
 
     # One step each
 

@@ -56,18 +56,18 @@ class QueryingUnit(CrashingUnit[QuerySession]):
         """Queries that were unregistered during the call. What the call delivers about them is ignored."""
         for number, query in enumerate(QUERIES):
             if self.with_values[query.text]:
-                self.driver.subscribe(query, 10 + number)
+                self.driver.application.subscribe(query, 10 + number)
             if self.with_members[query.text]:
-                self.driver.subscribe_members(query, 20 + number)
+                self.driver.application.subscribe_members(query, 20 + number)
         for name in BY_NAME:
-            self.driver.subscribe(name, 1)
+            self.driver.application.subscribe(name, 1)
         # An application whose last wish was not saved says it again.
-        for query in sorted(self.driver.queries - {QueryInterest(text) for text in self.wish}):
-            self.driver.unregister(query)
-        for name in sorted(self.driver.wanted - self.wish):
-            self.driver.unregister(name)
+        for query in sorted(self.driver.application.queries - {QueryInterest(text) for text in self.wish}):
+            self.driver.application.unregister(query)
+        for name in sorted(self.driver.application.wanted - self.wish):
+            self.driver.application.unregister(name)
         for text in sorted(self.wish):
-            self.driver.register(QueryInterest(text) if text in self.told else text)
+            self.driver.application.register(QueryInterest(text) if text in self.told else text)
 
     def drop(self) -> None:
         if self.service.session is self.session:
@@ -123,10 +123,10 @@ class QueryingUnit(CrashingUnit[QuerySession]):
         self.log.append(f"WISH {text} {text not in self.wish}")
         if text not in self.wish:
             self.wish.add(text)
-            self.driver.register(interest)
+            self.driver.application.register(interest)
         elif self.random.random() < 0.3:
             self.wish.discard(text)
-            self.driver.unregister(interest)
+            self.driver.application.unregister(interest)
             self.deaf.add(text)
             # An application that unregisters forgets; here, once that is durable.
             journal = self.driver._client._journal
@@ -144,9 +144,9 @@ class QueryingUnit(CrashingUnit[QuerySession]):
         self.with_values[query.text] = not self.with_values[query.text]
         self.log.append(f"VALUES {query.text} {self.with_values[query.text]}")
         if self.with_values[query.text]:
-            self.driver.subscribe(query, 10 + number)
+            self.driver.application.subscribe(query, 10 + number)
         else:
-            self.driver.unsubscribe(query, 10 + number)
+            self.driver.application.unsubscribe(query, 10 + number)
 
     def change_release(self) -> None:
         """Another release of the service takes over."""
@@ -238,12 +238,12 @@ class QueryingUnit(CrashingUnit[QuerySession]):
             self.change_release()
         self.lose("the last one")
         self.catch_up()
-        assert self.driver.queries == {QueryInterest(text) for text in self.wish if text in self.told}
+        assert self.driver.application.queries == {QueryInterest(text) for text in self.wish if text in self.told}
         for text in self.wish & set(self.told):
             members = self.service.members(text)
-            assert self.driver.members(QueryInterest(text)) == members, (
+            assert self.driver.application.members(QueryInterest(text)) == members, (
                 text,
-                self.driver.members(QueryInterest(text)),
+                self.driver.application.members(QueryInterest(text)),
                 members,
             )
             if self.with_members[text]:

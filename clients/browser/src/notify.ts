@@ -438,7 +438,7 @@ export class Notify {
   }
 
   #complete(outgoing: Outgoing): Outgoing {
-    return this.#publications.complete(outgoing, this.#client?.floor(outgoing.name) ?? -1n);
+    return this.#publications.complete(outgoing, this.#client?.application.floor(outgoing.name) ?? -1n);
   }
 
   /** True while the client has a session, which begins when the service has answered. */
@@ -458,11 +458,11 @@ export class Notify {
   }
 
   get #wishes(): Wishes {
-    return this.#run?.client ?? this.#asked;
+    return this.#run?.client?.application ?? this.#asked;
   }
 
   #registration(objectId: string): Registration {
-    const current = (): Notification | null => this.#client?.current(objectId) ?? null;
+    const current = (): Notification | null => this.#client?.application.current(objectId) ?? null;
     return {
       objectId,
       get current() {
@@ -473,11 +473,11 @@ export class Notify {
   }
 
   #query(text: string, interest: Interest): Query {
-    const members = (): ReadonlySet<string> => new Set(this.#client?.members(interest));
-    const membersKnown = (): boolean => this.#client?.knowsMembers(interest) ?? false;
-    const descriptions = (): ReadonlyMap<string, Description | null> => this.#client?.descriptions(interest) ?? new Map();
+    const members = (): ReadonlySet<string> => new Set(this.#client?.application.members(interest));
+    const membersKnown = (): boolean => this.#client?.application.knowsMembers(interest) ?? false;
+    const descriptions = (): ReadonlyMap<string, Description | null> => this.#client?.application.descriptions(interest) ?? new Map();
     const current = (): ReadonlyMap<string, Notification> => {
-      const found = [...members()].map((name) => [name, this.#client?.current(name) ?? null] as const);
+      const found = [...members()].map((name) => [name, this.#client?.application.current(name) ?? null] as const);
       return new Map(found.filter((entry): entry is [string, Notification] => entry[1] !== null));
     };
     return {
@@ -534,9 +534,9 @@ export class Notify {
   }
 
   #tellClient(client: Client, number: number, { interest, of }: Subscriber): void {
-    if (of === "members") client.subscribeMembers(interest, number);
-    else if (of === "missed") client.subscribeMissed(channelOf(interest)?.name ?? "", number);
-    else client.subscribe(interest, number);
+    if (of === "members") client.application.subscribeMembers(interest, number);
+    else if (of === "missed") client.application.subscribeMissed(channelOf(interest)?.name ?? "", number);
+    else client.application.subscribe(interest, number);
   }
 
   #unsubscribe(number: number): void {
@@ -545,9 +545,9 @@ export class Notify {
     this.#subscribers.delete(number);
     const { interest, of } = subscriber;
     const client = this.#run?.client;
-    if (of === "members") client?.unsubscribeMembers(interest, number);
-    else if (of === "missed") client?.unsubscribeMissed(channelOf(interest)?.name ?? "", number);
-    else client?.unsubscribe(interest, number);
+    if (of === "members") client?.application.unsubscribeMembers(interest, number);
+    else if (of === "missed") client?.application.unsubscribeMissed(channelOf(interest)?.name ?? "", number);
+    else client?.application.unsubscribe(interest, number);
     this.#run?.wake();
   }
 
@@ -557,7 +557,7 @@ export class Notify {
 
   #make(document: Document): Client {
     const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS(), this.#publications);
-    this.#asked.apply(client);
+    this.#asked.apply(client.application);
     this.#asked = new Asked();
     for (const [number, subscriber] of this.#subscribers) this.#tellClient(client, number, subscriber);
     this.#client = client;

@@ -84,8 +84,8 @@ class World {
     this.client = new Client(document, ["one", "two"], SETTINGS, this.random, this.now);
     this.link = this.save = this.job = null;
     this.toldHere = new Map();
-    for (const name of [...NAMES, ...MANY]) this.client.subscribe(name, 1);
-    this.client.registerOnly(this.wanted);
+    for (const name of [...NAMES, ...MANY]) this.client.application.subscribe(name, 1);
+    this.client.application.registerOnly(this.wanted);
   }
 
   crash(): void {
@@ -96,12 +96,12 @@ class World {
 
   register(name: string): void {
     this.wanted.add(name);
-    this.client.register(name);
+    this.client.application.register(name);
   }
 
   unregister(name: string): void {
     this.wanted.delete(name);
-    this.client.unregister(name);
+    this.client.application.unregister(name);
     // Who registers again is told again.
     this.toldHere.delete(name);
     this.jobIsStale ||= this.job?.notification.objectId === name;

@@ -84,8 +84,8 @@ function document(more: Partial<Kept> = {}, wanted: readonly string[] = ["a"]): 
 /** Two callbacks: of the query (1), and by the name (2). */
 function described(from = document()): Bench {
   const bench = new Bench(from);
-  bench.client.subscribe(LAMPS, 1);
-  bench.client.subscribe("a", 2);
+  bench.client.application.subscribe(LAMPS, 1);
+  bench.client.application.subscribe("a", 2);
   bench.connect();
   bench.say({ welcome: { inSync: true, kinds: KINDS } });
   bench.say({ caughtUp: { complete: 10n } });
@@ -95,13 +95,13 @@ function described(from = document()): Bench {
 
 test("who comes to ask for descriptions opens another session; an older service is reported once", () => {
   const bench = new Bench();
-  bench.client.register(LAMPS);
+  bench.client.application.register(LAMPS);
   assert.equal(bench.connect().capabilities, UNSETTLED + 3);
   bench.say({ welcome: { inSync: true, epoch: 1, kinds: KINDS_OF_OLDER } });
-  bench.client.askDescriptions(LAMPS, false);
+  bench.client.application.askDescriptions(LAMPS, false);
   bench.client.tick(bench.now);
   assert(bench.client.linkWanted);
-  bench.client.askDescriptions(LAMPS, true);
+  bench.client.application.askDescriptions(LAMPS, true);
   bench.client.tick(bench.now);
   assert(!bench.client.linkWanted);
   bench.client.linkDown("", bench.now);
@@ -125,8 +125,8 @@ test("a change of the description alone is told to those who ask, with the same 
   assert.deepEqual(bench.descriptions(), { a: ON });
   bench.notify(null, { version: 2n, offset: 12n });
   assert.deepEqual(bench.tell(), [[[1, 2], 2n, { on: true }]], "a publish carries none");
-  assert.deepEqual(bench.client.current("a")?.description, { on: true });
-  assert.deepEqual([...bench.client.descriptions(LAMPS)], [["a", { on: true }]]);
+  assert.deepEqual(bench.client.application.current("a")?.description, { on: true });
+  assert.deepEqual([...bench.client.application.descriptions(LAMPS)], [["a", { on: true }]]);
   bench.notify("", { version: 2n, offset: 13n });
   assert.deepEqual(bench.tell(), [[[1], 2n, null]]);
   assert.deepEqual(bench.descriptions(), { a: "" });
@@ -203,9 +203,9 @@ test("a member that was never published is told with its description, and who as
   assert.deepEqual(bench.tell(), [], "once");
   bench.notify(OFF, { offset: 13n });
   const running = bench.begin();
-  bench.client.unregister("a");
-  bench.client.register("a");
-  bench.client.subscribe("a", 3);
+  bench.client.application.unregister("a");
+  bench.client.application.register("a");
+  bench.client.application.subscribe("a", 3);
   const request = bench.out().find(({ register }) => register)?.register?.request;
   bench.say({ registered: { request } });
   bench.notify(null, { answer: true, offset: 0n });
@@ -246,9 +246,9 @@ test("an object that leaves and comes back is told as it is described then", () 
 
 test("a version for some follows a description that waits for a query that the object has left", () => {
   const bench = new Bench(document({}, []));
-  bench.client.register(ROOM);
-  bench.client.subscribe(LAMPS, 1);
-  bench.client.subscribe(ROOM, 2);
+  bench.client.application.register(ROOM);
+  bench.client.application.subscribe(LAMPS, 1);
+  bench.client.application.subscribe(ROOM, 2);
   bench.connect();
   bench.say({ welcome: { inSync: true, kinds: KINDS } });
   bench.notify(ON, { entered: [ROOM_HASH], offset: 11n });
@@ -259,12 +259,12 @@ test("a version for some follows a description that waits for a query that the o
 
 test("who has not asked is told nothing of it, be there no version", () => {
   const bench = new Bench(document({ members: new Set(), descriptions: new Map() }, []));
-  bench.client.register(ROOM);
-  bench.client.subscribe(LAMPS, 1);
+  bench.client.application.register(ROOM);
+  bench.client.application.subscribe(LAMPS, 1);
   bench.connect();
   bench.say({ welcome: { inSync: true, kinds: KINDS } });
   bench.notify(ON, { entered: [ROOM_HASH, LAMPS_HASH] });
-  bench.client.subscribe(ROOM, 2);
+  bench.client.application.subscribe(ROOM, 2);
   assert.deepEqual(bench.tell(), [[[1], null, { on: true }]]);
 });
 
@@ -287,7 +287,7 @@ test("after a crash what was not told is said again, and told; and so is what ma
 
 test("a callback that was told is told what it was before, where another one threw", () => {
   const bench = described();
-  bench.client.subscribe(LAMPS, 3);
+  bench.client.application.subscribe(LAMPS, 3);
   bench.notify("{}", { version: 1n, offset: 11n });
   bench.tell();
   bench.notify(ON, { version: 1n, offset: 12n });
@@ -301,7 +301,7 @@ test("it is stored of each query, once the last callback took it in", () => {
   const from = document();
   const room: Kept = { ...NEW, members: new Set(["a"]), descriptions: new Map([["a", "{}"]]) };
   const bench = described({ ...from, wanted: new Set([LAMPS, ROOM]), queries: new Map([...from.queries, ["room", room]]) });
-  bench.client.subscribe(ROOM, 3);
+  bench.client.application.subscribe(ROOM, 3);
   bench.notify(ON, { version: 1n });
   for (const [subscribers, failed] of [[[1, 3], [3]], [[3], []]] as const) {
     const job = bench.begin();
@@ -359,7 +359,7 @@ test("a callback that throws is told again, and parked; the whole query is answe
 
 test("without a callback of versions it is stored as it came, and the query is answered whole for one that comes", () => {
   const bench = new Bench(document({}, []));
-  bench.client.subscribeMembers(LAMPS, 1);
+  bench.client.application.subscribeMembers(LAMPS, 1);
   bench.connect();
   bench.say({ welcome: { inSync: true, kinds: KINDS } });
   bench.say({ caughtUp: { complete: 10n } });
@@ -367,7 +367,7 @@ test("without a callback of versions it is stored as it came, and the query is a
   const { cursor, queries } = bench.document;
   assert.deepEqual([cursor, queries.get("lamps")?.dropped], [11n, true]);
   assert.deepEqual(bench.descriptions(), { a: ON });
-  bench.client.subscribe(LAMPS, 2);
+  bench.client.application.subscribe(LAMPS, 2);
   const asked = bench.out().flatMap(({ register }) => register ?? []).find(({ interests }) => interests.length > 0);
   assert.deepEqual(asked?.interests.map(({ text, held, reached }) => [text, held, reached]), [["lamps", undefined, ""]]);
   bench.say({ registered: { request: asked?.request, kinds: KINDS } });
@@ -380,8 +380,8 @@ test("without a callback of versions it is stored as it came, and the query is a
 test("a query of which a member was never described is answered whole, once the service tells descriptions", () => {
   for (const descriptions of [null, new Map<string, string>()]) {
     const bench = new Bench(document({ descriptions }, []));
-    bench.client.subscribe(LAMPS, 1);
-    bench.client.askDescriptions(LAMPS, true);
+    bench.client.application.subscribe(LAMPS, 1);
+    bench.client.application.askDescriptions(LAMPS, true);
     assert.deepEqual(bench.connect().interests, []);
     bench.say({ welcome: { inSync: true, kinds: KINDS } });
     bench.say({ caughtUp: { complete: 12n } });
@@ -423,9 +423,9 @@ test("who asks no more has none in its document, which is what it was without", 
   assert.doesNotMatch(without, /descri/);
   assert.match(encodeDocument(document()), /"descriptions":{"a":"{}"}/);
   assert.equal(decodeDocument(without, ME).queries.get("lamps")?.descriptions, null);
-  bench.client.askDescriptions(LAMPS, false);
+  bench.client.application.askDescriptions(LAMPS, false);
   assert.equal(bench.document.queries.get("lamps")?.descriptions, null);
-  assert.deepEqual([...bench.client.descriptions(LAMPS)], []);
+  assert.deepEqual([...bench.client.application.descriptions(LAMPS)], []);
 });
 
 test("what is no description is null", () => {

@@ -122,18 +122,18 @@ class World {
     for (const name of this.wanted) this.subscribeName(name);
     this.begun = false;
     for (const number of this.subscribers) this.subscribe(number);
-    this.client.registerOnly(this.wanted);
+    this.client.application.registerOnly(this.wanted);
     this.asks.clear();
     for (const text of TEXTS) {
       if (this.random() < this.asking) this.asks.add(text);
       if (this.queries.has(text)) this.registerAgain(text);
-      else this.client.unregister(byQuery(text));
+      else this.client.application.unregister(byQuery(text));
     }
     for (const [text, known] of this.known) {
       if (!this.queries.has(text) || (known.isBased && !known.isAtRisk)) continue;
       known.members.clear();
       known.isAtRisk = false;
-      for (const name of this.client.members(byQuery(text))) {
+      for (const name of this.client.application.members(byQuery(text))) {
         known.members.add(name);
         const floor = document.applied.get(name);
         if (floor !== undefined && !known.versions.has(name)) known.versions.set(name, floor.version);
@@ -157,7 +157,7 @@ class World {
   subscribeName(name: string): void {
     const subscriber = OF_NAMES + 100 * ++this.lastUnique;
     this.ofName.set(name, subscriber);
-    this.client.subscribe(name, subscriber);
+    this.client.application.subscribe(name, subscriber);
   }
 
   subscribe(number: number): void {
@@ -166,21 +166,21 @@ class World {
     // Who comes back is somebody else.
     const unique = number + 100 * ++this.lastUnique;
     this.unique.set(number, unique);
-    if (number >= 20) this.client.subscribeMembers(text, unique);
-    else this.client.subscribe(text, unique);
+    if (number >= 20) this.client.application.subscribeMembers(text, unique);
+    else this.client.application.subscribe(text, unique);
   }
 
   unsubscribe(number: number): void {
     this.subscribers.delete(number);
     const text = byQuery(TEXTS[number % 10] as string);
     const unique = this.unique.get(number) as number;
-    if (number >= 20) this.client.unsubscribeMembers(text, unique);
-    else this.client.unsubscribe(text, unique);
+    if (number >= 20) this.client.application.unsubscribeMembers(text, unique);
+    else this.client.application.unsubscribe(text, unique);
   }
 
   registerAgain(text: string): void {
-    this.client.register(byQuery(text));
-    this.client.askDescriptions(byQuery(text), this.asks.has(text));
+    this.client.application.register(byQuery(text));
+    this.client.application.askDescriptions(byQuery(text), this.asks.has(text));
   }
 
   crash(): void {
@@ -195,15 +195,15 @@ class World {
   register(name: string): void {
     const isNew = !this.wanted.has(name);
     this.wanted.add(name);
-    this.client.register(name);
+    this.client.application.register(name);
     if (isNew) this.subscribeName(name);
   }
 
   unregister(name: string): void {
     this.wanted.delete(name);
-    this.client.unregister(name);
+    this.client.application.unregister(name);
     const subscriber = this.ofName.get(name);
-    if (subscriber !== undefined) this.client.unsubscribe(name, subscriber);
+    if (subscriber !== undefined) this.client.application.unsubscribe(name, subscriber);
     this.ofName.delete(name);
     this.stale.add(name);
   }
@@ -217,7 +217,7 @@ class World {
 
   unregisterQuery(text: string): void {
     this.queries.delete(text);
-    this.client.unregister(byQuery(text));
+    this.client.application.unregister(byQuery(text));
     const known = new Known();
     known.isBased = false; // a crash may undo this
     this.known.set(text, known);
@@ -487,9 +487,9 @@ class World {
       const [set, known] = [this.service.sets.get(text), this.known.get(text) as Known];
       const members = [...(set?.members ?? [])].sort();
       const isHeard = this.subscribers.has(ofVersions(text));
-      if (isHeard || this.subscribers.has(ofMembers(text))) assert.deepEqual([...this.client.members(byQuery(text))].sort(), members);
+      if (isHeard || this.subscribers.has(ofMembers(text))) assert.deepEqual([...this.client.application.members(byQuery(text))].sort(), members);
       const now = new Map(members.map((name) => [name, parsedDescription(this.service.descriptions.get(name)?.text)]));
-      if (this.asks.has(text) && (isHeard || this.subscribers.has(ofMembers(text)))) assert.deepEqual(sorted(this.client.descriptions(byQuery(text))), sorted(now), text);
+      if (this.asks.has(text) && (isHeard || this.subscribers.has(ofMembers(text)))) assert.deepEqual(sorted(this.client.application.descriptions(byQuery(text))), sorted(now), text);
       if (this.asks.has(text) && isHeard) {
         // Of what was never published, and has no description, there need not be anything to be told.
         const told = new Map(members.map((name) => [name, known.described.get(name) ?? null]));

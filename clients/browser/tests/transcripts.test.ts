@@ -70,16 +70,16 @@ class Runner {
 
   do(event: Json, now: number): void {
     const { client } = this;
-    if (event.register) client.register(event.register[0]);
-    else if (event.unregister) client.unregister(event.unregister[0]);
-    else if (event.register_only) client.registerOnly(new Set(event.register_only));
-    else if (event.subscribe) client.subscribe(event.subscribe, event.subscriber);
-    else if (event.unsubscribe) client.unsubscribe(event.unsubscribe, event.subscriber);
-    else if (event.register_channel) client.registerChannel(event.register_channel, sinceFrom(event.register_channel));
-    else if (event.unregister_channel) client.unregisterChannel(event.unregister_channel);
-    else if (event.subscribe_channel) client.subscribe(ofName(event.subscribe_channel), event.subscriber);
-    else if (event.unsubscribe_channel) client.unsubscribe(ofName(event.unsubscribe_channel), event.subscriber);
-    else if (event.subscribe_missed) client.subscribeMissed(event.subscribe_missed, event.subscriber);
+    if (event.register) client.application.register(event.register[0]);
+    else if (event.unregister) client.application.unregister(event.unregister[0]);
+    else if (event.register_only) client.application.registerOnly(new Set(event.register_only));
+    else if (event.subscribe) client.application.subscribe(event.subscribe, event.subscriber);
+    else if (event.unsubscribe) client.application.unsubscribe(event.unsubscribe, event.subscriber);
+    else if (event.register_channel) client.application.registerChannel(event.register_channel, sinceFrom(event.register_channel));
+    else if (event.unregister_channel) client.application.unregisterChannel(event.unregister_channel);
+    else if (event.subscribe_channel) client.application.subscribe(ofName(event.subscribe_channel), event.subscriber);
+    else if (event.unsubscribe_channel) client.application.unsubscribe(ofName(event.unsubscribe_channel), event.subscriber);
+    else if (event.subscribe_missed) client.application.subscribeMissed(event.subscribe_missed, event.subscriber);
     else if (event.stop) {
       this.#stopping = event.abandon ? "abandoned" : "orderly";
       client.stop(event.abandon);

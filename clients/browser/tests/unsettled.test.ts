@@ -61,8 +61,8 @@ class Bench extends ClientBench {
 
   /** In the middle of a session, up to its answer. */
   register(name: string): void {
-    this.client.register(name);
-    this.client.subscribe(name, 1);
+    this.client.application.register(name);
+    this.client.application.subscribe(name, 1);
     for (const { register } of this.out()) if (register) this.say({ registered: { request: register.request } });
     this.say({ notification: { name, version: 1n, answer: true } });
   }
@@ -141,7 +141,7 @@ test("what is not answered is said again, ever more rarely", () => {
 
 test("callbacks that throw are said with the first line of what they threw", () => {
   const bench = new Bench(document()).live();
-  bench.client.subscribe("a", 1);
+  bench.client.application.subscribe("a", 1);
   bench.say({ notification: { name: "a", version: 2n, offset: 11n } });
   bench.tell(new TypeError("no\x1b lens\nand more"));
   const frame = one(bench.said(SAID_AGAIN_S));
@@ -176,7 +176,7 @@ test("whatever is thrown has a first line, and an application may keep it to its
 
 test("nothing leaves before the document says that it may", () => {
   const bench = new Bench(document()).live();
-  bench.client.subscribe("a", 1);
+  bench.client.application.subscribe("a", 1);
   bench.say({ notification: { name: "a", version: 2n, offset: 11n } });
   bench.tell(new Error());
   bench.now += SAID_AGAIN_S;
@@ -218,7 +218,7 @@ test("before Bye, what has changed is said at once", () => {
 
 test("an Ack that passes what is parked leaves behind what says so", () => {
   const bench = new Bench(document()).live();
-  bench.client.subscribe("a", 1);
+  bench.client.application.subscribe("a", 1);
   bench.say({ notification: { name: "a", version: 2n, offset: 11n } });
   for (let times = 0; times < 4; times++) {
     bench.tell(new Error("no"));
@@ -235,7 +235,7 @@ test("an Ack that passes what is parked leaves behind what says so", () => {
 test("members that were not taken are named, and the query is settled when they are", () => {
   const queries = new Map([["lamps", { ...NEW, members: new Set(["l1", "l2"]) }]]);
   const bench = new Bench(document({ wanted: new Set<Interest>(["a", LAMPS]), queries }));
-  bench.client.subscribe(LAMPS, 1);
+  bench.client.application.subscribe(LAMPS, 1);
   bench.live();
   bench.say({ notification: { name: "l1", version: 2n, offset: 11n } });
   bench.tell(new Error("no"));
@@ -253,7 +253,7 @@ test("which members were not taken is not said while the query's answer is to co
   const queries = new Map([["lamps", { ...NEW, members: new Set(["l1", "l2"]) }]]);
   const pending = new Map([[LAMPS, "register" as const]]);
   const bench = new Bench(document({ wanted: new Set<Interest>([LAMPS]), queries, pending, settled: false }));
-  bench.client.subscribe(LAMPS, 1);
+  bench.client.application.subscribe(LAMPS, 1);
   assert(bench.wake());
   bench.say({ notification: { name: "l1", version: 2n, offset: 11n } });
   bench.tell(new Error("no"));
@@ -263,8 +263,8 @@ test("which members were not taken is not said while the query's answer is to co
 
 test("a channel says up to where it is told, and one without messages is settled", () => {
   const bench = new Bench(document()).live();
-  bench.client.subscribe(TASKS, 1);
-  bench.client.registerChannel({ name: "tasks", attributes: [] }, OLDEST);
+  bench.client.application.subscribe(TASKS, 1);
+  bench.client.application.registerChannel({ name: "tasks", attributes: [] }, OLDEST);
   const request = bench.out().find(({ register }) => register)?.register?.request as number;
   const channel = channelHash("tasks");
   bench.say({ registered: { request, kinds: 7, streams: [{ epoch: 7, positions: [{ interest: channel }] }] } });
@@ -287,8 +287,8 @@ test("a channel says up to where it is told, and one without messages is settled
 
   const channels: KeptChannels = { channels: new Map(), epoch: null, cursor: null };
   const empty = new Bench(document({ channels })).live();
-  empty.client.subscribe(TASKS, 1);
-  empty.client.registerChannel({ name: "tasks", attributes: [] }, OLDEST);
+  empty.client.application.subscribe(TASKS, 1);
+  empty.client.application.registerChannel({ name: "tasks", attributes: [] }, OLDEST);
   const asked = empty.out().find(({ register }) => register)?.register?.request as number;
   empty.say({ registered: { request: asked, kinds: 7, streams: [{ epoch: 7, positions: [{ interest: channel }] }] } });
   empty.say({ pageEnd: { page: 1, stream: 1, last: true } });
@@ -301,8 +301,8 @@ test("of many only what has changed is said", () => {
   const names = Array.from({ length: 200 }, (_, i) => `n${String(i).padStart(3, "0")}`);
   const bench = new Bench(document({ wanted: new Set() })).live();
   for (const name of names) {
-    bench.client.register(name);
-    bench.client.subscribe(name, 1);
+    bench.client.application.register(name);
+    bench.client.application.subscribe(name, 1);
   }
   for (;;) {
     const asked = bench.out().flatMap(({ register }) => register ?? []);
@@ -327,7 +327,7 @@ test("what is said fits in frames, however long names and errors are", () => {
   const names = Array.from({ length: 130 }, (_, i) => name(i));
   const bench = new Bench(document({ wanted: new Set(names) })).live();
   for (const one of names) {
-    bench.client.subscribe(one, 1);
+    bench.client.application.subscribe(one, 1);
     bench.say({ notification: { name: one, version: 2n, offset: 11n } });
   }
   for (let times = 0; times < 5; times++, bench.now += 60) {

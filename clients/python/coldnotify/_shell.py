@@ -12,6 +12,7 @@ from typing import Any
 
 from coldnotify_schemas.names import check_name, check_object
 
+from coldnotify._core.application import Application
 from coldnotify._core.document.document import ClientIdentity, Document, decode
 from coldnotify._core.driver import Driver, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
@@ -156,7 +157,7 @@ class NotifyShell:
         self._owner.check()
         check_object(object_id)
         with self._lock:
-            (self._driver or self._wishes).register(object_id)
+            self._asked.register(object_id)
         self._wake()
         return Registration(self, object_id)
 
@@ -174,9 +175,9 @@ class NotifyShell:
             raise ValueError("object_ids: is one text, not several")
         names = [check_object(name) for name in object_ids]
         with self._lock:
-            (self._driver or self._wishes).register_only(set(names))
+            self._asked.register_only(set(names))
             if self._ended_driver is not None:
-                self._ended_driver.register_only(names)
+                self._ended_driver.application.register_only(names)
             self._unsubscribe_all(lambda interest: isinstance(interest, str) and interest not in names)
         self._wake()
         return [Registration(self, name) for name in names]
@@ -213,7 +214,7 @@ class NotifyShell:
         self._owner.check()
         interest, begins = channel_by(name, attributes), since_of(since)
         with self._lock:
-            (self._driver or self._wishes).register_channel(interest, begins)
+            self._asked.register_channel(interest, begins)
         self._wake()
         return Channel(self, interest)
 
@@ -224,7 +225,7 @@ class NotifyShell:
         self._owner.check()
         channel_by(name)
         with self._lock:
-            (self._driver or self._wishes).unregister_channel(name)
+            self._asked.unregister_channel(name)
             self._unsubscribe_all(lambda other: isinstance(other, ChannelInterest) and other.name == name)
         self._wake()
 
@@ -300,13 +301,13 @@ class NotifyShell:
         check_frame(outgoing)
         if acknowledged:
             with self._lock:
-                floor = -1 if self._driver is None else self._driver.floor(outgoing.name)
+                floor = -1 if self._driver is None else self._driver.application.floor(outgoing.name)
             return self._open_publishing().accept(outgoing, floor + 1)
         with self._lock:
             if self._driver is not None and self._driver.connected:
                 now_ms = time.time_ns() // 1_000_000
                 if not outgoing.is_message and outgoing.version is None:
-                    version = max(now_ms, self._driver.floor(outgoing.name) + 1)
+                    version = max(now_ms, self._driver.application.floor(outgoing.name) + 1)
                     outgoing = outgoing._replace(version=version, clock_ms=now_ms if version == now_ms else None)
                 if outgoing.expires_at is not None and outgoing.clock_ms is None:
                     outgoing = outgoing._replace(clock_ms=now_ms)
@@ -350,7 +351,7 @@ class NotifyShell:
     def _register_query(self, query: QueryInterest, descriptions: bool) -> QueryRegistration:
         self._owner.check()
         with self._lock:
-            asked = self._driver or self._wishes
+            asked = self._asked
             asked.register(query)
             asked.ask_descriptions(query, wanted=descriptions)
         self._wake()
@@ -359,34 +360,45 @@ class NotifyShell:
     def _unregister(self, interest: Interest) -> None:
         self._owner.check()
         with self._lock:
-            (self._driver or self._wishes).unregister(interest)
+            self._asked.unregister(interest)
             if self._ended_driver is not None:
-                self._ended_driver.unregister(interest)
+                self._ended_driver.application.unregister(interest)
             self._unsubscribe_all(lambda other: other == interest)
         self._wake()
+
+    @property
+    def _asked(self) -> Application | Wishes:
+        """Takes the application's requests: the client that runs, or the notes for the next one."""
+        return self._wishes if self._driver is None else self._driver.application
+
+    @property
+    def _readable(self) -> Application | None:
+        """Knows what the application has been told: the client that runs, or the last one."""
+        driver = self._driver or self._ended_driver
+        return None if driver is None else driver.application
 
     def _current(self, object_id: str) -> Notification | None:
         self._owner.check()
         with self._lock:
-            readable = self._driver or self._ended_driver
+            readable = self._readable
             return None if readable is None else readable.current(object_id)
 
     def _members(self, query: QueryInterest) -> frozenset[str]:
         self._owner.check()
         with self._lock:
-            readable = self._driver or self._ended_driver
+            readable = self._readable
             return frozenset() if readable is None else readable.members(query)
 
     def _knows_members(self, query: QueryInterest) -> bool:
         self._owner.check()
         with self._lock:
-            readable = self._driver or self._ended_driver
+            readable = self._readable
             return readable is not None and readable.knows_members(query)
 
     def _descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]:
         self._owner.check()
         with self._lock:
-            readable = self._driver or self._ended_driver
+            readable = self._readable
             return {} if readable is None else readable.descriptions(query)
 
     def _subscribe(self, *subscribers: Subscriber) -> Subscription:
@@ -401,7 +413,7 @@ class NotifyShell:
                 numbers.append(self._next_subscriber)
                 self._subscribers[self._next_subscriber] = one
                 if self._driver is not None:
-                    _join(self._driver, self._next_subscriber, one)
+                    _join(self._driver.application, self._next_subscriber, one)
                 self._next_subscriber += 1
         self._wake()
         return Subscription(self, *numbers)
@@ -412,11 +424,11 @@ class NotifyShell:
             subscriber = self._subscribers.pop(number, None)
             if subscriber is not None and self._driver is not None:
                 if isinstance(subscriber.interest, QueryInterest) and subscriber.members:
-                    self._driver.unsubscribe_members(subscriber.interest, number)
+                    self._driver.application.unsubscribe_members(subscriber.interest, number)
                 elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
-                    self._driver.unsubscribe_missed(subscriber.interest, number)
+                    self._driver.application.unsubscribe_missed(subscriber.interest, number)
                 else:
-                    self._driver.unsubscribe(subscriber.interest, number)
+                    self._driver.application.unsubscribe(subscriber.interest, number)
         self._wake()
 
     def _unsubscribe_all(self, ends: Callable[[Interest], bool]) -> None:
@@ -485,10 +497,10 @@ class NotifyShell:
                 self._owner,
             )
             with self._lock:
-                self._wishes.apply(run.driver)
+                self._wishes.apply(run.driver.application)
                 self._wishes = Wishes()
                 for number, subscriber in self._subscribers.items():
-                    _join(run.driver, number, subscriber)
+                    _join(run.driver.application, number, subscriber)
                 self._driver, self._run = run.driver, run
                 self._ended_driver = None
         except BaseException:
@@ -515,14 +527,14 @@ class NotifyShell:
             raise StateMismatch(f"{self._state}: {error}") from None
 
 
-def _join(driver: Driver, number: int, subscriber: Subscriber) -> None:
-    """The driver counts with this callback from now on."""
+def _join(application: Application, number: int, subscriber: Subscriber) -> None:
+    """The client counts with this callback from now on."""
     if isinstance(subscriber.interest, QueryInterest) and subscriber.members:
-        driver.subscribe_members(subscriber.interest, number)
+        application.subscribe_members(subscriber.interest, number)
     elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
-        driver.subscribe_missed(subscriber.interest, number)
+        application.subscribe_missed(subscriber.interest, number)
     else:
-        driver.subscribe(subscriber.interest, number)
+        application.subscribe(subscriber.interest, number)
 
 
 STOPPED = Status(

@@ -17,13 +17,12 @@
  */
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
-import type { Description, Notification } from "../notification.js";
 import { closeCodeName, mayComeBack } from "../schemas/closeCodes.js";
+import { Application } from "./application.js";
 import { Delivery, type Job } from "./delivery/delivery.js";
 import { type Document, encodeDocument } from "./document/document.js";
 import type { Floor } from "./delivery/floors.js";
-import { parsedDescription } from "./delivery/memberDescriptions.js";
-import { type Channel, type Interest, isName, isQuery, textOf } from "./interests/interests.js";
+import { isQuery, textOf } from "./interests/interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "../schemas/protocol.js";
 import { Publications } from "./publishing/publications.js";
@@ -31,7 +30,6 @@ import { Addresses, Backoff, type Random } from "./session/reconnect.js";
 import { Registrations } from "./interests/registrations.js";
 import { type Ended, type Parts, Session } from "./session/session.js";
 import { Phase } from "./session/phases.js";
-import type { Since } from "./interests/since.js";
 import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
 import { Unsettled } from "./delivery/unsettled.js";
 
@@ -78,6 +76,8 @@ export interface Save {
 
 /** One client, from its document to its end. */
 export class Client {
+  /** What the application asks for and has been told. */
+  readonly application: Application;
   readonly #parts: Parts;
   readonly #addresses: Addresses;
   readonly #backoff: Backoff;
@@ -137,107 +137,13 @@ export class Client {
     const { identity, settled } = document;
     const unsettled = saysUnsettled ? new Unsettled(journal, registrations, delivery, settings, settled) : null;
     this.#parts = { identity, journal, registrations, delivery, publications, unsettled, settings, report };
+    this.application = new Application(registrations, delivery);
     this.#addresses = new Addresses(addresses, settings.addressRestS, random);
     this.#backoff = new Backoff(settings, random);
     this.#connectAt = this.#hurryFrom = now;
   }
 
-  // Calls of the application
-
-  /** Registers for this interest. Does nothing if it is wanted already. */
-  register(interest: Interest): void {
-    if (this.#parts.registrations.register(interest)) this.#parts.delivery.wants(interest);
-  }
-
-  /** Ends the registration. Its subscribers stay, until the shell removes them. */
-  unregister(interest: Interest): void {
-    if (this.#parts.registrations.unregister(interest)) this.#parts.delivery.forget(interest);
-  }
-
-  /** Registers for every message of this channel. `since` applies if no channel of this name is wanted. */
-  registerChannel(channel: Channel, since: Since): void {
-    this.#parts.delivery.channels.want(channel, since);
-  }
-
-  /** Ends the registration. Its subscribers stay. */
-  unregisterChannel(name: string): void {
-    const interest = this.#parts.delivery.channels.of(name);
-    if (interest !== null) this.unregister(interest);
-  }
-
-  /** Registers for exactly these objects; queries and channels stay as they are. */
-  registerOnly(names: ReadonlySet<string>): void {
-    const others = [...this.#parts.registrations.wanted].filter((interest) => isName(interest) && !names.has(interest));
-    for (const name of others.sort()) this.unregister(name);
-    for (const name of [...names].sort()) this.register(name);
-  }
-
-  /**
-   * Adds callback number `subscriber` for this object, for the members of this query, or for this channel's messages.
-   */
-  subscribe(interest: Interest, subscriber: number): void {
-    this.#parts.delivery.subscribe(interest, subscriber);
-  }
-
-  /** Removes callback number `subscriber`. */
-  unsubscribe(interest: Interest, subscriber: number): void {
-    this.#parts.delivery.unsubscribe(interest, subscriber);
-  }
-
-  /** Adds callback number `subscriber` for objects that enter and leave this query. */
-  subscribeMembers(query: Interest, subscriber: number): void {
-    this.#parts.delivery.subscribeMembers(query, subscriber);
-  }
-
-  /** Removes members callback number `subscriber`. */
-  unsubscribeMembers(query: Interest, subscriber: number): void {
-    this.#parts.delivery.unsubscribeMembers(query, subscriber);
-  }
-
-  /** Adds callback number `subscriber` for missed messages of the channel of this name. */
-  subscribeMissed(name: string, subscriber: number): void {
-    this.#parts.delivery.channels.subscribeMissed(name, subscriber);
-  }
-
-  /** Removes callback number `subscriber` for missed messages. */
-  unsubscribeMissed(name: string, subscriber: number): void {
-    this.#parts.delivery.channels.unsubscribeMissed(name, subscriber);
-  }
-
-  /**
-   * Returns the last notification that callbacks of this object were told; null if there is none, or it is not kept.
-   */
-  current(name: string): Notification | null {
-    const { newest, queries } = this.#parts.delivery;
-    const found = newest.get(name);
-    return found === null ? null : { ...found, description: parsedDescription(queries.descriptions.of(name)) };
-  }
-
-  /** Returns the newest version of this object that is known here; -1: none. */
-  floor(name: string): bigint {
-    return this.#parts.delivery.floors.get(name)?.version ?? -1n;
-  }
-
-  /** Returns a query's members, as members callbacks are told; without such callbacks, as the service sent them. */
-  members(query: Interest): ReadonlySet<string> {
-    return this.#parts.delivery.queries.members(query);
-  }
-
-  /** Returns true if the members are complete as of the last change told: no answer or change is outstanding. */
-  knowsMembers(query: Interest): boolean {
-    const { registrations } = this.#parts;
-    return registrations.wanted.has(query) && !registrations.isOwed(query);
-  }
-
-  /** Sets whether the members of this query are described to the application. */
-  askDescriptions(query: Interest, wanted: boolean): void {
-    this.#parts.delivery.queries.descriptions.ask(query, wanted);
-  }
-
-  /** Returns the last descriptions of a query's members, for a query that asks for them; null: the object has none. */
-  descriptions(query: Interest): ReadonlyMap<string, Description | null> {
-    return this.#parts.delivery.queries.descriptions.get(query);
-  }
+  // Stopping
 
   /**
    * Begins no further job; once the running one ends, saves, acknowledges and sends Bye. Then `finished` is true.

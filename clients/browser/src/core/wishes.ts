@@ -1,12 +1,12 @@
 /** The application's requests while no client is running. */
 
-import type { Client } from "./client.js";
+import type { Application } from "./application.js";
 import { type Channel, type Interest, isName } from "./interests/interests.js";
 import type { Since } from "./interests/since.js";
 
 /** The requests of an application; a running client executes them, otherwise they are noted until there is one. */
 export type Wishes = Pick<
-  Client,
+  Application,
   "register" | "unregister" | "registerOnly" | "askDescriptions" | "registerChannel" | "unregisterChannel"
 >;
 
@@ -50,18 +50,18 @@ export class Asked implements Wishes {
     this.#channels.set(name, { ends: true, wanted: [] });
   }
 
-  apply(client: Client): void {
-    if (this.#only !== null) client.registerOnly(this.#only);
+  apply(application: Application): void {
+    if (this.#only !== null) application.registerOnly(this.#only);
     for (const [interest, steps] of this.#steps) {
       for (const wanted of steps) {
-        if (wanted) client.register(interest);
-        else client.unregister(interest);
+        if (wanted) application.register(interest);
+        else application.unregister(interest);
       }
     }
-    for (const [query, wanted] of this.#descriptions) client.askDescriptions(query, wanted);
+    for (const [query, wanted] of this.#descriptions) application.askDescriptions(query, wanted);
     for (const [name, { ends, wanted }] of this.#channels) {
-      if (ends) client.unregisterChannel(name);
-      for (const [channel, since] of wanted) client.registerChannel(channel, since);
+      if (ends) application.unregisterChannel(name);
+      for (const [channel, since] of wanted) application.registerChannel(channel, since);
     }
   }
 }

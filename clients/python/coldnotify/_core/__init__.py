@@ -36,9 +36,10 @@ newest version of each has been told; or the query is a pending registration. Th
   `outbox_queue` holds the waiting ones in their order, `outbox_log` writes them as bytes.
 - `journal`    Counts the document's revisions, and knows which one is on disk. Whatever depends on the document waits
                for it: requests, reg-sync chunks and acknowledgements leave only after their revision is durable.
+- `application`  What the application asks for and has been told. Shells hand its calls to it.
 - `client`     Holds all of these together: what is to be done.
-- `driver`     Decides what to do next: connect, save, send, run a callback, report, close. Shells talk to it alone, and
-               it alone defines an order.
+- `driver`     Decides what to do next: connect, save, send, run a callback, report, close. Shells talk to it and to the
+               application's calls alone, and it alone defines an order.
 - `wishes`     The application's requests while there is no driver.
 
 The browser's client has the same folders, files and names in `clients/browser/src/core/`.

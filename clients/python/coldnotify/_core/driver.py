@@ -22,24 +22,22 @@ A shell that stops asking loses nothing: the document on disk is whole at any in
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from coldnotify._core.application import Application
 from coldnotify._core.client import Client, Save, Status
 from coldnotify._core.delivery.delivery import AnyJob
 from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.document.document import Document
-from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
-from coldnotify._core.interests.since import Since
 from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.session.reconnect import Address
 from coldnotify._core.settings import LINGER_S, REPORTS_MAX, ClientSettings
 from coldnotify._core.streams.feed import ChannelJob
 from coldnotify.errors import StateError
-from coldnotify.notification import Notification
 
 __all__ = [
     "Action",
@@ -154,54 +152,10 @@ class Driver:
 
     # The application
 
-    def register(self, interest: Interest) -> None:
-        """Want this object, or this query's members. No change if it is wanted already."""
-        self._client.register(interest)
-
-    def unregister(self, interest: Interest) -> None:
-        """Unregisters an interest. Its subscribers stay, until the shell removes them."""
-        self._client.unregister(interest)
-
-    def register_channel(self, channel: ChannelInterest, since: Since) -> None:
-        """Want this channel's messages. `since` counts if none of this name is wanted."""
-        self._client.register_channel(channel, since)
-
-    def unregister_channel(self, name: str) -> None:
-        """Unregisters a channel. Its subscribers stay, until the shell removes them."""
-        self._client.unregister_channel(name)
-
-    def register_only(self, names: Iterable[str]) -> None:
-        """Want exactly these objects, by name. Queries stay as they are."""
-        self._client.register_only(names)
-
-    def ask_descriptions(self, query: QueryInterest, *, wanted: bool) -> None:
-        """Sets whether descriptions of this query's members are told."""
-        self._client.ask_descriptions(query, wanted=wanted)
-
-    def subscribe(self, interest: Interest, subscriber: int) -> None:
-        """Callback number `subscriber` is for this object, for this query's members' versions, or for the messages of
-        the channel of this name."""
-        self._client.subscribe(interest, subscriber)
-
-    def unsubscribe(self, interest: Interest, subscriber: int) -> None:
-        """Removes callback number `subscriber`."""
-        self._client.unsubscribe(interest, subscriber)
-
-    def subscribe_members(self, query: QueryInterest, subscriber: int) -> None:
-        """Adds callback number `subscriber` for objects that enter and leave this query."""
-        self._client.subscribe_members(query, subscriber)
-
-    def unsubscribe_members(self, query: QueryInterest, subscriber: int) -> None:
-        """Removes members callback number `subscriber`."""
-        self._client.unsubscribe_members(query, subscriber)
-
-    def subscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
-        """Adds callback number `subscriber` for missed messages of the channel of this name."""
-        self._client.subscribe_missed(channel, subscriber)
-
-    def unsubscribe_missed(self, channel: ChannelInterest, subscriber: int) -> None:
-        """Removes callback number `subscriber`."""
-        self._client.unsubscribe_missed(channel, subscriber)
+    @property
+    def application(self) -> Application:
+        """What the application asks for and has been told."""
+        return self._client.application
 
     def connect_now(self, now: float) -> None:
         """Ends the wait for the next attempt. No effect on a client that connects, or is connected."""
@@ -348,36 +302,6 @@ class Driver:
     def caught_up(self) -> bool:
         """True if everything owed has been told, and all callbacks have returned."""
         return self._client.caught_up
-
-    @property
-    def wanted(self) -> Set[str]:
-        """The names in the wanted set."""
-        return self._client.wanted
-
-    @property
-    def queries(self) -> Set[QueryInterest]:
-        """The queries in the wanted set."""
-        return self._client.queries
-
-    def floor(self, name: str) -> int:
-        """Returns the newest version of this object that the application was told; -1: none was."""
-        return self._client.floor(name)
-
-    def current(self, name: str) -> Notification | None:
-        """Returns the notification that callbacks of this object last handled, if it is kept."""
-        return self._client.current(name)
-
-    def members(self, query: QueryInterest) -> frozenset[str]:
-        """Returns a query's members: as members callbacks were told, or as the service reported if there are none."""
-        return self._client.members(query)
-
-    def knows_members(self, query: QueryInterest) -> bool:
-        """Returns true if these are all members, as of the last update."""
-        return self._client.knows_members(query)
-
-    def descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]:
-        """Returns the last descriptions of the members of a query that asks for them; None: the object has none."""
-        return self._client.descriptions(query)
 
     @property
     def needs_new_start(self) -> bool:

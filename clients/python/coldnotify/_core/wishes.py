@@ -1,12 +1,8 @@
 """The application's requests while there is no driver: applied to the document once it is read."""
 
-from typing import TYPE_CHECKING
-
+from coldnotify._core.application import Application
 from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
 from coldnotify._core.interests.since import Since
-
-if TYPE_CHECKING:
-    from coldnotify._core.driver import Driver
 
 
 class Wishes:
@@ -52,17 +48,17 @@ class Wishes:
             if not isinstance(interest, str) or (interest in names and True in steps)
         }
 
-    def apply(self, driver: "Driver") -> None:
+    def apply(self, application: Application) -> None:
         """Ask all of it."""
         if self.only is not None:
-            driver.register_only(self.only)
+            application.register_only(self.only)
         for interest, steps in self.steps.items():
             for wanted in steps:
-                (driver.register if wanted else driver.unregister)(interest)
+                (application.register if wanted else application.unregister)(interest)
         for query, asked in self.descriptions.items():
-            driver.ask_descriptions(query, wanted=asked)
+            application.ask_descriptions(query, wanted=asked)
         for name, (ends, wanted_channels) in self.channels.items():
             if ends:
-                driver.unregister_channel(name)
+                application.unregister_channel(name)
             for channel, since in wanted_channels:
-                driver.register_channel(channel, since)
+                application.register_channel(channel, since)

@@ -87,20 +87,20 @@ class World(CrashingUnit[Session]):
             heard.last = self.durable.get(heard, heard.begin) if same else heard.begin
         self.call_epoch: int | None = None
         """The client's when the call began: what is missed does not say its own."""
-        self.driver.subscribe(OBJECT, 9)
-        self.driver.register(OBJECT)
+        self.driver.application.subscribe(OBJECT, 9)
+        self.driver.application.register(OBJECT)
         for name in sorted(self.subscribed):
             self.subscribe(name)
         # An application whose last wish was not saved says it again.
         for name in sorted(self.wish):
-            self.driver.register_channel(CHANNELS[name], self.since(name))
+            self.driver.application.register_channel(CHANNELS[name], self.since(name))
 
     def since(self, name: str) -> Since:
         return OLDEST if name != "c" else NOW
 
     def subscribe(self, name: str) -> None:
-        self.driver.subscribe_missed(CHANNELS[name], 2)
-        self.driver.subscribe(CHANNELS[name], 1)
+        self.driver.application.subscribe_missed(CHANNELS[name], 2)
+        self.driver.application.subscribe(CHANNELS[name], 1)
 
     def drop(self) -> None:
         if self.session is not None:
@@ -178,10 +178,10 @@ class World(CrashingUnit[Session]):
         self.log.append(f"WISH {name} {name not in self.wish}")
         if name not in self.wish:
             self.wish.add(name)
-            self.driver.register_channel(CHANNELS[name], self.since(name))
+            self.driver.application.register_channel(CHANNELS[name], self.since(name))
         elif self.random.random() < 0.3:
             self.wish.discard(name)
-            self.driver.unregister_channel(name)
+            self.driver.application.unregister_channel(name)
             self.heard.pop(name, None)
             # Who registers again too soon goes on where the service has it: nothing is known of that here.
             for _ in range(2000):
@@ -236,7 +236,7 @@ class World(CrashingUnit[Session]):
             self.log.append(f"SUBSCRIBE {name}")
             if name in self.subscribed:
                 self.subscribed.discard(name)
-                self.driver.unsubscribe(CHANNELS[name], 1)
+                self.driver.application.unsubscribe(CHANNELS[name], 1)
             else:
                 self.subscribed.add(name)
                 self.subscribe(name)

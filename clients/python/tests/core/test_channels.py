@@ -43,8 +43,8 @@ def live(document: Document, complete: int = 100) -> ClientBench:
     """It is connected, and lacks nothing."""
     bench = ClientBench(document)
     for number, channel in enumerate(document.channels, 1):
-        bench.client.subscribe(channel, number)
-        bench.client.subscribe_missed(channel, number + 100)
+        bench.client.application.subscribe(channel, number)
+        bench.client.application.subscribe_missed(channel, number + 100)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=10, streams=[wire.Stream(complete=complete)]))
@@ -120,8 +120,8 @@ def test_a_welcome_ends_what_is_live_until_each_stream_says_it_anew(objects_firs
 
 def test_a_frame_has_queries_and_channels_in_one_list() -> None:
     bench = live(at(100, TASKS))
-    bench.client.register_channel(ALARMS, NOW)
-    bench.client.register(LAMPS)
+    bench.client.application.register_channel(ALARMS, NOW)
+    bench.client.application.register(LAMPS)
     (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
     assert [(one.kind, one.text) for one in register.interests] == [
         (wire.INTEREST_QUERY, "lamps"),
@@ -133,18 +133,18 @@ def test_a_frame_has_queries_and_channels_in_one_list() -> None:
         "registration for channel 'alarms' refused: no",
         "registration for query 'lamps' refused: no",
     ]
-    bench.client.register(LAMPS)
+    bench.client.application.register(LAMPS)
     bench.out()
-    bench.client.unregister_channel("tasks")
-    bench.client.unregister(LAMPS)
+    bench.client.application.unregister_channel("tasks")
+    bench.client.application.unregister(LAMPS)
     (unregister,) = [frame.unregister for frame in bench.out()]
     assert sorted(unregister.interests) == sorted([LAMPS.hash, TASKS.hash])
 
 
 def test_a_first_subscription() -> None:
     bench = ClientBench()
-    bench.client.register_channel(ALARMS, OLDEST)
-    bench.client.subscribe(ALARMS, 1)
+    bench.client.application.register_channel(ALARMS, OLDEST)
+    bench.client.application.subscribe(ALARMS, 1)
     hello = bench.connect()
     assert hello.digest == (digest(()) + ALARMS.hash) % (1 << 64)
     (said,) = hello.interests
@@ -221,7 +221,7 @@ def test_an_overtaking_message_is_not_delivered_again_in_the_next_session() -> N
     assert len(tell(bench)) == 1
     again = ClientBench(document(bench))
     for channel in (TASKS, ALARMS):
-        again.client.subscribe(channel, 1)
+        again.client.application.subscribe(channel, 1)
     assert [log.complete for log in again.connect().streams] == [100]
     again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     message(again, TASKS, 102, 2, paged=True)
@@ -273,14 +273,14 @@ def ask_behind_what_waits() -> ClientBench:
     """Its Hello says 103, the last one that came; 102 and 103 wait still."""
     bench = live(at(100, pending=(TASKS,), position=100))
     message(bench, TASKS, 101, 1, paged=True)
-    bench.client.unsubscribe(TASKS, 1)
+    bench.client.application.unsubscribe(TASKS, 1)
     tell(bench)
     message(bench, TASKS, 102, 1, paged=True)
     message(bench, TASKS, 103, 1, paged=True)
     bench.client.link_down("", bench.now)
     (said,) = bench.connect().interests
     assert said.at == 103
-    bench.client.subscribe(TASKS, 1)
+    bench.client.application.subscribe(TASKS, 1)
     return bench
 
 
@@ -316,19 +316,19 @@ def test_a_parked_channel_is_asked_for_when_another_callback_subscribes() -> Non
     for _ in range(5):
         tell(bench, fails=True)
         bench.now += 9
-    bench.client.subscribe(TASKS, 2)
+    bench.client.application.subscribe(TASKS, 2)
     (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
     assert (register.interests[0].since, register.interests[0].at) == (wire.SINCE_POSITION, 100)
 
 
 def test_a_channel_without_subscribers_becomes_pending() -> None:
     bench = live(at(100, TASKS))
-    bench.client.unsubscribe(TASKS, 1)
+    bench.client.application.unsubscribe(TASKS, 1)
     message(bench, TASKS, 101, 1)
     message(bench, TASKS, 104, 3)
     saved = document(bench)
     assert (saved.channels_cursor, saved.channels[TASKS]) == (104, KeptChannel(position=100))
-    bench.client.subscribe(TASKS, 1)
+    bench.client.application.subscribe(TASKS, 1)
     assert [told.offset for told in tell(bench)] == [101, 104]
     assert document(bench).pending_channels == {}
 
@@ -363,8 +363,8 @@ def test_missed_is_told_first_and_counts_as_told() -> None:
 @pytest.mark.parametrize("says", [True, False])
 def test_another_log(says: bool) -> None:
     bench = ClientBench(at(100, TASKS, told=90))
-    bench.client.subscribe(TASKS, 1)
-    bench.client.subscribe_missed(TASKS, 2)
+    bench.client.application.subscribe(TASKS, 1)
+    bench.client.application.subscribe_missed(TASKS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, streams=[wire.Stream(epoch=8)]))
     saved = document(bench)
@@ -372,8 +372,8 @@ def test_another_log(says: bool) -> None:
     assert saved.channels[TASKS] == KeptChannel(position=BEGINNING, lost=True)
     if not says:  # it was said before a crash
         bench = ClientBench(saved)
-        bench.client.subscribe(TASKS, 1)
-        bench.client.subscribe_missed(TASKS, 2)
+        bench.client.application.subscribe(TASKS, 1)
+        bench.client.application.subscribe_missed(TASKS, 2)
         assert [said.since for said in bench.connect().interests] == [wire.SINCE_BEGINNING]
         bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, streams=[wire.Stream(epoch=8)]))
     else:
@@ -390,8 +390,8 @@ def lost_in_an_empty_log() -> ClientBench:
     """Two channels; their log was made anew, and has nothing yet."""
     bench = ClientBench(at(50, TASKS, ALARMS))
     for number, channel in enumerate((TASKS, ALARMS), 1):
-        bench.client.subscribe(channel, number)
-        bench.client.subscribe_missed(channel, number + 100)
+        bench.client.application.subscribe(channel, number)
+        bench.client.application.subscribe_missed(channel, number + 100)
     bench.connect()
     positions = [wire.Position(interest=one.hash) for one in (TASKS, ALARMS)]
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, streams=[wire.Stream(epoch=8, positions=positions)]))
@@ -444,7 +444,7 @@ def test_a_reg_sync_says_where_each_channel_is() -> None:
 def test_other_attributes_go_on_where_the_channel_is() -> None:
     bench = live(at(100, ALARMS, told=80))
     other = ChannelInterest("alarms", ("solar",))
-    bench.client.register_channel(other, NOW)
+    bench.client.application.register_channel(other, NOW)
     unregister, register = bench.out()
     assert list(unregister.unregister.interests) == [ALARMS.hash]
     (said,) = register.register.interests
@@ -512,7 +512,7 @@ def test_frames_of_channels_fit() -> None:
     bench = ClientBench()
     for number in range(70):
         attributes = tuple(f"{letter}" * 60 for letter in "abcdefghijklmnop")
-        bench.client.register_channel(ChannelInterest(f"{number}" * 100, attributes), OLDEST)
+        bench.client.application.register_channel(ChannelInterest(f"{number}" * 100, attributes), OLDEST)
     hello = bench.connect()
     assert len(hello.interests) == 0
     assert hello.capabilities & wire.CAPABILITY_QUERIES, "which kinds it knows is to be said"
@@ -526,8 +526,8 @@ def test_frames_of_channels_fit() -> None:
 def test_a_later_welcome_without_kinds_takes_no_channel_out_of_the_set() -> None:
     """It answers an Open of the gateway's own, which had no channels: what the first Welcome said stands."""
     bench = ClientBench()
-    bench.client.register_channel(ALARMS, OLDEST)
-    bench.client.subscribe(ALARMS, 1)
+    bench.client.application.register_channel(ALARMS, OLDEST)
+    bench.client.application.subscribe(ALARMS, 1)
     bench.connect()
     place = wire.Position(interest=ALARMS.hash, position=40)
     bench.say(
@@ -545,8 +545,8 @@ def test_a_position_above_the_logs_end_begins_anew_and_the_loss_is_told() -> Non
     """As after a power loss of the only broker, for a channel that had just been subscribed to."""
     kept = {ALARMS: KeptChannel(), TASKS: KeptChannel(position=50)}
     bench = ClientBench(replace(at(30, ALARMS, pending=(TASKS,)), channels=kept))
-    bench.client.subscribe(TASKS, 1)
-    bench.client.subscribe_missed(TASKS, 2)
+    bench.client.application.subscribe(TASKS, 1)
+    bench.client.application.subscribe_missed(TASKS, 2)
     (said,) = bench.connect().interests
     assert (said.since, said.at) == (wire.SINCE_POSITION, 50)
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))

@@ -1,4 +1,7 @@
-"""The whole core against a model of the service, with time, network, disk and callbacks in the test's hands."""
+"""The whole core against a model of the service, with time, network, disk and callbacks in the test's hands.
+
+Stands for: client, application
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, ClientWorld,
 
 def test_a_hello_waits_until_its_operations_are_durable():
     world = ClientWorld()
-    world.client.register("a")
+    world.client.application.register("a")
     world.network()
     world.network()
     assert world.session is not None
@@ -123,7 +126,7 @@ def test_a_refused_registration_leaves_the_wanted_set_and_is_reported():
     world.run()
     refused = [report for report in world.reports if isinstance(report, RegistrationRefused)]
     assert [(report.object_id, report.reason) for report in refused] == [("c", "too many objects")]
-    assert world.client.wanted == {"a", "b"}
+    assert world.client.application.wanted == {"a", "b"}
 
 
 def test_displaced_waits_a_minute_then_two_up_to_an_hour():
@@ -256,7 +259,7 @@ def test_a_client_that_stood_still_is_not_caught_up_before_a_pong():
 def test_a_connection_from_before_a_standstill_is_asked_behind_its_hello_and_given_up_within_the_grace(stands):
     world = ClientWorld()
     client = world.client
-    client.register("a")
+    client.application.register("a")
     assert client.connect_due(world.now) is not None
     if stands:
         client.link_up(world.now)

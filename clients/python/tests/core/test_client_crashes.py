@@ -122,7 +122,7 @@ def play(seed: int, steps: int) -> ClientWorld:
         for name in world.wanted - only:
             world.forget_told(name)
         world.wanted = only
-        world.client.register_only(only)
+        world.client.application.register_only(only)
 
     def publish() -> None:
         name = random.choice(NAMES)

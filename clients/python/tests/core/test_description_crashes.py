@@ -40,7 +40,7 @@ class DescribedUnit(QueryingUnit):
 
     def ask(self) -> None:
         for text in self.wish & set(self.told):
-            self.driver.ask_descriptions(QueryInterest(text), wanted=text in self.asks)
+            self.driver.application.ask_descriptions(QueryInterest(text), wanted=text in self.asks)
 
     def wishes(self) -> None:
         before = set(self.wish)
@@ -96,7 +96,7 @@ class DescribedUnit(QueryingUnit):
         for text in self.wish & set(self.told) & self.asks:
             members = self.service.members(text)
             now = {name: parsed(self.service.descriptions.get(name, (b"", 0))[0]) for name in members}
-            assert self.driver.descriptions(QueryInterest(text)) == now, text
+            assert self.driver.application.descriptions(QueryInterest(text)) == now, text
             if self.with_values[text]:
                 # Of what was never published, and has no description, there is nothing to be told.
                 told = {name: self.described[text].get(name) for name in members}

@@ -17,11 +17,11 @@ KINDS = wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS
 
 def test_beginning_to_ask_for_descriptions_opens_another_session() -> None:
     bench = ClientBench()
-    bench.client.register(LAMPS)
+    bench.client.application.register(LAMPS)
     always = wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
     assert bench.connect().capabilities == always
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=3))
-    bench.client.ask_descriptions(LAMPS, wanted=True)
+    bench.client.application.ask_descriptions(LAMPS, wanted=True)
     bench.client.tick(bench.now)
     assert not bench.client.link_wanted
     bench.client.link_down("", bench.now)
@@ -36,8 +36,8 @@ def described(document: Document | None = None) -> ClientBench:
     """A client that knows version 1 of a lamp, and is told how it is described; two callbacks, one by its name."""
     known = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
     bench = ClientBench(document or known)
-    bench.client.subscribe(LAMPS, 1)
-    bench.client.subscribe("a", 2)
+    bench.client.application.subscribe(LAMPS, 1)
+    bench.client.application.subscribe("a", 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     return bench
@@ -76,9 +76,9 @@ def test_the_description_of_before_is_told_after_another_one_that_is_being_told(
 def test_a_version_for_some_follows_one_that_waited_for_nobody_any_more() -> None:
     """A description of an object without a version waits for a query that the object has left."""
     bench = ClientBench(replace(kept("a", descriptions={"a": b"{}"}), wanted=frozenset()))
-    bench.client.register(ROOM)
-    bench.client.subscribe(LAMPS, 1)
-    bench.client.subscribe(ROOM, 2)
+    bench.client.application.register(ROOM)
+    bench.client.application.subscribe(LAMPS, 1)
+    bench.client.application.subscribe(ROOM, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(notification=wire.Notification(name="a", offset=11, entered=[ROOM.hash], description=b'{"on":true}'))
@@ -120,7 +120,7 @@ def test_a_description_of_an_older_version_is_told_with_the_one_that_waits_for_o
 
 def test_the_description_of_before_is_told_after_one_that_only_some_callbacks_took_in() -> None:
     bench = described()
-    bench.client.subscribe(LAMPS, 3)
+    bench.client.application.subscribe(LAMPS, 3)
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
     job = bench.client.next_job(bench.now)
     assert job is not None
@@ -154,7 +154,7 @@ def test_the_description_of_before_is_told_after_one_that_was_told_before_a_cras
 def test_a_description_is_stored_of_each_query_once_the_last_callback_took_it_in() -> None:
     one = KeptQuery(members=frozenset({"a"}), descriptions={"a": b"{}"})
     bench = described(replace(kept(), queries={LAMPS.text: one, ROOM.text: one}, applied={"a": (0, 1)}))
-    bench.client.subscribe(ROOM, 3)
+    bench.client.application.subscribe(ROOM, 3)
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
     for subscribers, failed in (((1, 3), {3: Exception()}), ((3,), {})):
         job = bench.client.next_job(bench.now)
@@ -194,13 +194,13 @@ def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after
     known = kept("a", descriptions={"a": b"{}"})
     known = replace(known, applied={"a": (0, 1)}, queries={**known.queries, ROOM.text: KeptQuery()})
     bench = described(known)
-    bench.client.subscribe(ROOM, 3)
-    bench.client.subscribe_members(ROOM, 4)
+    bench.client.application.subscribe(ROOM, 3)
+    bench.client.application.subscribe_members(ROOM, 4)
     said = wire.Notification(name="a", version=1, offset=11, entered=[ROOM.hash], description=b'{"on":true}')
     bench.say(notification=said)
     again = described(bench.save())
-    again.client.subscribe(ROOM, 3)
-    again.client.subscribe_members(ROOM, 4)
+    again.client.application.subscribe(ROOM, 3)
+    again.client.application.subscribe_members(ROOM, 4)
     again.say(notification=said)
     told = [one for one in again.tell() if isinstance(one, tuple)]
     assert told == [({"a"}, set()), ("a", (1, 2, 3))]

@@ -39,8 +39,8 @@ class Bench:
         document, addresses = Document(identity=ME), [Address("gateway", 1)]
         self.driver = Driver(document, addresses, SETTINGS, Random(0), self.now, self.untold)
         for name in names:
-            self.driver.register(name)
-            self.driver.subscribe(name, 1)
+            self.driver.application.register(name)
+            self.driver.application.subscribe(name, 1)
 
     def next(self) -> Action | None:
         return self.driver.next(self.now)

@@ -88,7 +88,7 @@ class AnyGateway(RuleBasedStateMachine):
         self.random = Random(seed)
         self.disk: bytes | None = None
         self.boot()
-        self.client.register_only(wanted)
+        self.client.application.register_only(wanted)
         self.greet()
 
     def boot(self) -> None:
@@ -97,7 +97,7 @@ class AnyGateway(RuleBasedStateMachine):
         self.linked = False
         self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
         for number, name in enumerate(NAMES):
-            self.client.subscribe(name, number)
+            self.client.application.subscribe(name, number)
 
     def save(self) -> None:
         """What is written can be read: a client that cannot read its own state does not start again."""
@@ -169,9 +169,9 @@ class AnyGateway(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), want=st.booleans())
     def application(self, name: str, want: bool) -> None:
         if want:
-            self.client.register(name)
+            self.client.application.register(name)
         else:
-            self.client.unregister(name)
+            self.client.application.unregister(name)
 
     @rule(fails=st.booleans())
     def callbacks(self, fails: bool) -> None:

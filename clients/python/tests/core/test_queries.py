@@ -22,14 +22,14 @@ KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES
 
 def test_a_hello_with_a_query() -> None:
     bench = ClientBench()
-    bench.client.register(LAMPS)
-    bench.client.register("a")
+    bench.client.application.register(LAMPS)
+    bench.client.application.register("a")
     hello = bench.connect()
     assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_UNSETTLED
     assert hello.digest == (digest({"a"}) + LAMPS.hash) % (1 << 64)
     assert [(query.kind, query.text) for query in hello.interests] == [(wire.INTEREST_QUERY, "lamps")]
     assert list(hello.register) == ["a"]
-    bench.client.unregister(LAMPS)
+    bench.client.application.unregister(LAMPS)
     bench.client.link_down("", bench.now)
     hello = bench.connect()
     assert (list(hello.interests), list(hello.unregister_interests)) == ([], [LAMPS.hash])
@@ -40,7 +40,7 @@ def test_the_first_query_of_a_session_asks_for_names() -> None:
     bench = ClientBench()
     assert bench.connect().capabilities == wire.CAPABILITY_UNSETTLED
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1))
-    bench.client.register(LAMPS)
+    bench.client.application.register(LAMPS)
     names, register = bench.out()
     assert names.HasField("use_names")
     assert register.register.interests[0].text == "lamps"
@@ -48,8 +48,8 @@ def test_the_first_query_of_a_session_asks_for_names() -> None:
 
 def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() -> None:
     bench = ClientBench()
-    bench.client.register(LAMPS)
-    bench.client.register("a")
+    bench.client.application.register(LAMPS)
+    bench.client.application.register("a")
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=False, epoch=1))
     (chunk,) = bench.out()
@@ -73,8 +73,8 @@ def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() ->
 
 def test_a_page_that_ends_before_the_first_member_says_nothing_of_an_answer() -> None:
     bench = ClientBench()
-    bench.client.register(LAMPS)
-    bench.client.subscribe_members(LAMPS, 1)
+    bench.client.application.register(LAMPS)
+    bench.client.application.subscribe_members(LAMPS, 1)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS))
     bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
@@ -84,9 +84,9 @@ def test_a_page_that_ends_before_the_first_member_says_nothing_of_an_answer() ->
 
 def test_an_answer_that_is_broken_off_goes_on() -> None:
     bench = ClientBench()
-    bench.client.register(LAMPS)
-    bench.client.subscribe_members(LAMPS, 1)
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.register(LAMPS)
+    bench.client.application.subscribe_members(LAMPS, 1)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS))
     bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
@@ -99,15 +99,15 @@ def test_an_answer_that_is_broken_off_goes_on() -> None:
     document = decode(encode(bench.client._document()), ME)
     assert document.queries["lamps"].reached == Reached("a", 7)
     again = ClientBench(document)
-    again.client.subscribe_members(LAMPS, 1)
-    again.client.subscribe(LAMPS, 2)
+    again.client.application.subscribe_members(LAMPS, 1)
+    again.client.application.subscribe(LAMPS, 2)
     (query,) = again.connect().interests
     assert (query.reached, query.reached_at) == ("a", 7)
     again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     again.enter("b", LAMPS, version=1, answer=True)
     again.say(registered=wire.Registered(answered=[LAMPS.hash]))
     assert again.tell() == [({"b"}, set()), ("b", (2,))]
-    assert again.client.members(LAMPS) == {"a", "b"}
+    assert again.client.application.members(LAMPS) == {"a", "b"}
     again.say(caught_up=wire.CaughtUp(complete=9))
     assert again.client.caught_up
 
@@ -130,7 +130,7 @@ def test_answers_of_an_older_epoch_are_asked_for_again() -> None:
 
 def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
     bench = ClientBench(kept("a"))
-    bench.client.subscribe_members(LAMPS, 1)
+    bench.client.application.subscribe_members(LAMPS, 1)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("ab"))])))
@@ -149,8 +149,8 @@ def test_a_version_waits_until_it_is_known_whose_member_the_object_is() -> None:
     bench = ClientBench(
         replace(kept("a"), queries={LAMPS.text: KeptQuery(members=frozenset("a")), ROOM.text: KeptQuery()})
     )
-    bench.client.subscribe(LAMPS, 1)
-    bench.client.subscribe(ROOM, 2)
+    bench.client.application.subscribe(LAMPS, 1)
+    bench.client.application.subscribe(ROOM, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(
@@ -168,7 +168,7 @@ def test_a_version_waits_until_it_is_known_whose_member_the_object_is() -> None:
             bench.enter(name, query, version=7, offset=21, answer=True)
         bench.say(registered=wire.Registered(answered=[query.hash]))
     assert bench.tell() == [("a", (2,))]
-    assert bench.client.members(LAMPS) == frozenset()
+    assert bench.client.application.members(LAMPS) == frozenset()
 
 
 def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
@@ -189,7 +189,7 @@ def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
 
 def test_an_entry_not_delivered_before_a_crash_is_answered_again() -> None:
     bench = ClientBench(kept("a", entering=frozenset("a")))
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("a"))])))
@@ -199,7 +199,7 @@ def test_an_entry_not_delivered_before_a_crash_is_answered_again() -> None:
 
 def test_an_entry_repeated_after_a_crash_is_delivered_once() -> None:
     bench = ClientBench(kept("a", entering=frozenset("a")))
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.enter("a", LAMPS, version=3, offset=12)
@@ -217,8 +217,8 @@ def test_an_entry_repeated_after_a_crash_is_delivered_once() -> None:
 
 def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
     bench = ClientBench(kept("a"))
-    bench.client.subscribe_members(LAMPS, 1)
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe_members(LAMPS, 1)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=10))
@@ -233,7 +233,7 @@ def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
 
 def test_members_callbacks_wait_until_the_change_is_durable() -> None:
     bench = ClientBench(kept())
-    bench.client.subscribe_members(LAMPS, 1)
+    bench.client.application.subscribe_members(LAMPS, 1)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.enter("a", LAMPS, offset=11)
@@ -253,9 +253,9 @@ def test_members_callbacks_wait_until_the_change_is_durable() -> None:
 def live(document: Document, *names: str) -> ClientBench:
     """Caught up: what the document has is registered, and these names have callback 1, the query's members 3."""
     bench = ClientBench(document)
-    bench.client.subscribe_members(LAMPS, 3)
+    bench.client.application.subscribe_members(LAMPS, 3)
     for name in names:
-        bench.client.subscribe(name, 1)
+        bench.client.application.subscribe(name, 1)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=10))
@@ -264,13 +264,13 @@ def live(document: Document, *names: str) -> ClientBench:
 
 def test_a_version_delivered_by_name_stays_known_when_the_query_that_matched_it_goes() -> None:
     bench = live(replace(kept(), wanted=frozenset("a"), applied={"a": (0, 3)}), "a")
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.enter("a", LAMPS, version=3, offset=12)
     saved = bench.save()
     assert saved is not None
     assert not saved.applied
     assert saved.queries["lamps"].entering == {"a"}, "a crash would have it come again"
-    bench.client.unregister(LAMPS)
+    bench.client.application.unregister(LAMPS)
     saved = bench.save()
     assert saved is not None
     assert saved.applied == {"a": (0, 3)}, "nothing would have it come again"
@@ -283,7 +283,7 @@ def test_a_query_without_a_callback_misses_also_what_others_were_told() -> None:
     bench.enter("a", LAMPS, version=1, offset=12)
     assert bench.tell() == [({"a"}, set()), ("a", (1,))]
     bench.out()
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     (register,) = bench.out()
     bench.say(registered=wire.Registered(request=register.register.request, kinds=KINDS))
     bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
@@ -294,11 +294,11 @@ def test_a_query_without_a_callback_misses_also_what_others_were_told() -> None:
 
 def test_a_query_that_loses_its_callback_misses_what_is_under_way_to_others() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a")), "a")
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.say(notification=wire.Notification(name="a", version=1, offset=11))
-    bench.client.unsubscribe(LAMPS, 2)
+    bench.client.application.unsubscribe(LAMPS, 2)
     assert bench.tell() == [("a", (1,))]
-    bench.client.subscribe(LAMPS, 5)
+    bench.client.application.subscribe(LAMPS, 5)
     (register,) = bench.out()
     assert [query.text for query in register.register.interests] == ["lamps"]
 
@@ -307,13 +307,13 @@ def test_a_member_that_leaves_with_a_known_version_leaves() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
     bench.say(notification=wire.Notification(name="a", version=1, offset=11, left=[LAMPS.hash]))
     assert bench.tell() == [(set(), {"a"})]
-    assert bench.client.members(LAMPS) == frozenset()
+    assert bench.client.application.members(LAMPS) == frozenset()
 
 
 @pytest.mark.parametrize("under_way", [False, True])
 def test_a_member_that_returns_before_its_leaving_was_delivered_has_its_version_delivered(under_way: bool) -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.enter("b", LAMPS, offset=11)
     bench.save()
     entering = bench.client.next_job(bench.now)
@@ -338,7 +338,7 @@ def test_a_member_that_returns_before_its_leaving_was_delivered_has_its_version_
 
 def test_a_member_that_returns_after_a_restart_is_delivered_to_those_who_lack_it() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.enter("b", LAMPS, offset=11)
     bench.save()
     assert isinstance(bench.client.next_job(bench.now), MembersJob)
@@ -348,9 +348,9 @@ def test_a_member_that_returns_after_a_restart_is_delivered_to_those_who_lack_it
     document = decode(encode(bench.client._document()), ME)
     assert document.applied == {"a": (0, 2)}, "who was told it is not told again"
     again = ClientBench(document)
-    again.client.subscribe_members(LAMPS, 3)
-    again.client.subscribe(LAMPS, 2)
-    again.client.subscribe("a", 1)
+    again.client.application.subscribe_members(LAMPS, 3)
+    again.client.application.subscribe(LAMPS, 2)
+    again.client.application.subscribe("a", 1)
     again.connect()
     again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     again.enter("a", LAMPS, version=2, offset=14)
@@ -360,7 +360,7 @@ def test_a_member_that_returns_after_a_restart_is_delivered_to_those_who_lack_it
 
 def test_a_member_that_leaves_keeps_the_floor_of_its_registration_by_name() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.enter("b", LAMPS, offset=11)
     bench.save()
     entering = bench.client.next_job(bench.now)
@@ -375,7 +375,7 @@ def test_a_member_that_leaves_keeps_the_floor_of_its_registration_by_name() -> N
 
 def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
     bench = ClientBench(kept("a"))
-    bench.client.subscribe_members(LAMPS, 3)
+    bench.client.application.subscribe_members(LAMPS, 3)
     bench.connect()
     # A gateway of an older release, in front of a matcher that knows them.
     bench.say(welcome=wire.Welcome(in_sync=True))
@@ -390,18 +390,18 @@ def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
 
 def test_a_member_of_an_unwanted_query_is_not_delivered_as_unknown_when_it_leaves() -> None:
     bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
-    bench.client.unregister(LAMPS)
+    bench.client.application.unregister(LAMPS)
     bench.say(notification=wire.Notification(name="a", offset=11, left=[LAMPS.hash]))
     assert bench.tell() == []
 
 
 def test_the_cursor_waits_for_a_member_that_was_awaited_by_name() -> None:
     bench = live(kept("a"))
-    bench.client.subscribe(LAMPS, 2)
-    bench.client.register("a")
+    bench.client.application.subscribe(LAMPS, 2)
+    bench.client.application.register("a")
     bench.out()
     bench.say(notification=wire.Notification(name="a", version=1, offset=11))
-    bench.client.unregister("a")
+    bench.client.application.unregister("a")
     assert decode(encode(bench.client._document()), ME).cursor == 10
     assert bench.tell() == [("a", (2,))]
     assert decode(encode(bench.client._document()), ME).cursor == 11
@@ -427,7 +427,7 @@ def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> No
 
 def test_a_member_that_left_is_delivered_once_the_failing_members_callback_is_parked() -> None:
     bench = live(replace(kept(), wanted=frozenset("a")), "a")
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.enter("a", LAMPS, version=3, offset=11)
     told = []
     for turn in range(40):
@@ -446,16 +446,16 @@ def test_a_member_that_left_is_delivered_once_the_failing_members_callback_is_pa
 
 def test_members_are_those_that_members_callbacks_were_told() -> None:
     bench = ClientBench(kept("a", followed=True))
-    assert bench.client.members(LAMPS) == {"a"}
-    bench.client.subscribe_members(LAMPS, 3)
-    assert bench.client.members(LAMPS) == frozenset(), "nobody was told before: it is told all of them"
+    assert bench.client.application.members(LAMPS) == {"a"}
+    bench.client.application.subscribe_members(LAMPS, 3)
+    assert bench.client.application.members(LAMPS) == frozenset(), "nobody was told before: it is told all of them"
     assert bench.tell() == [({"a"}, set())]
-    assert bench.client.members(LAMPS) == {"a"}
+    assert bench.client.application.members(LAMPS) == {"a"}
 
 
 def test_a_members_callback_is_told_of_no_change_that_is_none() -> None:
     bench = live(kept("a"))
-    bench.client.subscribe_members(LAMPS, 4)
+    bench.client.application.subscribe_members(LAMPS, 4)
     bench.say(notification=wire.Notification(name="a", offset=11, left=[LAMPS.hash]))
     bench.save()
     told = []
@@ -468,12 +468,12 @@ def test_a_members_callback_is_told_of_no_change_that_is_none() -> None:
 
 def test_a_members_callback_that_comes_is_told_of_a_member_before_the_version_that_waits() -> None:
     bench = ClientBench(kept())
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     bench.say(caught_up=wire.CaughtUp(complete=10))
     bench.enter("a", LAMPS, version=1, offset=11)
-    bench.client.subscribe_members(LAMPS, 3)
+    bench.client.application.subscribe_members(LAMPS, 3)
     assert bench.client.next_job(bench.now) is None, "what is told is stored before"
     assert bench.tell() == [({"a"}, set()), ("a", (2,))]
 
@@ -481,7 +481,7 @@ def test_a_members_callback_that_comes_is_told_of_a_member_before_the_version_th
 @pytest.mark.parametrize("tries", [1, 5], ids=["tried again", "failed too often"])
 def test_a_registration_by_name_during_a_failing_callback_is_delivered_with_the_others(tries: int) -> None:
     bench = live(kept())
-    bench.client.subscribe(LAMPS, 2)
+    bench.client.application.subscribe(LAMPS, 2)
     bench.enter("a", LAMPS, version=1, offset=11)
     bench.save()
     members = bench.client.next_job(bench.now)
@@ -490,8 +490,8 @@ def test_a_registration_by_name_during_a_failing_callback_is_delivered_with_the_
     for _ in range(tries):
         job = bench.client.next_job(bench.now)
         assert isinstance(job, CallbackJob)
-        bench.client.subscribe("a", 1)
-        bench.client.register("a")
+        bench.client.application.subscribe("a", 1)
+        bench.client.application.register("a")
         bench.client.job_done(job, dict.fromkeys(job.subscribers, RuntimeError()), bench.now)
         bench.now += 60
     if tries > 1:
@@ -503,7 +503,7 @@ def test_a_registration_by_name_during_a_failing_callback_is_delivered_with_the_
 
 def test_sets_that_never_fit_are_owed_until_the_next_session() -> None:
     bench = ClientBench(kept())
-    bench.client.subscribe_members(LAMPS, 3)
+    bench.client.application.subscribe_members(LAMPS, 3)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     for _ in range(3):

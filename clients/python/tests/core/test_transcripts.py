@@ -69,25 +69,25 @@ class Runner:
         driver = self.driver
         match event:
             case {"register": [name]}:
-                driver.register(name)
+                driver.application.register(name)
             case {"unregister": [name]}:
-                driver.unregister(name)
+                driver.application.unregister(name)
             case {"register_only": names}:
-                driver.register_only(names)
+                driver.application.register_only(names)
             case {"subscribe": name, "subscriber": subscriber}:
-                driver.subscribe(name, subscriber)
+                driver.application.subscribe(name, subscriber)
             case {"unsubscribe": name, "subscriber": subscriber}:
-                driver.unsubscribe(name, subscriber)
+                driver.application.unsubscribe(name, subscriber)
             case {"register_channel": said}:
-                driver.register_channel(channel_of(said), since_from(with_numbers(said)))
+                driver.application.register_channel(channel_of(said), since_from(with_numbers(said)))
             case {"unregister_channel": name}:
-                driver.unregister_channel(name)
+                driver.application.unregister_channel(name)
             case {"subscribe_channel": name, "subscriber": subscriber}:
-                driver.subscribe(ChannelInterest(name, ()), subscriber)
+                driver.application.subscribe(ChannelInterest(name, ()), subscriber)
             case {"unsubscribe_channel": name, "subscriber": subscriber}:
-                driver.unsubscribe(ChannelInterest(name, ()), subscriber)
+                driver.application.unsubscribe(ChannelInterest(name, ()), subscriber)
             case {"subscribe_missed": name, "subscriber": subscriber}:
-                driver.subscribe_missed(ChannelInterest(name, ()), subscriber)
+                driver.application.subscribe_missed(ChannelInterest(name, ()), subscriber)
             case {"stop": True, "abandon": abandon}:
                 driver.stop(abandon=abandon)
             case {"connect_now": True}:

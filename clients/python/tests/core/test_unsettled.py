@@ -67,8 +67,8 @@ def answer(one: ClientBench, name: str, version: int | None = 1) -> None:
 
 def registered(one: ClientBench, name: str) -> None:
     """In the middle of a session, up to its answer."""
-    one.client.register(name)
-    one.client.subscribe(name, 1)
+    one.client.application.register(name)
+    one.client.application.subscribe(name, 1)
     (frame,) = [frame.register for frame in one.out() if frame.HasField("register")]
     one.say(registered=wire.Registered(request=frame.request))
     answer(one, name)
@@ -141,7 +141,7 @@ def test_callbacks_that_raise_are_told_with_the_first_line_of_what_they_raised()
     one = bench()
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
-    one.client.subscribe("a", 1)
+    one.client.application.subscribe("a", 1)
     one.say(notification=wire.Notification(name="a", version=2, offset=11))
     told(one, error=ValueError("no\x1b lens\nand more"))
     (frame,) = said(one, SAID_AGAIN_S)
@@ -163,7 +163,7 @@ def with_something_to_say() -> ClientBench:
     one = bench()
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
-    one.client.subscribe("a", 1)
+    one.client.application.subscribe("a", 1)
     one.say(notification=wire.Notification(name="a", version=2, offset=11))
     told(one, error=ValueError())
     one.now += SAID_AGAIN_S
@@ -237,7 +237,7 @@ def test_before_bye_what_has_changed_is_said_at_once() -> None:
 
 def test_members_that_were_not_taken_are_named() -> None:
     one = bench(queries={LAMPS.text: KeptQuery(members=frozenset(["l1", "l2"]))})
-    one.client.subscribe(LAMPS, 1)
+    one.client.application.subscribe(LAMPS, 1)
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
     one.say(notification=wire.Notification(name="l1", version=2, offset=11))
@@ -262,7 +262,7 @@ def test_unaccepted_members_are_not_reported_before_the_answer() -> None:
             cursor=10,
         )
     )
-    one.client.subscribe(LAMPS, 1)
+    one.client.application.subscribe(LAMPS, 1)
     assert says_all(live(one))
     one.say(notification=wire.Notification(name="l1", version=2, offset=11))
     told(one, error=ValueError("no"))
@@ -277,7 +277,7 @@ def test_reports_fit_in_frames_whatever_the_length_of_names_and_errors() -> None
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
     for name in names:
-        one.client.subscribe(name, 1)
+        one.client.application.subscribe(name, 1)
         one.say(notification=wire.Notification(name=name, version=2, offset=11))
     told(one, error=ValueError("e" * 1000))
     frames = said(one, SAID_AGAIN_S)
@@ -285,7 +285,7 @@ def test_reports_fit_in_frames_whatever_the_length_of_names_and_errors() -> None
     for frame in frames:
         one.say(registered=wire.Registered(request=frame.request))
     for name in names[:100]:
-        one.client.unregister(name)
+        one.client.application.unregister(name)
     for name in names[100:]:
         one.say(notification=wire.Notification(name=name, version=3, offset=12))
     one.now += 1
@@ -300,8 +300,8 @@ def test_only_the_changed_registrations_are_reported() -> None:
     live(one)
     one.say(caught_up=wire.CaughtUp(complete=10))
     for name in names:
-        one.client.register(name)
-        one.client.subscribe(name, 1)
+        one.client.application.register(name)
+        one.client.application.subscribe(name, 1)
     while asked := [frame.register for frame in one.out() if frame.HasField("register")]:
         for frame in asked:
             one.say(registered=wire.Registered(request=frame.request))

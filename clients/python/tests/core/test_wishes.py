@@ -21,7 +21,7 @@ def test_wishes_from_before_the_start_are_applied_to_the_document():
     wishes.unregister("c")
     wishes.register("new")
     driver = Driver(document, [Address("h", 1)], ClientSettings(), Random(0), 0.0)
-    wishes.apply(driver)
+    wishes.apply(driver.application)
     after = driver._client._document()
     assert after.wanted == set("ab") | {"new"}
     assert after.pending == {"a": OperationKind.REGISTER, "c": OperationKind.UNREGISTER, "new": OperationKind.REGISTER}
@@ -42,5 +42,5 @@ def test_register_only_before_the_start_forgets_what_was_asked_before():
         Random(0),
         0.0,
     )
-    wishes.apply(driver)
+    wishes.apply(driver.application)
     assert driver._client._document().wanted == {"a", "b", "later"}
