@@ -105,7 +105,7 @@ class SimulatedGateway(SimulatedProcess):
     def accept(self, link: SimulatedLink) -> None:
         """A client connects."""
         self._links[link] = None
-        self.do(self.core.on_connect(link, "127.0.0.1", self.clock.now_s))
+        self.do(self.core.on_connect(link, "127.0.0.1", self.clock.now_s, dialect=link.dialect))
 
     def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
         """Bytes came."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Protocol
 
-from coldnotify_gateway.core import Frame, Urgent, WaitingFrames
+from coldnotify_gateway.core import CRC, Dialect, Frame, Urgent, WaitingFrames, joined
 
 from coldnotify_simulation.clock import Act, Clock
 
@@ -50,6 +50,9 @@ class GatewayEnd(LinkEnd, Protocol):
 class SimulatedLink:
     """Between one client and one gateway. It is the gateway core's Peer."""
 
+    dialect: Dialect | None = None
+    """The dialect that its listener states to the core."""
+
     def __init__(self, clock: Clock, random: Random, client: ClientEnd, gateway: GatewayEnd, late_s: float) -> None:
         self._clock = clock
         self._random = random
@@ -61,7 +64,7 @@ class SimulatedLink:
         """The client has not heard that it is cut, and will not: what had arrived can be read."""
         self.stalled = False
         """The client does not read."""
-        self._waiting = WaitingFrames()
+        self._waiting = WaitingFrames((self.dialect or CRC).encode)
         self._blocked = False
         self._finished = False
         self._up_at_s = self._down_at_s = 0.0
@@ -133,19 +136,22 @@ class SimulatedLink:
         self._hand_over(self._waiting.size_bytes)
 
     def _hand_over(self, size_bytes: int) -> bool:
-        data = self._waiting.take(size_bytes)
-        if data:
+        frames = self._waiting.take_frames(size_bytes)
+        if frames:
             self._down_at_s = max(self._down_at_s, self._clock.now_s + self._delay())
-            self._clock.later(self._down_at_s - self._clock.now_s, lambda: self._arrive_down(data))
-        return bool(data)
+            self._clock.later(self._down_at_s - self._clock.now_s, lambda: self._arrive_down(frames))
+        return bool(frames)
 
-    def _arrive_down(self, data: bytes) -> None:
+    def _arrive_down(self, frames: Sequence[Frame]) -> None:
         if not self.is_cut and self.client.life == self._client_life:
-            self.client.later(0.0, lambda: self._read(data))
+            self.client.later(0.0, lambda: self._read(frames))
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, frames: Sequence[Frame]) -> None:
         if not self.is_cut or self._unnoticed:
-            self.client.on_bytes(self, data)
+            self._hand_to_client(frames)
+
+    def _hand_to_client(self, frames: Sequence[Frame]) -> None:
+        self.client.on_bytes(self, joined(frames))
 
     def stall(self, seconds: float) -> None:
         """The client does not read for a while."""

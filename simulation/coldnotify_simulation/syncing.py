@@ -7,10 +7,11 @@ schedule stays unchanged.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from coldnotify_common.played.agent import Agent, Found, PlayedDevice
+from coldnotify_gateway.core import JSON, Frame, values_of
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import Notification, Registered
 
@@ -30,6 +31,16 @@ _ANSWERED_WITHIN_S = 30.0
 _TRIES_MAX = 20
 _PACE_S = 1.5
 _NAME = "by-sync"
+
+
+class _PlayedLink(SimulatedLink):
+    """The link of a device that the gateway plays."""
+
+    dialect = JSON
+
+    def _hand_to_client(self, frames: Sequence[Frame]) -> None:
+        if isinstance(self.client, Syncing):
+            self.client.on_frames(self, frames)
 
 
 class Syncing(SimulatedProcess):
@@ -107,7 +118,7 @@ class Syncing(SimulatedProcess):
         self.world.trace(_NAME, "asks for", names, texts, "from", self.cursor)
         self._registrations = self.world.kafka.topics[TOPICS.registrations].id
         self._agent, self._found = Agent(device), []
-        self._link = SimulatedLink(self.clock, self.random, self, gateway, self.world.witness.late_s)
+        self._link = _PlayedLink(self.clock, self.random, self, gateway, self.world.witness.late_s)
         gateway.accept(self._link)
         self._link.up(self._agent.begin())
         self._heard()
@@ -131,11 +142,15 @@ class Syncing(SimulatedProcess):
             self._end("broken off")
 
     def on_bytes(self, link: SimulatedLink, data: bytes) -> None:
+        """Raises NotImplementedError, because it is handed values."""
+        raise NotImplementedError
+
+    def on_frames(self, link: SimulatedLink, frames: Sequence[Frame]) -> None:
         """Part of the answer; as in `Sync._json`."""
         agent = self._agent
         if link is not self._link or agent is None:
             return
-        if answer := agent.receive(data):
+        if answer := agent.receive(values_of(frames)):
             link.up(answer)
         if agent.closed is not None or agent.stuck:
             self._end("stuck" if agent.stuck else "closed")

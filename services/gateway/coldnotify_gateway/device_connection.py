@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from coldnotify_common.security.identity import Identity
 
-from coldnotify_gateway.core import Frame, Urgent
+from coldnotify_gateway.core import Dialect, Frame, Urgent
 
 
 class DeviceConnection(Protocol):
@@ -29,6 +29,10 @@ class DeviceConnection(Protocol):
     @property
     def token(self) -> str:
         """Returns the token from a header outside the byte stream; "": none."""
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """Returns the dialect of a device whose listener knows it; None: the Hello decides."""
 
     @property
     def passed_on(self) -> bool:

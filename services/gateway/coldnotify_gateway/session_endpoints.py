@@ -8,7 +8,7 @@ from coldnotify_common.http.list_pages import page, page_request
 from coldnotify_common.http.web import error_response
 from coldnotify_schemas.names import check_name
 
-from coldnotify_gateway.core import Dialect, Gateway, Identified
+from coldnotify_gateway.core import Gateway, Identified
 from coldnotify_gateway.core.stream import or_none
 from coldnotify_gateway.device_connection import DeviceConnection
 from coldnotify_gateway.metrics import Running
@@ -86,7 +86,7 @@ def _show_session(service: GatewayService, session: Identified) -> dict[str, obj
         "epoch": session.objects.epoch,
         "complete": or_none(session.complete_in(session.objects)),
         "acked": or_none(session.objects.acked),
-        "names": session.dialect is Dialect.NAMES,
+        "names": session.dialect.by_name,
         "address": session.address,
         "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),
         "heard_ms": round((session.heard_s + service.clock_offset_s) * 1000),

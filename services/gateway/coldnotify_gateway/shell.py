@@ -165,8 +165,10 @@ class GatewayShell(ConnectionEvents):
         self._open.add(connection)
         self._none_open.clear()
         now_s = self._loop.time()
-        held, nobodys = connection.held, connection.nobodys
-        self.do(self.gateway.on_connect(connection, connection.address, now_s, held=held, nobodys=nobodys))
+        held, nobodys, dialect = connection.held, connection.nobodys, connection.dialect
+        self.do(
+            self.gateway.on_connect(connection, connection.address, now_s, held=held, nobodys=nobodys, dialect=dialect)
+        )
         self._bound_sockets()
 
     def on_address(self, connection: DeviceConnection) -> None:

@@ -1,4 +1,4 @@
-"""Plays a device's part of a session, for one that keeps no cursor itself: bytes in, bytes and results out. Pure.
+"""Plays a device's part of a session, for one that keeps no cursor itself: frames in, bytes and results out. Pure.
 
 The agent sends Hello with the set that the device wants, and resumes at the cursor that its caller has kept for it, if
 any. If the service has another set, the agent sends the whole one. It acknowledges what the device has taken, and
@@ -14,10 +14,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from coldnotify_schemas.digest import MODULUS, digest
-from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.protocol import (
-    GATEWAY_FRAME_BYTES_MAX,
     HELLO_QUERY_BYTES_MAX,
     OBJECTS_PER_FRAME_MAX,
     PROTOCOL_VERSION,
@@ -35,6 +34,7 @@ from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
     ClientFrame,
     Close,
+    GatewayFrame,
     Hello,
     Interest,
     Message,
@@ -86,7 +86,7 @@ class PlayedDevice:
 
 @dataclass
 class Agent:
-    """One session. Call `begin`, then `receive` for incoming bytes, and send what it returns, until `closed` or done.
+    """One session. Call `begin`, then `receive` for incoming frames, and send what it returns, until `closed` or done.
 
     A method that returns bytes returns frames for the gateway; b"" if there are none.
     """
@@ -116,7 +116,6 @@ class Agent:
     def __post_init__(self) -> None:
         self.epoch, self.cursor = self.device.epoch, self.device.cursor
         self.channels = AgentChannels(self.device.channels, self.device.mark)
-        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._doubted = False
         """True if the service does not know all changes of the queries' members."""
         self._anew = False
@@ -201,11 +200,10 @@ class Agent:
 
     # --- frames of the gateway
 
-    def receive(self, data: bytes) -> bytes:
-        """Takes bytes of the gateway, and returns the answer. Raises FrameError."""
+    def receive(self, frames: Iterable[GatewayFrame]) -> bytes:
+        """Takes frames of the gateway as values, which it does not change, and returns the answer."""
         answer = b""
-        for body in self._frames.feed(data):
-            frame = parse_gateway_frame(body)
+        for frame in frames:
             match frame.WhichOneof("frame"):
                 case "welcome":
                     answer += self._welcome(frame.welcome)

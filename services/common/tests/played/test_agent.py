@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from coldnotify_common.played.agent import Agent, PlayedDevice
-from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll, SendUrgent, joined
+from coldnotify_gateway.core import JSON, Frame, Gateway, Limits, Produce, Send, SendAll, SendUrgent, values_of
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
 from coldnotify_schemas.interests import by_name, by_query, digest_of, query_hash
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.wire_pb2 import (
@@ -48,8 +48,8 @@ def frames(data: bytes) -> list[ClientFrame]:
     return [parse_client_frame(body) for body in FrameBuffer(1 << 20).feed(data)]
 
 
-def said(**frame: Any) -> bytes:
-    return encode(GatewayFrame(**frame))
+def said(**frame: Any) -> list[GatewayFrame]:
+    return [GatewayFrame(**frame)]
 
 
 def welcomed(agent: Agent) -> Agent:
@@ -98,7 +98,7 @@ def in_doubt(**doubt: Any) -> tuple[Agent, list[str]]:
     changed = Notification(name="b", version=2, offset=50, behind=9)
     assert agent.receive(said(notification=changed)) == b""
     (frame,) = frames(
-        agent.receive((said(**doubt) if doubt else b"") + said(caught_up=CaughtUp(complete=50, sets_digest=7)))
+        agent.receive((said(**doubt) if doubt else []) + said(caught_up=CaughtUp(complete=50, sets_digest=7)))
     )
     assert frame.register.request == 1
     return agent, [query.text for query in frame.register.interests]
@@ -241,19 +241,20 @@ class Connected(RuleBasedStateMachine):
         self.come(device("a"))
 
     def come(self, who: PlayedDevice) -> None:
-        self.agent, self.wire, self.to_gateway, self.to_agent = Agent(who), WireDouble(), b"", b""
-        self.do(self.gateway.on_connect(self.wire, "127.0.0.1", self.now_s))
+        self.agent, self.wire, self.to_gateway = Agent(who), WireDouble(), b""
+        self.to_agent: list[Frame] = []
+        self.do(self.gateway.on_connect(self.wire, "127.0.0.1", self.now_s, dialect=JSON))
         self.to_gateway += self.agent.begin()
 
     def do(self, outputs) -> None:
         for output in outputs:
             match output:
                 case Send(peer, frames) if peer is self.wire:
-                    self.to_agent += joined(frames)
+                    self.to_agent += frames
                 case SendAll(peers, frame) if self.wire in peers:
-                    self.to_agent += frame.data
+                    self.to_agent.append(frame)
                 case SendUrgent(peers, urgent) if self.wire in peers:
-                    self.to_agent += urgent.alone.data
+                    self.to_agent.append(urgent.alone)
                 case Produce():
                     self.requests.append(output)
 
@@ -301,8 +302,8 @@ class Connected(RuleBasedStateMachine):
 
     @rule(size=st.sampled_from([1, 1000]))
     def agent_hears(self, size: int) -> None:
-        data, self.to_agent = self.to_agent[:size], self.to_agent[size:]
-        self.to_gateway += self.agent.receive(data)
+        frames, self.to_agent = self.to_agent[:size], self.to_agent[size:]
+        self.to_gateway += self.agent.receive(values_of(frames))
         for one in self.agent.found:
             if isinstance(one, Notification) and one.name and one.HasField("version"):
                 self.taken[one.name] = max(self.taken.get(one.name, 0), one.version)

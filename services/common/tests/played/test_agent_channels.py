@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from coldnotify_common.played.agent import Agent, PlayedDevice
 from coldnotify_common.played.agent_channels import NOWHERE, ChannelsMark, parse_mark, short
-from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
 from coldnotify_schemas.interests import by_channel, by_name, digest_of
 from coldnotify_schemas.wire_pb2 import (
     INTEREST_CHANNEL,
@@ -48,11 +48,11 @@ def frames(data: bytes) -> list[ClientFrame]:
     return [parse_client_frame(body) for body in FrameBuffer(1 << 20).feed(data)]
 
 
-def said(**frame: Any) -> bytes:
-    return encode(GatewayFrame(**frame))
+def said(**frame: Any) -> list[GatewayFrame]:
+    return [GatewayFrame(**frame)]
 
 
-def message(offset: int, channel: int = TASKS, *, paged: bool = True) -> bytes:
+def message(offset: int, channel: int = TASKS, *, paged: bool = True) -> list[GatewayFrame]:
     return said(message=Message(channel=channel, offset=offset, back=1, payload=b"1", paged=paged))
 
 

@@ -1,5 +1,7 @@
 """The gateway's pure core: bytes, inbox records and time in; bytes and requests out. No I/O, no clock, no Kafka."""
 
+from coldnotify_gateway.core.dialects import CRC, DIALECTS, JSON, NAMES
+from coldnotify_gateway.core.dialects.json import values_of
 from coldnotify_gateway.core.from_matcher import RecordIntake
 from coldnotify_gateway.core.gateway import Gateway
 from coldnotify_gateway.core.identified import Identified
@@ -25,6 +27,10 @@ from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
 __all__ = [
+    "CRC",
+    "DIALECTS",
+    "JSON",
+    "NAMES",
     "AboveAgreement",
     "Dialect",
     "Finish",
@@ -50,4 +56,5 @@ __all__ = [
     "WaitingFrames",
     "joined",
     "part_bytes",
+    "values_of",
 ]

@@ -9,12 +9,14 @@ from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.dialects import CRC
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Finish, Output, Peer, Send
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.timers import Timers
+from coldnotify_gateway.core.told import Dialect
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
@@ -52,16 +54,18 @@ class Connections:
         self._timers = timers
         self._last_number = 0
 
-    def add(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> Unidentified:
+    def add(
+        self, peer: Peer, address: str, now_s: float, *, held: bool = False, dialect: Dialect | None = None
+    ) -> Unidentified:
         """Adds a connection. The caller then calls `take_place`. Raises Violation if there are too many.
 
-        `held`: it is within a connection that counts already.
+        `held`: it is within a connection that counts already. `dialect`: the one that it states, if any.
         """
         if not held:
             self._check_room(address)
         if self._last_number >= SESSION_NUMBER_MAX:
             raise Violation(CloseCode.OVERLOADED, "session numbers are used up, the gateway is to be restarted")
-        connection = Unidentified(peer, address, now_s, self._limits)
+        connection = Unidentified(peer, address, now_s, self._limits, dialect)
         self.by_peer[peer] = connection
         self._peak = max(self._peak, len(self.by_peer))
         if held:
@@ -159,12 +163,13 @@ class Connections:
         self, connection: Unidentified | Identified, code: int, reason: str, now_s: float, *, leave: bool = True
     ) -> list[Output]:
         """Sends Close to the client, then ends the connection."""
-        return [*self.refuse(connection.peer, code, reason), *self.remove(connection, now_s, leave=leave)]
+        refused = self.refuse(connection.peer, code, reason, connection.dialect)
+        return [*refused, *self.remove(connection, now_s, leave=leave)]
 
-    def refuse(self, peer: Peer, code: int, reason: str) -> list[Output]:
+    def refuse(self, peer: Peer, code: int, reason: str, dialect: Dialect | None) -> list[Output]:
         """Sends Close to a connection that was never added, and ends it."""
         self._counters.closes[code] += 1
-        return [Send(peer, [encoding.close(code, reason)]), Finish(peer)]
+        return [Send(peer, [encoding.close(code, reason, (dialect or CRC).encode)]), Finish(peer)]
 
     def sessions(self) -> list[Identified]:
         """Returns all sessions, sorted by number."""

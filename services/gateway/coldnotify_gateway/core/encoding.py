@@ -1,9 +1,8 @@
-"""Encodes the frames that a gateway writes, in each dialect."""
+"""Builds the frames that a gateway writes, and has a dialect encode them."""
 
 from functools import lru_cache
 
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Answered, ChannelEntry, ChannelPage, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
@@ -20,8 +19,9 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 from coldnotify_gateway.core.stream import CHANNELS, NONE, or_none
-from coldnotify_gateway.core.told import Dialect, Fence, Frame, Told, of_entry
+from coldnotify_gateway.core.told import Dialect, Encode, Fence, Frame, Told, of_entry
 
+_NOTHING = Told()
 _REGISTERED = Told(Fence.REGISTERED)
 _WELCOME = Told(Fence.WELCOME)
 
@@ -35,7 +35,7 @@ def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> F
     frame = GatewayFrame()
     message = frame.notification
     described = newest.HasField("description")
-    if dialect is Dialect.NAMES or newest.entered or newest.left or described:
+    if dialect.by_name or newest.entered or newest.left or described:
         message.name = newest.name
         message.entered.extend(newest.entered)
         message.left.extend(newest.left)
@@ -53,13 +53,12 @@ def notification(newest: Newest, dialect: Dialect, *, answer: bool = False) -> F
         message.answer = True
     if described:
         message.description = newest.description
-    data = encode(frame)
-    return Frame(data, Told(entering=newest.name)) if newest.entered else Frame(data)
+    return dialect.encode(frame, Told(entering=newest.name) if newest.entered else _NOTHING)
 
 
-def plain(frame: GatewayFrame) -> Frame:
-    """Returns a frame that is the same in every dialect, and that any other frame may overtake."""
-    return Frame(encode(frame))
+def plain(frame: GatewayFrame, encode: Encode) -> Frame:
+    """Returns a frame that names no object, and that any other frame may overtake."""
+    return encode(frame, _NOTHING)
 
 
 def complete_of(newest: Newest) -> int:
@@ -67,32 +66,32 @@ def complete_of(newest: Newest) -> int:
     return NONE if newest.answer else newest.offset - newest.behind
 
 
-def welcome(opened: Opened, *, kinds_wanted: bool) -> Frame:
+def welcome(opened: Opened, encode: Encode, *, kinds_wanted: bool) -> Frame:
     """Returns the Welcome for a matcher's Opened. `kinds_wanted`: the client asks for the kinds that the service
     supports."""
     epoch = opened.epoch if opened.HasField("epoch") else None
     kinds = opened.kinds if kinds_wanted else 0
     if opened.refused or opened.positions or opened.HasField("channels_epoch"):
         said = Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds, streams=_begun(opened))
-        return Frame(encode(GatewayFrame(welcome=said)), _WELCOME)
-    return _welcome(opened.in_sync, epoch, kinds)
+        return encode(GatewayFrame(welcome=said), _WELCOME)
+    return _welcome(encode, opened.in_sync, epoch, kinds)
 
 
 @lru_cache(maxsize=64)  # clients that reconnect together get the same frame
-def _welcome(in_sync: bool, epoch: int | None, kinds: int) -> Frame:
-    return Frame(encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch, kinds=kinds))), _WELCOME)
+def _welcome(encode: Encode, in_sync: bool, epoch: int | None, kinds: int) -> Frame:
+    return encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch, kinds=kinds)), _WELCOME)
 
 
 def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
     """Returns Registered or Unregistered, and the answer's versions. Further parts of an answer have request 0."""
     frames: list[Frame] = []
     if answered.request and answered.unregistered:
-        frames.append(plain(GatewayFrame(unregistered=Unregistered(request=answered.request))))
+        frames.append(plain(GatewayFrame(unregistered=Unregistered(request=answered.request)), dialect.encode))
     elif answered.request:
         said = Registered(
             request=answered.request, refused=answered.refused, kinds=answered.kinds, streams=_begun(answered)
         )
-        frames.append(_registered(said))
+        frames.append(_registered(said, dialect.encode))
     return frames + [notification(one, dialect) for one in answered.newest]
 
 
@@ -101,34 +100,35 @@ def page(page: Page, dialect: Dialect, *, channels_complete: int = NONE) -> list
 
     `channels_complete`: the channels are live, and complete up to this offset; NONE: unknown.
     """
-    newest = list(page.newest)
+    encode, newest = dialect.encode, list(page.newest)
     answers = next((place for place, one in enumerate(newest) if not one.answer), len(newest))
-    frames = [_registered(Registered(begun=page.begun))] if page.begun else []
+    frames = [_registered(Registered(begun=page.begun), encode)] if page.begun else []
     frames += [notification(one, dialect) for one in newest[:answers]]
     if page.answered or page.refused or page.unchanged:
         # Before the frames that move the cursor: a client that saved the cursor with its old set would lack members.
         registered = Registered(answered=page.answered, refused=page.refused, unchanged=page.unchanged)
-        frames.append(_registered(registered))
+        frames.append(_registered(registered, encode))
     frames += [notification(one, dialect) for one in newest[answers:]]
     if not page.last:
         said = PageEnd(page=page.page, sets_unknown=page.sets_unknown)
         if page.HasField("query"):
             said.query, said.reached, said.reached_at = page.query, page.reached, page.reached_at
-        frames.append(plain(GatewayFrame(page_end=said)))
+        frames.append(plain(GatewayFrame(page_end=said), encode))
         if channels_complete != NONE:
-            frames.append(plain(GatewayFrame(page_end=PageEnd(stream=CHANNELS, last=True, complete=channels_complete))))
+            live = PageEnd(stream=CHANNELS, last=True, complete=channels_complete)
+            frames.append(plain(GatewayFrame(page_end=live), encode))
         return frames
     complete = page.complete if page.HasField("complete") else None
     if page.HasField("sets_digest"):
         digest = page.sets_digest
         said_last = CaughtUp(complete=complete, sets_digest=digest, streams=_complete(channels_complete))
-        return [*frames, plain(GatewayFrame(caught_up=said_last))]
-    return [*frames, _caught_up(complete, channels_complete)]
+        return [*frames, plain(GatewayFrame(caught_up=said_last), encode)]
+    return [*frames, _caught_up(encode, complete, channels_complete)]
 
 
 @lru_cache(maxsize=64)
-def _caught_up(complete: int | None, channels_complete: int) -> Frame:
-    return plain(GatewayFrame(caught_up=CaughtUp(complete=complete, streams=_complete(channels_complete))))
+def _caught_up(encode: Encode, complete: int | None, channels_complete: int) -> Frame:
+    return plain(GatewayFrame(caught_up=CaughtUp(complete=complete, streams=_complete(channels_complete))), encode)
 
 
 def _complete(channels_complete: int) -> list[Stream]:
@@ -148,54 +148,54 @@ def _begun(said: Opened | Answered) -> list[Stream]:
     return [Stream(epoch=epoch, positions=positions)]
 
 
-def _registered(registered: Registered) -> Frame:
-    return Frame(encode(GatewayFrame(registered=registered)), _REGISTERED)
+def _registered(registered: Registered, encode: Encode) -> Frame:
+    return encode(GatewayFrame(registered=registered), _REGISTERED)
 
 
-def channel_entry(entry: ChannelEntry) -> Frame:
+def channel_entry(entry: ChannelEntry, encode: Encode) -> Frame:
     """Returns the frame of a Message or a Missed."""
     missed = entry.HasField("missed")
     frame = GatewayFrame(missed=entry.missed) if missed else GatewayFrame(message=entry.message)
-    return Frame(encode(frame), of_entry(frame))
+    return encode(frame, of_entry(frame))
 
 
-def as_part_of_a_page(frame: Frame) -> bytes:
-    """Returns the bytes of a channel's entry, marked so that it moves no cursor."""
+def as_part_of_a_page(frame: Frame, encode: Encode) -> Frame:
+    """Returns the frame of a channel's entry, marked so that it moves no cursor."""
     if frame.told.entry is None:
-        return frame.data  # it is marked already
+        return frame  # it is marked already
     said = GatewayFrame()
     said.CopyFrom(frame.told.entry)
     message = said.missed if said.HasField("missed") else said.message
     message.paged = True
-    return encode(said)
+    return encode(said, of_entry(said))
 
 
-def channel_entries(page: ChannelPage) -> list[Frame]:
+def channel_entries(page: ChannelPage, encode: Encode) -> list[Frame]:
     """Returns the entries of a page of channels, which do not move the cursor."""
     for entry in page.entries:
         message = entry.missed if entry.HasField("missed") else entry.message
         message.paged = True
-    return [channel_entry(entry) for entry in page.entries]
+    return [channel_entry(entry, encode) for entry in page.entries]
 
 
-def channel_page(page: ChannelPage) -> list[Frame]:
+def channel_page(page: ChannelPage, encode: Encode) -> list[Frame]:
     """Returns the frames of a page of channels, with its PageEnd."""
     said = PageEnd(page=page.page, stream=CHANNELS, last=page.last)
     if page.HasField("complete"):
         said.complete = page.complete
-    return [*channel_entries(page), plain(GatewayFrame(page_end=said))]
+    return [*channel_entries(page, encode), plain(GatewayFrame(page_end=said), encode)]
 
 
-def pong(complete: int, channels_complete: int = NONE) -> Frame:
+def pong(complete: int, encode: Encode, channels_complete: int = NONE) -> Frame:
     """Returns the answer to a Ping. NONE: the answer carries no offset."""
-    return plain(GatewayFrame(pong=Pong(complete=or_none(complete), streams=_complete(channels_complete))))
+    return plain(GatewayFrame(pong=Pong(complete=or_none(complete), streams=_complete(channels_complete))), encode)
 
 
-def wait(seconds: int) -> Frame:
+def wait(seconds: int, encode: Encode) -> Frame:
     """Returns a Wait, which announces that the answer takes longer."""
-    return plain(GatewayFrame(wait=Wait(seconds=seconds)))
+    return plain(GatewayFrame(wait=Wait(seconds=seconds)), encode)
 
 
-def close(code: int, reason: str) -> Frame:
+def close(code: int, reason: str, encode: Encode) -> Frame:
     """Returns a Close, which ends the session."""
-    return plain(GatewayFrame(close=Close(code=code, reason=reason)))
+    return plain(GatewayFrame(close=Close(code=code, reason=reason)), encode)

@@ -11,7 +11,7 @@ from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Output, Overtake, Peer, SendAll, SendUrgent
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.told import Dialect
+from coldnotify_gateway.core.told import Dialect, Frame
 
 _SESSION_BYTES = 4
 View = PartitionView[Identified]
@@ -96,18 +96,24 @@ class FanOuts:
         entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
         if numbers is None:
             return []
-        sessions = [session for session in map(view.channels_live.get, numbers) if session is not None]
-        self._counters.live_dropped += len(numbers) - len(sessions)
-        if not sessions:
-            return []
-        frame = encoding.channel_entry(entry)
+        outputs: list[Output] = []
+        delivered = 0
+        for encode, live in view.channels_live.items():
+            sessions = [session for session in map(live.get, numbers) if session is not None] if live else None
+            if sessions:
+                delivered += len(sessions)
+                outputs += self._message_to_all(sessions, fan_out, encoding.channel_entry(entry, encode))
+        self._counters.live_dropped += len(numbers) - delivered
+        return outputs
+
+    def _message_to_all(self, sessions: list[Identified], fan_out: ChannelFanOut, frame: Frame) -> list[Output]:
         for session in sessions:
             if session.channels is not None:
                 session.channels.told(frame.told.offset)
         self._counters.messages += len(sessions)
         self._counters.sent_bytes += len(frame.data) * len(sessions)
         peers = [session.peer for session in sessions]
-        outputs: list[Output] = [SendAll(peers, frame, entry.message.published_ms)]
+        outputs: list[Output] = [SendAll(peers, frame, fan_out.entry.message.published_ms)]
         if fan_out.urgent:
             self._counters.urgent_messages += len(sessions)
             overtaking = [session.peer for session in sessions if not session.channels_in_order]

@@ -83,7 +83,7 @@ class FromClient:
         return outputs
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
-        pong = _pong(session) if session.welcomed else encoding.pong(NONE)
+        pong = _pong(session) if session.welcomed else encoding.pong(NONE, session.dialect.encode)
         outputs: list[Output] = [Send(session.peer, [pong])]
         if ping.HasField("digest"):
             session.claim.say(ping.digest)
@@ -121,4 +121,4 @@ def _pong(session: Identified) -> Frame:
     channels = session.channels
     live = channels is not None and channels.live
     of_channels = session.complete_in(channels) if channels is not None and live else NONE
-    return encoding.pong(session.complete_in(session.objects), of_channels)
+    return encoding.pong(session.complete_in(session.objects), session.dialect.encode, of_channels)

@@ -217,17 +217,18 @@ class FromMatcher:
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
             session.has_channels(opened.retention).begin_epoch(opened.channels_epoch)
         wanted = session.queries or interests.has_channels(session.claim.pending.interests)
+        encode = session.dialect.encode
         if not opened.in_sync:
             session.not_in_sync()
             # From here on the matcher sends it no messages. If its channels stayed live, the gateway would trust the
             # positions in BeatAnswers, and would ignore the page that follows the whole set.
             doubted = self._channels_doubted(session, now_s)
-            return [Send(session.peer, [encoding.welcome(opened, kinds_wanted=wanted)]), *doubted]
+            return [Send(session.peer, [encoding.welcome(opened, encode, kinds_wanted=wanted)]), *doubted]
         session.in_sync(opened.digest)
         if opened.retention:
             session.has_channels(opened.retention)
         self._requests.expect_page(session, now_s)  # the first page follows at once
-        return [] if announced else [Send(session.peer, [encoding.welcome(opened, kinds_wanted=wanted)])]
+        return [] if announced else [Send(session.peer, [encoding.welcome(opened, encode, kinds_wanted=wanted)])]
 
     def _on_page(self, view: View, page: Page, now_s: float) -> list[Output]:
         session = view.sessions.get(page.session)
@@ -289,7 +290,7 @@ class FromMatcher:
         complete = page.complete if page.HasField("complete") else NONE
         session.arrived(session.channels, complete, page.paging, last=page.last)
         self._counters.messages += len(page.entries)
-        frames = encoding.channel_page(page)
+        frames = encoding.channel_page(page, session.dialect.encode)
         if page.page > 1 and not page.last and session.objects.stage is not Stage.SENT:
             # Nothing is ahead of it: its client has the previous page, and no page of objects is in transit.
             session.link.leaves(size_of(frames), now_s)
@@ -304,7 +305,7 @@ class FromMatcher:
         if not channels.is_on_its_way(page.ask, page.page) or session.channels_in_order or not page.entries:
             self._counters.stale_answers += 1
             return []
-        frames = encoding.channel_entries(page)
+        frames = encoding.channel_entries(page, session.dialect.encode)
         self._counters.messages += len(page.entries)
         self._counters.urgent_messages += 1
         self._counters.sent_bytes += size_of(frames)

@@ -26,7 +26,7 @@ from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import AskedAgreements, Publishing, WithoutLimits
 from coldnotify_gateway.core.timers import NEVER_S, Timers
-from coldnotify_gateway.core.told import size_of
+from coldnotify_gateway.core.told import Dialect, size_of
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
 
@@ -136,9 +136,17 @@ class Gateway:
         self._connections.release(address)
 
     def on_connect(
-        self, peer: Peer, address: str, now_s: float, *, held: bool = False, nobodys: bool = False
+        self,
+        peer: Peer,
+        address: str,
+        now_s: float,
+        *,
+        held: bool = False,
+        nobodys: bool = False,
+        dialect: Dialect | None = None,
     ) -> list[Output]:
-        """Handles a new connection. `held`: it begins within one that `hold` counts.
+        """Handles a new connection. `held`: it begins within one that `hold` counts. `dialect`: the one that it states;
+        None: its Hello decides.
 
         `nobodys`: it comes from a balancer, which next sends the client's address (`on_address`). Until then it takes
         no place among the connections without a Hello. A balancer sends the address at once, and if a burst of such
@@ -148,10 +156,10 @@ class Gateway:
         try:
             if self._going_away:
                 raise Violation(CloseCode.GOING_AWAY, "the gateway is being stopped")
-            connection = self._connections.add(peer, address, now_s, held=held)
+            connection = self._connections.add(peer, address, now_s, held=held, dialect=dialect)
         except Violation as violation:
             self.counters.refused_connections += 1
-            return self._counted(self._connections.refuse(peer, violation.code, violation.reason))
+            return self._counted(self._connections.refuse(peer, violation.code, violation.reason, dialect))
         self._timers.look_at(connection, now_s)
         return [] if nobodys else self._take_place(connection, now_s)
 
@@ -365,7 +373,7 @@ class Gateway:
         outputs: list[Output] = []
         if connection.question.wait_due_s <= now_s:
             connection.question.waiting_said(now_s, self.limits)
-            outputs.append(Send(connection.peer, [encoding.wait(self.limits.wait_s)]))
+            outputs.append(Send(connection.peer, [encoding.wait(self.limits.wait_s, connection.dialect.encode)]))
         question = connection.question
         if question.answer_due_s <= now_s and not question.put_off(now_s, self.limits, connection.view.beats_handled):
             outputs += self._from_matcher.again(connection, now_s)

@@ -22,6 +22,7 @@ from coldnotify_schemas.wire_pb2 import (
 from coldnotify_gateway.core import interests
 from coldnotify_gateway.core.channels_stream import ChannelsStream
 from coldnotify_gateway.core.claim import Claim, PendingOperations
+from coldnotify_gateway.core.dialects import CRC, NAMES
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.link_rate import SessionLink
 from coldnotify_gateway.core.partition_view import PartitionView
@@ -92,7 +93,7 @@ class Identified:
         self.domain: str = intern(hello.domain)
         self.group: str = intern(hello.group)
         self.client: str = hello.client
-        self.dialect = Dialect.NAMES if hello.capabilities & CAPABILITY_NAMES else Dialect.CRC
+        self.dialect: Dialect = before.dialect or (NAMES if hello.capabilities & CAPABILITY_NAMES else CRC)
         self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
         """The client asks if the service supports queries."""
         self.channels_in_order = bool(hello.capabilities & CAPABILITY_IN_ORDER)
@@ -276,7 +277,9 @@ class Identified:
 
     def use_names(self) -> None:
         """Switches the session to names instead of CRC-32s."""
-        self.dialect = Dialect.NAMES
+        if self.dialect.by_name:
+            return
+        self.dialect = NAMES
         if self.live:
             self.view.enter_live(self, self.objects)
 

@@ -24,7 +24,8 @@ from typing import NamedTuple
 from coldnotify_schemas.internal_pb2 import Newest
 
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.core.told import Dialect, Fence, Frame
+from coldnotify_gateway.core.dialects import CRC
+from coldnotify_gateway.core.told import Dialect, Encode, Fence, Frame, joined
 
 _PART_SHARE = 4
 """A page is at most as long as the high-water mark, and the transport gets it in so many parts: a fast link takes each
@@ -68,10 +69,12 @@ def part_bytes(high_water_bytes: int) -> int:
 class WaitingFrames:
     """The frames that wait for one connection's transport."""
 
-    __slots__ = ("_ahead", "_ahead_to", "_in_turn", "size_bytes")
+    __slots__ = ("_ahead", "_ahead_to", "_encode", "_in_turn", "size_bytes")
 
-    def __init__(self) -> None:
-        self._ahead: deque[bytes] = deque()
+    def __init__(self, encode: Encode = CRC.encode) -> None:
+        """`encode`: the encoding of the connection's dialect."""
+        self._encode = encode
+        self._ahead: deque[Frame] = deque()
         self._ahead_to: dict[int, int] = {}
         """Channels with messages that overtook the waiting frames, and the offset of the last such message."""
         self._in_turn: deque[Frame] = deque()
@@ -91,7 +94,7 @@ class WaitingFrames:
         elif self._is_fenced(Fence.WELCOME) or (urgent.member and self._enters(urgent.member)):
             self.add(urgent.alone)
         else:
-            self._add_ahead(urgent.ahead.data)
+            self._add_ahead(urgent.ahead)
             if urgent.at_its_place is not None:
                 self.add(urgent.at_its_place)
 
@@ -119,13 +122,13 @@ class WaitingFrames:
         for frame in found:
             if frame.told.channel is not None:
                 self._ahead_to[frame.told.channel] = frame.told.offset
-            self._add_ahead(encoding.as_part_of_a_page(frame))
+            self._add_ahead(encoding.as_part_of_a_page(frame, self._encode))
         for frame in repeats:
-            self._add_ahead(frame.data)
+            self._add_ahead(frame)
 
-    def _add_ahead(self, data: bytes) -> None:
-        self._ahead.append(data)
-        self.size_bytes += len(data)
+    def _add_ahead(self, frame: Frame) -> None:
+        self._ahead.append(frame)
+        self.size_bytes += len(frame.data)
 
     def _is_fenced(self, fence: Fence) -> bool:
         """Returns true if a frame with this fence, or a stricter one, waits."""
@@ -136,20 +139,23 @@ class WaitingFrames:
         return any(frame.told.entering == name for frame in self._in_turn)
 
     def take(self, bytes_max: int) -> bytes:
-        """Removes and returns the next whole frames of at most so many bytes, or one frame if the first is longer."""
-        taken: list[bytes] = []
+        """Removes the next frames as `take_frames` does, and returns their bytes."""
+        return joined(self.take_frames(bytes_max))
+
+    def take_frames(self, bytes_max: int) -> list[Frame]:
+        """Removes and returns the next frames of at most so many bytes, or one frame if the first is longer."""
+        taken: list[Frame] = []
         room = bytes_max
-        while self._ahead and (not taken or len(self._ahead[0]) <= room):
-            taken.append(self._ahead.popleft())
-            room -= len(taken[-1])
-        while self._in_turn and not self._ahead and (not taken or len(self._in_turn[0].data) <= room):
-            taken.append(self._in_turn.popleft().data)
-            room -= len(taken[-1])
+        for waiting in (self._ahead, self._in_turn):
+            while waiting and (not taken or len(waiting[0].data) <= room):
+                taken.append(waiting.popleft())
+                room -= len(taken[-1].data)
+            if waiting:
+                break
         if not self._in_turn:
             self._ahead_to.clear()
-        data = b"".join(taken)
-        self.size_bytes -= len(data)
-        return data
+        self.size_bytes -= bytes_max - room
+        return taken
 
     def clear(self) -> None:
         """Drops all waiting frames, because the connection is gone."""

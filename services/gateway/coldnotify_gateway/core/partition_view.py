@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
+from coldnotify_gateway.core.dialects import DIALECTS
 from coldnotify_gateway.core.outputs import Peer, Produce
 from coldnotify_gateway.core.stream import NONE, OBJECTS, OBJECTS_LOG, Stream
 from coldnotify_gateway.core.timers import NEVER_S
-from coldnotify_gateway.core.told import Dialect
+from coldnotify_gateway.core.told import Dialect, Encode
 
 _CHECKSUM_MODULUS = 1 << 64
 NO_CHANNELS: Mapping[int, int] = MappingProxyType({})
@@ -54,10 +55,10 @@ class PartitionView(Generic[S]):
 
         self.sessions: dict[int, S] = {}
         self.checksum = 0
-        self.live: dict[Dialect, dict[int, Peer]] = {dialect: {} for dialect in Dialect}
+        self.live: dict[Dialect, dict[int, Peer]] = {dialect: {} for dialect in DIALECTS}
         """Connections of live sessions, by session number. A fan-out reads nothing else."""
-        self.channels_live: dict[int, S] = {}
-        """Sessions whose channels are live, by session number."""
+        self.channels_live: dict[Encode, dict[int, S]] = {dialect.encode: {} for dialect in DIALECTS}
+        """Sessions whose channels are live, by session number. Messages name no object, so dialects share them."""
         self.acks: tuple[dict[int, int], dict[int, int]] = {}, {}
         """For each stream's place, the sessions whose clients have acknowledged something, with the acknowledged
         offset."""
@@ -87,9 +88,10 @@ class PartitionView(Generic[S]):
         """Removes an ended session. If it was the last one, a Beat is due at once to report that."""
         del self.sessions[session.number]
         self.checksum = (self.checksum - session.number) % _CHECKSUM_MODULUS
-        for live in self.live.values():
-            live.pop(session.number, None)
-        self.channels_live.pop(session.number, None)
+        for peers in self.live.values():
+            peers.pop(session.number, None)
+        for sessions in self.channels_live.values():
+            sessions.pop(session.number, None)
         for acks in self.acks:
             acks.pop(session.number, None)
         if not self.sessions:
@@ -113,17 +115,18 @@ class PartitionView(Generic[S]):
         """Starts writing fan-outs of the stream to the session's connection."""
         self.leave_live(session.number, stream)
         if stream.place != OBJECTS:
-            self.channels_live[session.number] = session
+            self.channels_live[session.dialect.encode][session.number] = session
         else:
             self.live[session.dialect][session.number] = session.peer
 
     def leave_live(self, number: int, stream: Stream) -> None:
         """Stops writing fan-outs of the stream to the session's connection."""
         if stream.place != OBJECTS:
-            self.channels_live.pop(number, None)
+            for sessions in self.channels_live.values():
+                sessions.pop(number, None)
         else:
-            for live in self.live.values():
-                live.pop(number, None)
+            for peers in self.live.values():
+                peers.pop(number, None)
 
     def begin_generation(self, generation: int, now_s: float) -> None:
         """Begins the generation of a new matcher: record numbers restart, and a Beat asks it at once for its

@@ -176,7 +176,7 @@ class Publishing:
         answers: list[Output] = []
         if publish.request:
             published = Published(request=publish.request, offset=offset)
-            answers.append(Send(session.peer, [plain(GatewayFrame(published=published))]))
+            answers.append(Send(session.peer, [plain(GatewayFrame(published=published), session.dialect.encode)]))
         return answers + self._begin_first(session, now_s)
 
     def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
@@ -217,7 +217,7 @@ class Publishing:
 
     @staticmethod
     def _became(session: Identified, outcome: Outcome) -> list[Output]:
-        return [Send(session.peer, [plain(GatewayFrame(outcome=outcome))])]
+        return [Send(session.peer, [plain(GatewayFrame(outcome=outcome), session.dialect.encode)])]
 
     def on_due(self, session: Identified, now_s: float) -> list[Output]:
         """Admits the first publish if the matcher has not answered about its object in time."""
@@ -283,7 +283,7 @@ class Publishing:
         if not publish.request:
             return []
         said = NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms, clock_ms=clock_ms)
-        return [Send(session.peer, [plain(GatewayFrame(not_published=said))])]
+        return [Send(session.peer, [plain(GatewayFrame(not_published=said), session.dialect.encode)])]
 
     def _wrong(self, session: Identified, publish: Publish) -> str | None:
         """Returns the error that the client must correct, or None."""

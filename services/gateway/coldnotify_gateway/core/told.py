@@ -2,24 +2,17 @@
 
 A dialect encodes a frame once for each fan-out, and its length counts at once. The value stays beside the bytes until
 the connection's transport takes them, because `overtaking.py` compares values to decide which frames may overtake.
+The table in `dialects/` lists the dialects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import NamedTuple
 
 from coldnotify_schemas.wire_pb2 import GatewayFrame, Missed
-
-
-class Dialect(IntEnum):
-    """The encodings of frames."""
-
-    CRC = auto()
-    """Objects are named by the CRC-32s of their names."""
-    NAMES = auto()
-    """Objects are named by their names."""
 
 
 class Fence(IntEnum):
@@ -50,8 +43,25 @@ class Frame(NamedTuple):
     """A frame, encoded in one dialect."""
 
     data: bytes
-    """The complete frame, beginning with its length."""
+    """The complete frame. Its length counts against the limits of the connection."""
     told: Told = Told()
+    value: GatewayFrame | None = None
+    """The frame as a value, for a device that is played in this process; None: the dialect hands over bytes. A fan-out
+    shares it, so nobody changes it."""
+
+
+Encode = Callable[[GatewayFrame, Told], Frame]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Dialect:
+    """A dialect: the encoding of frames for a kind of device."""
+
+    name: str
+    encode: Encode
+    """Encodes a frame. Dialects that share it differ in nothing but the names of objects."""
+    by_name: bool
+    """Objects are named by their names; false: by the CRC-32s of their names."""
 
 
 def size_of(frames: Iterable[Frame]) -> int:

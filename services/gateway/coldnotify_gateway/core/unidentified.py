@@ -9,6 +9,7 @@ from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Peer
 from coldnotify_gateway.core.timers import NEVER_S
+from coldnotify_gateway.core.told import Dialect
 from coldnotify_gateway.core.violation import Violation, check_hello, check_session, of_frame_error
 
 
@@ -20,14 +21,17 @@ class Unidentified:
         "_skipped_bytes_max",
         "address",
         "connected_s",
+        "dialect",
         "frames",
         "handshake_due_s",
         "peer",
         "wake_s",
     )
 
-    def __init__(self, peer: Peer, address: str, now_s: float, limits: Limits) -> None:
+    def __init__(self, peer: Peer, address: str, now_s: float, limits: Limits, dialect: Dialect | None = None) -> None:
+        """`dialect`: the one that the connection states; None: the Hello decides."""
         self.peer = peer
+        self.dialect = dialect
         self.address = intern(address)  # behind a proxy, all connections share one address
         self.connected_s = now_s
         self.handshake_due_s = now_s + limits.handshake_s

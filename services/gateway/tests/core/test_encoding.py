@@ -1,7 +1,7 @@
 """Frames as they leave."""
 
 import pytest
-from coldnotify_gateway.core import Dialect, encoding, joined
+from coldnotify_gateway.core import CRC, NAMES, encoding, joined
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import Notification, Refusal
@@ -24,7 +24,7 @@ newest = st.builds(
 
 @given(newest)
 def test_a_notification_says_all_that_the_matcher_said(one):
-    (by_name,) = [frame.notification for frame in parse(encoding.notification(one, Dialect.NAMES).data)]
+    (by_name,) = [frame.notification for frame in parse(encoding.notification(one, NAMES).data)]
     assert by_name == Notification.FromString(
         Notification(
             name=one.name,
@@ -37,7 +37,7 @@ def test_a_notification_says_all_that_the_matcher_said(one):
             answer=one.answer,
         ).SerializeToString()
     )
-    (by_crc,) = [frame.notification for frame in parse(encoding.notification(one, Dialect.CRC).data)]
+    (by_crc,) = [frame.notification for frame in parse(encoding.notification(one, CRC).data)]
     assert (by_crc.name, by_crc.crc) == ("", object_crc(one.name))
     assert by_crc.HasField("version") == one.HasField("version")
 
@@ -48,25 +48,27 @@ def test_complete_is_what_a_notification_that_is_no_answer_says():
 
 
 def test_none_is_left_out_and_zero_is_not():
-    (frame,) = parse(joined(encoding.page(Page(last=True), Dialect.CRC)))
+    (frame,) = parse(joined(encoding.page(Page(last=True), CRC)))
     assert not frame.caught_up.HasField("complete")
     assert not frame.caught_up.HasField("sets_digest")
-    (frame,) = parse(encoding.pong(0).data)
+    (frame,) = parse(encoding.pong(0, CRC.encode).data)
     assert frame.pong.HasField("complete")
-    (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3), kinds_wanted=False).data)
+    (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3), CRC.encode, kinds_wanted=False).data)
     assert not frame.welcome.HasField("epoch")
     assert frame.welcome.kinds == 0
 
 
 def test_whoever_asks_is_told_which_kinds_the_service_knows():
     for refused in ([], [Refusal(interest=7, reason="line 1, column 1: expected a condition")]):
-        (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3, refused=refused), kinds_wanted=True).data)
+        (frame,) = parse(
+            encoding.welcome(Opened(in_sync=True, kinds=3, refused=refused), CRC.encode, kinds_wanted=True).data
+        )
         assert frame.welcome.kinds == 3
         assert list(frame.welcome.refused) == refused
 
 
 def test_what_enters_and_leaves_is_said_by_its_name():
-    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, entered=[7], left=[8, 9]), Dialect.CRC).data)
+    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, entered=[7], left=[8, 9]), CRC).data)
     assert (frame.notification.name, frame.notification.crc) == ("a", 0)
     assert (list(frame.notification.entered), list(frame.notification.left)) == ([7], [8, 9])
     assert not frame.notification.HasField("version")
@@ -74,20 +76,20 @@ def test_what_enters_and_leaves_is_said_by_its_name():
 
 @pytest.mark.parametrize("description", [b"", b'{"Room":410}'])
 def test_how_an_object_is_described_is_said_by_its_name_where_the_matcher_says_it(description):
-    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, description=description), Dialect.CRC).data)
+    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, description=description), CRC).data)
     assert (frame.notification.name, frame.notification.description) == ("a", description)
     assert frame.notification.HasField("description")
-    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, entered=[7]), Dialect.NAMES).data)
+    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, entered=[7]), NAMES).data)
     assert not frame.notification.HasField("description")
 
 
 def test_a_page_says_what_it_answers_and_how_far_an_answer_has_come():
     page = Page(page=2, newest=[Newest(name="a", answer=True, entered=[7])], answered=[7], query=8, reached="a")
-    first, second, third = parse(joined(encoding.page(page, Dialect.NAMES)))
+    first, second, third = parse(joined(encoding.page(page, NAMES)))
     assert list(first.notification.entered) == [7]
     assert (second.registered.request, list(second.registered.answered)) == (0, [7])
     assert (third.page_end.page, third.page_end.query, third.page_end.reached) == (2, 8, "a")
-    (last,) = parse(joined(encoding.page(Page(page=3, last=True, complete=5, sets_digest=6), Dialect.NAMES)))
+    (last,) = parse(joined(encoding.page(Page(page=3, last=True, complete=5, sets_digest=6), NAMES)))
     assert (last.caught_up.complete, last.caught_up.sets_digest) == (5, 6)
 
 
@@ -95,7 +97,7 @@ def test_an_answer_is_whole_before_anything_moves_the_cursor():
     """A client that saves its cursor with each frame would lack who entered before, and not ask for them."""
     answer, change = Newest(name="a", answer=True, entered=[7]), Newest(name="b", offset=3, entered=[7])
     page = Page(page=1, newest=[answer, change], begun=[7], answered=[7], last=True, complete=3)
-    begun, told, answered, changed, caught_up = parse(joined(encoding.page(page, Dialect.NAMES)))
+    begun, told, answered, changed, caught_up = parse(joined(encoding.page(page, NAMES)))
     assert list(begun.registered.begun) == list(answered.registered.answered) == [7]
     assert (told.notification.name, changed.notification.name) == ("a", "b")
     assert caught_up.HasField("caught_up")
@@ -103,15 +105,15 @@ def test_an_answer_is_whole_before_anything_moves_the_cursor():
 
 def test_further_parts_of_an_answer_are_notifications_only():
     answered = Answered(request=3, refused=[Refusal(object="b", reason="full")], newest=[Newest(name="a", answer=True)])
-    first, second = parse(joined(encoding.answer(answered, Dialect.NAMES)))
+    first, second = parse(joined(encoding.answer(answered, NAMES)))
     assert (first.registered.request, first.registered.refused[0].object) == (3, "b")
     assert second.notification.name == "a"
     answered.request = 0
-    (only,) = parse(joined(encoding.answer(answered, Dialect.NAMES)))
+    (only,) = parse(joined(encoding.answer(answered, NAMES)))
     assert only.HasField("notification")
 
 
 def test_a_small_notification_fits_in_45_bytes():
     """What is compared with other servers: bytes on a radio link are what counts."""
     one = Newest(name="camera-config", version=1_760_000_000_000, offset=10_000_000)
-    assert len(encoding.notification(one, Dialect.CRC).data) <= 45
+    assert len(encoding.notification(one, CRC).data) <= 45

@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 from coldnotify_gateway.core import (
-    Dialect,
+    CRC,
+    NAMES,
     Frame,
     SessionState,
     Urgent,
@@ -50,7 +51,9 @@ from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble, fan_out
 
 
 def frame(number: int, payload_bytes: int = 0) -> Frame:
-    return encoding.plain(GatewayFrame(notification=Notification(name=f"o{number}", payload=b"x" * payload_bytes)))
+    return encoding.plain(
+        GatewayFrame(notification=Notification(name=f"o{number}", payload=b"x" * payload_bytes)), CRC.encode
+    )
 
 
 def urgent(number: int) -> Urgent:
@@ -155,14 +158,14 @@ def test_a_transport_is_handed_a_quarter_of_what_may_wait_and_never_next_to_noth
 
 def test_an_urgent_frame_is_an_answer_and_the_one_at_its_place_says_what_it_always_said():
     newest = Newest(name="o", version=3, offset=9, behind=2, payload=b"1")
-    found = overtaking.urgent(newest, Dialect.NAMES, live=True)
+    found = overtaking.urgent(newest, NAMES, live=True)
     assert found.at_its_place is not None
     (ahead,), (at_its_place,) = parse(found.ahead.data), parse(found.at_its_place.data)
     assert ahead.notification.answer
     assert (at_its_place.notification.answer, at_its_place.notification.behind) == (False, 2)
     assert (ahead.notification.version, ahead.notification.payload) == (3, b"1")
     assert not newest.answer
-    assert overtaking.urgent(newest, Dialect.NAMES, live=False) == Urgent(found.ahead, None)
+    assert overtaking.urgent(newest, NAMES, live=False) == Urgent(found.ahead, None)
 
 
 # --- whom it is told to
@@ -310,7 +313,7 @@ def test_what_does_not_say_as_much_of_each_session_is_malformed(bench):
 
 
 def entering(name: str) -> Frame:
-    return encoding.notification(Newest(name=name, version=1, offset=5, entered=[1]), Dialect.CRC)
+    return encoding.notification(Newest(name=name, version=1, offset=5, entered=[1]), CRC)
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -318,14 +321,14 @@ def test_a_member_does_not_go_in_front_of_what_says_that_it_has_entered(live):
     newest = Newest(name="o", version=2, offset=9)
     waiting = WaitingFrames()
     waiting.add(frame(1), entering("other"))
-    waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live, by_query=True))
+    waiting.add_urgent(overtaking.urgent(newest, NAMES, live=live, by_query=True))
     assert names(waiting.take(1)) == ["o"], "nothing of it waits"
     everything(waiting)
     waiting.add(frame(1), entering("o"))
-    waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live, by_query=True))
+    waiting.add_urgent(overtaking.urgent(newest, NAMES, live=live, by_query=True))
     assert [(one.name, one.version) for one in notifications(waiting)][1:] == [("o", 1), ("o", 2)]
     waiting.add(frame(1), entering("o"))
-    waiting.add_urgent(overtaking.urgent(newest, Dialect.NAMES, live=live))
+    waiting.add_urgent(overtaking.urgent(newest, NAMES, live=live))
     assert next(notifications(waiting)).version == 2, "it is registered by name"
 
 
@@ -343,11 +346,13 @@ X, Y = 0xAAAA, 0xBBBB
 
 def of(channel: int, offset: int, *, paged: bool = False) -> Frame:
     said = Message(channel=channel, offset=offset, back=1, payload=b"1", paged=paged)
-    return encoding.channel_entry(ChannelEntry(message=said))
+    return encoding.channel_entry(ChannelEntry(message=said), CRC.encode)
 
 
 def missed(channel: int, before: int) -> Frame:
-    return encoding.channel_entry(ChannelEntry(missed=Missed(channel=channel, before=before, reason=EXPIRED)))
+    return encoding.channel_entry(
+        ChannelEntry(missed=Missed(channel=channel, before=before, reason=EXPIRED)), CRC.encode
+    )
 
 
 def said(frames: list[GatewayFrame]) -> list[tuple[str, int, bool] | str]:
@@ -429,13 +434,13 @@ def test_of_one_that_is_partly_on_its_way_the_rest_goes_in_front():
 @pytest.mark.parametrize(
     "fence",
     [
-        encoding.welcome(Opened(in_sync=True), kinds_wanted=False),
-        *encoding.answer(Answered(request=1), Dialect.CRC),
+        encoding.welcome(Opened(in_sync=True), CRC.encode, kinds_wanted=False),
+        *encoding.answer(Answered(request=1), CRC),
     ],
 )
 def test_nothing_goes_in_front_of_what_says_where_channels_begin(fence):
     waiting = WaitingFrames()
-    waiting.add(fence, encoding.plain(GatewayFrame(caught_up=CaughtUp())), of(X, 10))
+    waiting.add(fence, encoding.plain(GatewayFrame(caught_up=CaughtUp()), CRC.encode), of(X, 10))
     waiting.overtake([X])
     waiting.overtake([X], [of(X, 11, paged=True)])
     assert all_that_waits(waiting)[1:] == ["caught_up", ("x", 10, False), ("x", 11, True)]

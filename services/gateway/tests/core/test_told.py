@@ -1,7 +1,7 @@
 """The value of what is told: it says what may go in front of it."""
 
 import pytest
-from coldnotify_gateway.core.told import Dialect, Fence, Frame, Told, joined, of_entry, size_of
+from coldnotify_gateway.core.told import Fence, Frame, Told, joined, of_entry, size_of
 from coldnotify_schemas.wire_pb2 import GatewayFrame, Message, Missed
 
 
@@ -27,4 +27,3 @@ def test_frames_are_as_long_as_their_bytes_and_joined_in_their_order():
 
 def test_in_front_of_a_welcome_even_less_goes_than_in_front_of_a_registered():
     assert list(Fence) == sorted([Fence.NONE, Fence.REGISTERED, Fence.WELCOME])
-    assert list(Dialect) == [Dialect.CRC, Dialect.NAMES], "fan-outs are written in this order"

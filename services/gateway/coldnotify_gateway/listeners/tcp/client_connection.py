@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from coldnotify_gateway.core import Frame, Urgent, WaitingFrames, joined, part_bytes
+from coldnotify_gateway.core import Dialect, Frame, Urgent, WaitingFrames, joined, part_bytes
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 
@@ -151,6 +151,11 @@ class ClientConnection(asyncio.Protocol):
     def token(self) -> str:
         """Returns "", because the token is in the Hello on TCP."""
         return ""
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """Returns None, because the Hello decides on TCP."""
+        return None
 
     @property
     def passed_on(self) -> bool:

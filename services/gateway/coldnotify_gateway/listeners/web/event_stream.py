@@ -18,6 +18,7 @@ from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.wire_pb2 import Message, Missed
 
+from coldnotify_gateway.core import Frame, values_of
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.sync import identified, not_answered, session_of
@@ -55,16 +56,16 @@ class EventsEndpoint:
                     waited, was_caught_up = agent.waits, agent.caught_up and not agent.waits
                     try:
                         async with asyncio.timeout_at(due_s):
-                            data: bytes | None = await connection.take()
+                            frames: list[Frame] | None = await connection.take_frames()
                     except TimeoutError:
-                        data = None
-                    if data:
+                        frames = None
+                    if frames:
                         heard_s = loop.time()
-                        if answer := agent.receive(data):
+                        if answer := agent.receive(values_of(frames)):
                             self._events.on_bytes(connection, answer)
                     # If no frame has arrived since the Hello, another session may succeed, perhaps at another gateway.
                     silent = agent.was_in_sync is None and loop.time() - heard_s >= self._settings.gateway_sync_s
-                    over = data == b"" or agent.closed is not None or agent.stuck or silent
+                    over = frames == [] or agent.closed is not None or agent.stuck or silent
                     shown = b"".join(_event(one, agent) for one in agent.found)
                     agent.found.clear()
                     if agent.waits and not waited:
@@ -77,7 +78,7 @@ class EventsEndpoint:
                         stream = event_stream()
                         await stream.prepare(request)
                         shown = retry() + shown
-                    elif data is None and not over:
+                    elif frames is None and not over:
                         shown += HEARTBEAT
                     if loop.time() >= ping_due_s:  # a client that receives many events sends nothing else
                         self._events.on_bytes(connection, agent.ping())

@@ -8,7 +8,8 @@ from aiohttp import web
 from coldnotify_common.http.web_port import address_of
 from coldnotify_common.security.authentication import bearer
 
-from coldnotify_gateway.core import Frame, Urgent, WaitingFrames
+from coldnotify_gateway.core import CRC, Dialect, Frame, Urgent, WaitingFrames, joined
+from coldnotify_gateway.core.told import size_of
 from coldnotify_gateway.device_connection import ConnectionEvents, Proof
 
 _PART_BYTES = 16 * 1024
@@ -46,6 +47,7 @@ class QueuedConnection:
         "address",
         "blocked",
         "certificate",
+        "dialect",
         "finished",
         "held",
         "nobodys",
@@ -62,15 +64,17 @@ class QueuedConnection:
         *,
         cut_off: Callable[[], None],
         on_finish: Callable[[], None] = lambda: None,
+        dialect: Dialect | None = None,
     ) -> None:
         """Creates a connection. `cut_off()` aborts its carrier at once; `on_finish()` is called when the core closes
-        it."""
+        it. `dialect`: that of the device; None: its Hello decides."""
         self._events = events
+        self.dialect = dialect
         self._high_water_bytes = high_water_bytes
         self._low_water_bytes = low_water_bytes
         self._cut_off = cut_off
         self._on_finish = on_finish
-        self._waiting = WaitingFrames()
+        self._waiting = WaitingFrames((dialect or CRC).encode)
         self._taken_bytes = 0
         self._wake = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -164,16 +168,19 @@ class QueuedConnection:
         self._cut_off()
 
     async def take(self) -> bytes:
-        """Returns the next bytes as soon as there are any; b"" at the end. The previously taken bytes count as
-        written."""
+        """Returns the bytes of the next frames as `take_frames` does; b"" at the end."""
+        return joined(await self.take_frames())
+
+    async def take_frames(self) -> list[Frame]:
+        """Returns the next frames as soon as there are any; [] at the end. Those taken before count as written."""
         self._taken_bytes = 0
         while True:
             if self.blocked and self.buffered_bytes <= self._low_water_bytes:
                 self.blocked = False
                 self._events.on_drained(self)
             if self._waiting.size_bytes or self.finished:
-                data = self._waiting.take(_PART_BYTES)
-                self._taken_bytes = len(data)
-                return data
+                frames = self._waiting.take_frames(_PART_BYTES)
+                self._taken_bytes = size_of(frames)
+                return frames
             self._wake.clear()
             await self._wake.wait()

@@ -23,7 +23,7 @@ from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_le
 from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX, SYNC_WAIT_S_MAX
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 
-from coldnotify_gateway.core import Violation
+from coldnotify_gateway.core import JSON, Dialect, Violation, values_of
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection, proof_of
@@ -53,14 +53,19 @@ _RETRY_AFTER_S = {CloseCode.DISPLACED: DISPLACED_MIN_S, CloseCode.ABOVE_AGREEMEN
 
 @asynccontextmanager
 async def session_of(
-    request: web.Request, events: ConnectionEvents, settings: GatewaySettings
+    request: web.Request, events: ConnectionEvents, settings: GatewaySettings, dialect: Dialect | None = JSON
 ) -> AsyncIterator[QueuedConnection]:
-    """Opens a connection of the core for this request, until the end of the block."""
+    """Opens a connection of the core for this request, until the end of the block. `dialect`: that of the device; None:
+    its Hello decides."""
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
     connection = QueuedConnection(
-        events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=transport.abort
+        events,
+        settings.gateway_high_water_bytes,
+        settings.gateway_low_water_bytes,
+        cut_off=transport.abort,
+        dialect=dialect,
     )
     connection.carried_by(request, transport)
     events.on_connect(connection, transport)
@@ -177,13 +182,13 @@ class Sync:
         stuck."""
         try:
             async with asyncio.timeout_at(due_s):
-                data = await connection.take()
+                frames = await connection.take_frames()
         except TimeoutError:
             return False
-        reply = agent.receive(data)
+        reply = agent.receive(values_of(frames))
         if reply:
             self._events.on_bytes(connection, reply)
-        return bool(data) and agent.closed is None and not agent.stuck
+        return bool(frames) and agent.closed is None and not agent.stuck
 
     # --- frames (deprecated)
 
@@ -195,7 +200,7 @@ class Sync:
         loop = asyncio.get_running_loop()
         begun = caught_up = over = False
         due_s = self._due_s()
-        async with session_of(request, self._events, self._settings) as connection:
+        async with session_of(request, self._events, self._settings, dialect=None) as connection:
             self._events.on_bytes(connection, hello)
             while not over:
                 try:

@@ -59,6 +59,10 @@ _TEXTS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * (4 + CHANNEL_ATTRI
 parsed."""
 _ITEM_BYTES_MAX = 64 * 1024
 """Longest item, which is a cursor."""
+_TEXTS_MADE_MAX = 64
+"""More fan-outs than that are rarely on their way to one device at a time."""
+_texts_made: dict[int, tuple[Found, bytes]] = {}
+"""The latest shared values by their identity, which no other value takes while they are here, each with its text."""
 _SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
 _REASONS = {RETENTION: "retention", EXPIRED: "expired", LOST: "lost", UNREADABLE: "unreadable"}
 
@@ -212,8 +216,20 @@ def cursor_of(agent: Agent) -> str | None:
 def show(found: Found, agent: Agent) -> bytes:
     """Returns as JSON: an object's newest version, the queries whose answers begin or end here, or a channel's message.
 
-    "version" is null if the object was never published, and is absent if the notification does not mention it.
+    "version" is null if the object was never published, and is absent if the notification does not mention it. The
+    sessions of a fan-out share a value, so its text is made once, unless it names queries, which are the session's.
     """
+    if isinstance(found, Registered) or (isinstance(found, Notification) and (found.entered or found.left)):
+        return _text(found, agent)
+    kept = _texts_made.get(id(found))
+    if kept is None:
+        if len(_texts_made) == _TEXTS_MADE_MAX:
+            _texts_made.clear()
+        kept = _texts_made[id(found)] = found, _text(found, agent)
+    return kept[1]
+
+
+def _text(found: Found, agent: Agent) -> bytes:
     match found:
         case Registered():
             shown = _ends(found, agent)

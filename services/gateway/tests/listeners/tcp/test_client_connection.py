@@ -5,7 +5,7 @@ import socket
 
 import pytest
 import uvloop
-from coldnotify_gateway.core import Frame, Urgent, encoding
+from coldnotify_gateway.core import CRC, Frame, Urgent, encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 from coldnotify_schemas.frames import FrameBuffer
@@ -20,7 +20,7 @@ LAST = "last"
 
 
 def frame(name: str, payload_bytes: int = 0) -> Frame:
-    return encoding.plain(GatewayFrame(notification=Notification(name=name, payload=b"x" * payload_bytes)))
+    return encoding.plain(GatewayFrame(notification=Notification(name=name, payload=b"x" * payload_bytes)), CRC.encode)
 
 
 class Events(ConnectionEvents):
@@ -141,7 +141,7 @@ def test_what_is_urgent_overtakes_what_waits_and_all_of_it_comes(runner, parts):
 def test_a_channel_overtakes_what_waits_of_others(runner):
     def message(channel, offset):
         said = Message(channel=channel, offset=offset, payload=b"x" * 700)
-        return encoding.channel_entry(ChannelEntry(message=said))
+        return encoding.channel_entry(ChannelEntry(message=said), CRC.encode)
 
     async def work(events, connection, device):
         connection.overtake([2], ())

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from coldnotify_common.http.web import BadRequest
 from coldnotify_common.played.agent import Agent, PlayedDevice
+from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.sync_body import cursor_of, show, show_end, show_line
 from coldnotify_gateway.listeners.web.sync_body import parse as steps_of
-from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import by_channel
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.wire_pb2 import (
@@ -162,8 +162,8 @@ def test_a_cursor_with_channels_comes_back_as_it_was():
     channels = {"tasks": "oldest"}
     device, _ = parse(body(channels=channels), wait_s_max=60)
     agent = Agent(device)
-    agent.receive(encode(GatewayFrame(welcome=Welcome(in_sync=True, epoch=7, streams=[Stream(epoch=9)]))))
-    agent.receive(encode(GatewayFrame(caught_up=CaughtUp(complete=3, streams=[Stream(complete=40)]))))
+    agent.receive([GatewayFrame(welcome=Welcome(in_sync=True, epoch=7, streams=[Stream(epoch=9)]))])
+    agent.receive([GatewayFrame(caught_up=CaughtUp(complete=3, streams=[Stream(complete=40)]))])
     again, _ = parse(body(channels=channels, cursor=cursor_of(agent)), wait_s_max=60)
     assert (again.epoch, again.cursor) == (7, 3)
     assert again.mark == agent.channels.mark()
@@ -234,3 +234,18 @@ def test_the_work_is_done_in_steps():
     steps = list(steps_of(body(registrations=[str(number) for number in range(10_000)]), wait_s_max=60))
     assert len(steps) > 10_000
     assert set(steps[:-1]) == {None}
+
+
+def test_the_text_of_a_value_is_made_once_for_all_devices_unless_it_names_queries(monkeypatch):
+    made = []
+    real = sync_body._newest
+    monkeypatch.setattr(sync_body, "_newest", lambda *args: made.append(args) or real(*args))
+    frame = GatewayFrame(notification=Notification(name="a", version=1, payload=b"{}"))
+    shown = {show(frame.notification, Agent(PlayedDevice("d", "g", client, ["a"]))) for client in "abc"}
+    assert (len(made), len(shown)) == (1, 1)
+    entered = Notification(name="a", version=1, entered=HASHES[:1])
+    assert b"entered" in show(entered, AGENT)
+    assert b"entered" not in show(entered, Agent(PlayedDevice("d", "g", "other", queries=("has Floor",))))
+    others = [Notification(name="a", version=version) for version in range(200)]
+    assert [json.loads(show(other, AGENT))["version"] for other in others] == list(range(200))
+    assert len(sync_body._texts_made) <= sync_body._TEXTS_MADE_MAX

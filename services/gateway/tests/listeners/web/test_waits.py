@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from coldnotify_common.http.event_streams import come_back
 from coldnotify_common.http.web import json_errors
 from coldnotify_common.security.identity import ANYBODY
-from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core import JSON, encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import event_stream
 from coldnotify_gateway.listeners.web.event_stream import EventsEndpoint
@@ -40,7 +40,7 @@ class WaitingCore(ConnectionEvents):
     async def _say(self, connection):
         while True:
             await asyncio.sleep(0.1)
-            connection.send([encoding.wait(30)])
+            connection.send([encoding.wait(30, JSON.encode)])
 
     def on_bytes(self, connection, data):
         pass
@@ -60,7 +60,7 @@ class RefusingCore(WaitingCore):
     """Closes the session, for good, as soon as it begins."""
 
     async def _say(self, connection):
-        connection.send([encoding.close(CloseCode.NOT_ALLOWED, "not for you")])
+        connection.send([encoding.close(CloseCode.NOT_ALLOWED, "not for you", JSON.encode)])
         connection.finish()
 
 
@@ -70,10 +70,10 @@ class BusyCore(WaitingCore):
     said = b""
 
     async def _say(self, connection):
-        connection.send([encoding.plain(GatewayFrame(welcome=Welcome(in_sync=True, epoch=1)))])
+        connection.send([encoding.plain(GatewayFrame(welcome=Welcome(in_sync=True, epoch=1)), JSON.encode)])
         for version in count():
             told = Notification(name="a", version=version, offset=version)
-            connection.send([encoding.plain(GatewayFrame(notification=told))])
+            connection.send([encoding.plain(GatewayFrame(notification=told), JSON.encode)])
             await asyncio.sleep(0.01)
 
     def on_bytes(self, connection, data):
