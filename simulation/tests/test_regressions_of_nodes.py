@@ -15,7 +15,7 @@ from coldnotify_gateway.core.states import SessionState
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.upkeep import upkeep
 from coldnotify_matcher.generations import Generations
-from coldnotify_matcher.matcher_partition import MatcherPartition
+from coldnotify_matcher.stored_state import StoredState
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_schemas.wire_pb2 import SyncChunk
@@ -290,7 +290,7 @@ def a_claim_speaks_for_all_records_before_it() -> Iterator[None]:
 @contextmanager
 def offsets_beyond_the_end_are_believed() -> Iterator[None]:
     """It would set the records aside whose offsets are of the topic before, in this case."""
-    with patch.object(MatcherPartition, "_is_believed", lambda *_, **__: True):
+    with patch.object(StoredState, "_is_believed", lambda *_, **__: True):
         yield
 
 
