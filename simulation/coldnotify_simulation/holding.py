@@ -104,7 +104,7 @@ class SimulatedHolding:
             here.add(number)
             stock = partition.engine.inventory.look().get(DOMAIN, (0, 0, 0))
             clients, registrations = clients + stock[1], registrations + stock[2]
-            said = partition.engine.generation, stock[1], stock[2]
+            said = partition.engine.state.generation, stock[1], stock[2]
             self.world.clock.later(self.random.uniform(*_HEARD_S), partial(self._hear, number, said))
         for number, (_, of_clients, of_registrations) in self._said.items():
             if number not in here:

@@ -52,21 +52,21 @@ class LedgerLook:
         return [
             f"P2: the ledger holds {len(known.unsettled)} registrations of {known.key} for unsettled"
             for partition in self._owned()
-            for known in partition.engine.clients.values()
+            for known in partition.engine.state.clients.values()
             if known.key in by_key and known.unsettled
         ]
 
     def _note(self) -> None:
         for partition in self._owned():
             engine = partition.engine
-            wanted = sorted({obj.key for client in engine.clients.values() for obj in client.objects()})
+            wanted = sorted({obj.key for client in engine.state.clients.values() for obj in client.objects()})
             if not wanted:
                 continue
             self._turn += 1
-            obj = engine.objects[wanted[self._turn % len(wanted)]]
+            obj = engine.state.objects[wanted[self._turn % len(wanted)]]
             lacking = [
                 client.key
-                for client in engine.clients.values()
+                for client in engine.state.clients.values()
                 if client.interested(obj) and (client.lacks(obj) or not client.tells_unsettled)
             ]
             if obj.version >= 0:
@@ -81,7 +81,7 @@ class LedgerLook:
 
     def _applied(self) -> Iterator[tuple[Known, Obj]]:
         for partition in self._owned():
-            for known in partition.engine.clients.values():
+            for known in partition.engine.state.clients.values():
                 if not known.tells_unsettled:
                     continue
                 for obj in known.objects():

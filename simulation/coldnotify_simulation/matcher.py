@@ -166,7 +166,7 @@ class Matcher(SimulatedProcess):
         self.rules = replace(self.rules, retention=RetentionRules())
         if self.run is not None:
             for partition in self.run.partitions.values():
-                partition.engine.rules = replace(self.rules, clocks=self.clocks)
+                partition.engine.state.rules = replace(self.rules, clocks=self.clocks)
 
     def fate(self) -> str:
         """Returns what happens to it at the next write; "" for nothing."""

@@ -178,10 +178,14 @@ def a_clock_steps_back_and_those_seen_before_are_forgotten_some_day() -> None:
     for matcher in world.matchers:
         matcher.start()
     world.run(500.0)
-    known = [p for m in world.matchers if m.run for p in m.run.partitions.values() if client.key in p.engine.clients]
+    known = [
+        p for m in world.matchers if m.run for p in m.run.partitions.values() if client.key in p.engine.state.clients
+    ]
     must(bool(known), f"P5: {client.name} was forgotten too early")
     world.run(2 * HOUR_MS / 1000)
-    known = [p for m in world.matchers if m.run for p in m.run.partitions.values() if client.key in p.engine.clients]
+    known = [
+        p for m in world.matchers if m.run for p in m.run.partitions.values() if client.key in p.engine.state.clients
+    ]
     must(not known, f"P6: {client.name} is never forgotten")
 
 

@@ -33,9 +33,9 @@ def owner_of(world: World) -> Matcher:
 def known_by(matcher: Matcher) -> dict[str, set[str]] | None:
     """Clients and what they are registered for; None: the matcher does not serve the partition."""
     partition = None if matcher.run is None else matcher.run.partitions.get(0)
-    if partition is None or not partition.engine.generation:
+    if partition is None or not partition.engine.state.generation:
         return None
-    return {key: {obj.name for obj in client.objects()} for key, client in partition.engine.clients.items()}
+    return {key: {obj.name for obj in client.objects()} for key, client in partition.engine.state.clients.items()}
 
 
 def stop_at_next_write(world: World, matcher: Matcher, what: Callable[[], None]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from coldnotify._core.interests.registrations import Operation, Registrations
 from coldnotify._core.session.names_in_use import NamesInUse
 from coldnotify._core.session.reconnect import Backoff
-from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients.clients import RegisteredClient as Known
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.inputs.loading import Loading
 from coldnotify_matcher.engine.inputs.opening import Opening
 from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
@@ -126,15 +126,15 @@ def an_unregister_and_a_register_are_replayed() -> None:
 
 @contextmanager
 def what_is_applied_is_not_known() -> Iterator[None]:
-    load_registrations, load_session = Engine.load_registrations, Engine.load_session
+    load_registrations, load_session = Loading.load_registrations, Loading.load_session
 
-    def registrations(self: Engine, key: str, record: object, *, applied_counts: bool) -> None:
+    def registrations(self: Loading, key: str, record: object, *, applied_counts: bool) -> None:
         load_registrations(self, key, record, applied_counts=False)  # type: ignore[arg-type]
 
-    def session(self: Engine, key: str, record: object, now_ms: int, *, applied_counts: bool) -> None:
+    def session(self: Loading, key: str, record: object, now_ms: int, *, applied_counts: bool) -> None:
         load_session(self, key, record, now_ms, applied_counts=False)  # type: ignore[arg-type]
 
-    with patch.object(Engine, "load_registrations", registrations), patch.object(Engine, "load_session", session):
+    with patch.object(Loading, "load_registrations", registrations), patch.object(Loading, "load_session", session):
         yield
 
 

@@ -76,12 +76,16 @@ class ChannelsBench:
         """Replaces the engine by a new one, which loads the stored state and follows the log from the commit."""
         self.generation += 1
         engine = self.engine = Engine(PARTITION, PARTITIONS, EPOCH, registrations_max=self.registrations_max)
-        engine.rules = self.rules
-        engine.start_load(None)
+        engine.state.rules = self.rules
+        engine.loading.start(None)
         for key, value in self.stored[TOPICS.registrations].items():
-            engine.load_registrations(key, msgspec.json.decode(value, type=RegistrationsRecord), applied_counts=True)
+            engine.loading.load_registrations(
+                key, msgspec.json.decode(value, type=RegistrationsRecord), applied_counts=True
+            )
         for key, value in self.stored[TOPICS.sessions].items():
-            engine.load_session(key, msgspec.json.decode(value, type=SessionRecord), self.now_ms, applied_counts=True)
+            engine.loading.load_session(
+                key, msgspec.json.decode(value, type=SessionRecord), self.now_ms, applied_counts=True
+            )
         for key, value in self.stored[TOPICS.channels_state].items():
             engine.channels.load(key, msgspec.json.decode(value, type=ChannelsRecord))
         start = max(self.log_start, self.committed if self.committed is not None else 0)

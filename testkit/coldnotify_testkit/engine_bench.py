@@ -378,7 +378,7 @@ class EngineBench:
     ) -> None:
         """A Beat of a gateway that has these sessions, and has read its inbox up to record `number`."""
         if generation is None:
-            generation = self.engine.generation if number else 0
+            generation = self.engine.state.generation if number else 0
         beat = internal_pb2.Beat(
             sessions=len(sessions), checksum=sum(sessions), serial=serial, number=number, generation=generation
         )

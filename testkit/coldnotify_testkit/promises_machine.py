@@ -590,16 +590,16 @@ class Machine(RuleBasedStateMachine):
 
     def known(self, session: MachineSession) -> bool:
         """Returns true if the matcher knows the session, which is the purpose of beats."""
-        view = self.bench.engine.gateways.get(session.gateway)
+        view = self.bench.engine.state.gateways.get(session.gateway)
         return view is not None and session.number in view.sessions
 
     @invariant()
     def what_there_is_is_counted(self) -> None:
         """Asserts that incremental counts equal a full count."""
         engine = self.bench.engine
-        clients = engine.clients.values()
+        clients = engine.state.clients.values()
         counted = (
-            sum(engine.objects.is_published(key) is True for key in engine.objects),
+            sum(engine.state.objects.is_published(key) is True for key in engine.state.objects),
             sum(client.session is not None for client in clients),
             sum(client.registered for client in clients),
         )
@@ -615,7 +615,7 @@ class Machine(RuleBasedStateMachine):
             assert not device.registering, f"{device.name}: {device.registering} not settled"
             for name in device.wanted:
                 assert device.floors.get(name, UNKNOWN) == self.newest(name), f"P2: {device.name} lacks {name}"
-            client = self.bench.engine.clients.get(PREFIX + device.name)
+            client = self.bench.engine.state.clients.get(PREFIX + device.name)
             registered = set() if client is None else {obj.name for obj in client.objects()}
             assert registered == device.wanted, "P5"
             assert self.stored(device.name) == device.wanted, "P5, durably"

@@ -19,8 +19,8 @@ class ChannelLogs:
 
     def __init__(self, engine: Engine, logs: Sequence[ChannelsLog]) -> None:
         self._engine = engine
-        self._retentions = engine.rules.retentions
-        self._topics = {log.retention: log.retention.topic(engine.rules.topics) for log in logs}
+        self._retentions = engine.state.rules.retentions
+        self._topics = {log.retention: log.retention.topic(engine.state.rules.topics) for log in logs}
         self._logs = {self._topics[log.retention]: log for log in logs}
         self._by_retention = {log.retention: log for log in logs}
         self._stored: dict[str, ChannelsRecord] = {}

@@ -47,8 +47,8 @@ class MatcherPartition(JobPartition):
         super().__init__(number, cluster.topics)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
         if rules is not None:
-            self.engine.rules = rules
-        self._names = names = self.engine.rules.topics
+            self.engine.state.rules = rules
+        self._names = names = self.engine.state.rules.topics
         self._objects = names.objects
         self._logs = ChannelLogs(self.engine, cluster.logs)
         self._traced = traced
@@ -57,11 +57,11 @@ class MatcherPartition(JobPartition):
         self._cluster = cluster
         self._generations = Generations(number, names.sessions, cluster, owner)
         self._stored = StoredState(number, cluster, self.engine, self._logs, self._generations)
-        self.engine.start_load(_NOTHING_IS_FRESH)
+        self.engine.loading.start(_NOTHING_IS_FRESH)
 
     def on_load(self, takeover: Takeover) -> None:
         """Begin to load: this matcher rejects and moves objects from the committed offset on."""
-        self.engine.start_load(takeover.table_committed)
+        self.engine.loading.start(takeover.table_committed)
 
     @property
     def at(self) -> At:
@@ -71,7 +71,7 @@ class MatcherPartition(JobPartition):
     @property
     def position(self) -> int:
         """The next offset of the objects topic."""
-        return self.engine.position
+        return self.engine.state.position
 
     @property
     def table_done(self) -> int:
@@ -86,13 +86,13 @@ class MatcherPartition(JobPartition):
     @property
     def clients(self) -> int:
         """Number of known clients."""
-        return len(self.engine.clients) or self._stored.clients
+        return len(self.engine.state.clients) or self._stored.clients
 
     @property
     def about(self) -> dict[str, object]:
         """Its generation, and its numbers of objects and clients."""
-        engine = self.engine
-        return {"generation": engine.generation, "objects": len(engine.objects), "clients": len(engine.clients)}
+        state = self.engine.state
+        return {"generation": state.generation, "objects": len(state.objects), "clients": len(state.clients)}
 
     @property
     def requests_topic_changed(self) -> bool:
@@ -108,7 +108,7 @@ class MatcherPartition(JobPartition):
     def on_end(self, topic: str, offset: int) -> None:
         """Note that the reader is at the end of this topic's partition."""
         if topic == self._objects:
-            self.engine.on_objects_end(offset)
+            self.engine.intake.on_end(offset)
         elif topic in self._logs:
             self._logs.on_end(topic, offset)
         self.behind.discard(topic)
@@ -126,7 +126,7 @@ class MatcherPartition(JobPartition):
             # long.
             fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent)
             if rejected_for:
-                self.engine.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
+                self.engine.intake.reject_object(tuple.__new__(HeadedObjectRecord, fields), rejected_for)
             else:
                 self.engine.on_object(tuple.__new__(HeadedObjectRecord, fields), now_ms)
         elif topic in self._logs:
@@ -139,12 +139,12 @@ class MatcherPartition(JobPartition):
         """Returns true if all queries are evaluated for the change by a record of the objects topic."""
         if record.topic != self._objects or not self.engine.state.members.sets.any_dear:
             return True
-        return self.engine.prepare_object(record.key, record.value, record.timestamp_ms, self.turn)
+        return self.engine.ahead.prepare(record.key, record.value, record.timestamp_ms, self.turn)
 
     def skip(self, record: JobRecord, reason: str) -> None:
         """Skip one record that is set aside: it counts as read, and has no other effect."""
         if record.topic == self._objects:
-            self.engine.skip_object(record.key, record.offset)
+            self.engine.intake.skip_object(record.key, record.offset)
         elif record.topic in self._logs:
             self._logs.skip(record)
         else:
@@ -158,7 +158,7 @@ class MatcherPartition(JobPartition):
         topic, told = gap.topic, True
         if topic == self._objects:
             told = gap.start >= self.engine.state.replay_from
-            self.engine.on_objects_end(gap.next)
+            self.engine.intake.on_end(gap.next)
         elif topic in self._logs:
             told = gap.start >= self._logs.replay_from(topic)
             self._logs.on_end(topic, gap.next)
@@ -189,7 +189,7 @@ class MatcherPartition(JobPartition):
             self.set_aside(record, str(error), NOT_UNDERSTOOD)
             return None
         if request.WhichOneof("body") == "beat" and record.timestamp_ms > 0:
-            self.engine.rules.clocks.heard(f"gateway {request.gateway:016x}", record.timestamp_ms)
+            self.engine.state.rules.clocks.heard(f"gateway {request.gateway:016x}", record.timestamp_ms)
         return request
 
     def needs_barrier(self, request: internal_pb2.Request) -> bool:
@@ -258,7 +258,7 @@ class MatcherPartition(JobPartition):
 
     def take_counts(self) -> dict[str, int]:
         """Returns the engine's events since the last call."""
-        counts, self.engine.counts = self.engine.counts, {}
+        counts, self.engine.state.counts = self.engine.state.counts, {}
         return counts
 
     def take_use(self) -> dict[str, Use]:

@@ -47,7 +47,7 @@ class StoredState:
         self._engine = engine
         self._logs = logs
         self._generations = generations
-        self._names = names = engine.rules.topics
+        self._names = names = engine.state.rules.topics
         self._check_key: Mapping[str, Callable[[bytes], str]] = {
             names.registrations: check_bucket_key,
             names.sessions: check_client_key,
@@ -122,12 +122,12 @@ class StoredState:
             self._engine.state.at = key.rpartition("/")[0]
             counts = bucket.generation >= since
             if self._is_believed(self._names.registrations, key, bucket, ends, takeover, applied_counts=counts):
-                self._engine.load_registrations(key, bucket, applied_counts=counts)
+                self._engine.loading.load_registrations(key, bucket, applied_counts=counts)
         for key, session in self._sessions.winners.items():
             self._engine.state.at = key
             counts = session.generation >= since
             if self._is_believed(self._names.sessions, key, session, ends, takeover, applied_counts=counts):
-                self._engine.load_session(key, session, now_ms, applied_counts=counts)
+                self._engine.loading.load_session(key, session, now_ms, applied_counts=counts)
         self._buckets, self._sessions = Merged(), Merged()
         self._logs.forget_stored()
 

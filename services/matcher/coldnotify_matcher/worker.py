@@ -130,7 +130,7 @@ class MatcherWorker(StreamWorker):
             if self._tenancy is not None:
                 used = cast(MatcherPartition, partition).take_use()
                 self._tenancy.used((domain, Used(*use.counts, use.high)) for domain, use in used.items())
-                self._tenancy.turned_away(cast(MatcherPartition, partition).engine.take_refusals().items())
+                self._tenancy.turned_away(cast(MatcherPartition, partition).engine.state.take_refusals().items())
         if self._spans:
             spans, self._spans = self._spans, []
             for span in spans:
@@ -158,13 +158,14 @@ class MatcherWorker(StreamWorker):
             metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.retention.under_way for partition in owned))
             due_ms = [due for partition in owned if (due := partition.engine.retention.next_due_ms)]
             metrics.RETENTION_NEXT_DUE.set(min(due_ms, default=0) / 1000)
-            metrics.PARKED.set(sum(partition.engine.parked for partition in owned))
+            metrics.PARKED.set(sum(partition.engine.state.parked for partition in owned))
             metrics.QUERIES.set(sum(partition.engine.state.members.sets.queries for partition in owned))
             channel_metrics.WAITING.set(sum(partition.engine.channels.awaited_blocks for partition in owned))
             metrics.QUERY_MEMBERS.set(sum(partition.engine.state.members.sets.members for partition in owned))
             if self._tenancy is not None:
                 self._tenancy.holds(
-                    PartitionStock(one.number, str(one.engine.generation), one.engine.inventory.look()) for one in owned
+                    PartitionStock(one.number, str(one.engine.state.generation), one.engine.inventory.look())
+                    for one in owned
                 )
                 self._ceilings.agree(HeldAgreement(*limit) for limit in self._tenancy.held_limits())
                 self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())

@@ -25,6 +25,6 @@ def test_a_record_that_kafka_does_not_take_is_of_the_partition_whose_step_wrote_
 def test_a_partition_begins_as_one_of_another_matcher_with_this_ones_rules() -> None:
     rules = Rules(conflation=Intervals(others_ms=300))
     one = job(rules).partition(3)
-    assert (one.number, one.phase, one.engine.rules) == (3, OwningPhase.FOLLOWING, rules)
+    assert (one.number, one.phase, one.engine.state.rules) == (3, OwningPhase.FOLLOWING, rules)
     assert job(rules).puts_off
     assert not job().puts_off

@@ -74,7 +74,7 @@ def test_an_object_whose_headers_nobody_can_read_is_rejected_and_the_version_bef
     if loaded:
         one.on_record(good, 0)
         one.on_record(bad, 0)
-    assert one.engine.objects[key].version == 5
+    assert one.engine.state.objects[key].version == 5
     state = one.take_step(0).state
     (rejected,) = [write for write in state if write.topic == TOPICS.rejected]
     assert dict(rejected.headers)[REASON_HEADER] == b"headers: a name is not UTF-8"
@@ -107,7 +107,7 @@ def test_state_merges_by_generation_and_applied_never_by_position(
         seen = session(generation, applied, session=ord(name))
         one.on_record(record(TOPICS.sessions, KEY, seen, offset), 0)
 
-    client = own(one).engine.clients[KEY]
+    client = own(one).engine.state.clients[KEY]
 
     assert [obj.name for obj in client.objects()] == [wins]
     assert client.session is not None
@@ -159,7 +159,7 @@ def test_a_null_ends_what_stood_before_it() -> None:
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", bucket("a")), 0)
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", None, 1), 0)
 
-    assert own(one).engine.clients == {}
+    assert own(one).engine.state.clients == {}
 
 
 def test_what_an_earlier_generation_writes_behind_a_null_is_ended_too_and_a_null_is_written_again() -> None:
@@ -168,7 +168,7 @@ def test_what_an_earlier_generation_writes_behind_a_null_is_ended_too_and_a_null
     one.on_record(null, 0)
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", bucket("a", generation=1), 1), 0)
 
-    assert own(one).engine.clients == {}
+    assert own(one).engine.state.clients == {}
     (again,) = [w for w in one.engine.take_step(0).state if w.topic == TOPICS.registrations]
     assert (again.key, again.value, again.headers) == (f"{KEY}/0".encode(), None, (ended_by_header(3),))
 
@@ -178,7 +178,7 @@ def test_a_null_of_an_earlier_generation_ends_nothing_and_the_record_is_written_
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", bucket("a", generation=2)), 0)
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", None, 1, [ended_by_header(1)]), 0)
 
-    assert [obj.name for obj in own(one).engine.clients[KEY].objects()] == ["a"]
+    assert [obj.name for obj in own(one).engine.state.clients[KEY].objects()] == ["a"]
     (again,) = [w for w in one.engine.take_step(0).state if w.topic == TOPICS.registrations]
     assert written(again) == bucket(generation=3) | {"objects": ["a"]}
 
@@ -189,7 +189,7 @@ def test_a_null_of_a_generation_that_nobody_can_have_claimed_is_set_aside_and_en
     forged = ended_by_header(GENERATIONS_ALWAYS_BELIEVED + 1)
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", None, 1, [forged]), 0)
 
-    assert [obj.name for obj in own(one).engine.clients[KEY].objects()] == ["a"]
+    assert [obj.name for obj in own(one).engine.state.clients[KEY].objects()] == ["a"]
     assert TOPICS.registrations in {w.topic for w in one.engine.take_step(0).state}
 
 
@@ -200,7 +200,7 @@ def test_what_comes_between_claim_and_its_return_still_counts() -> None:
     one.on_record(record(TOPICS.sessions, "@generation", write.value, 1), 0)
     one.own(0, ENDS)
 
-    assert [obj.name for obj in one.engine.clients[KEY].objects()] == ["a"]
+    assert [obj.name for obj in one.engine.state.clients[KEY].objects()] == ["a"]
 
 
 def test_requests_count_as_handled_only_when_those_that_wait_are() -> None:

@@ -108,7 +108,7 @@ def test_cursors_of_another_epoch_do_not_count() -> None:
     bench.load()
 
     assert closed(bench.told[GATEWAY].take()) == [(1, CloseCode.UNKNOWN_SESSION)]
-    assert bench.engine.clients[KEY].cursor == -1
+    assert bench.engine.state.clients[KEY].cursor == -1
 
 
 def test_without_claims_and_commits_the_requests_topic_is_taken_for_another_one() -> None:
@@ -150,4 +150,4 @@ def test_applied_counts_in_records_of_generations_under_the_present_requests_top
     one.own(0, ENDS)
 
     assert written(mine)["requests_since"] == since
-    assert (one.engine.clients[KEY].registrations_applied == 16) is counts
+    assert (one.engine.state.clients[KEY].registrations_applied == 16) is counts

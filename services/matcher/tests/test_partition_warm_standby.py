@@ -43,7 +43,7 @@ def test_what_was_followed_and_is_then_loaded_is_as_if_loaded_from_the_beginning
         assert all(begin[topic] <= reached[topic] for topic in ends)
         read(warm, log, begin)
 
-        assert own(warm).engine.generation == own(cold).engine.generation
+        assert own(warm).engine.state.generation == own(cold).engine.state.generation
         assert warm.engine.take_step(0) == cold.engine.take_step(0)
         assert state_of(warm) == state_of(cold)
 
@@ -79,12 +79,12 @@ def read(one: MatcherPartition, log: BenchLog, begin: Mapping[str, int]) -> None
 def state_of(one: MatcherPartition) -> object:
     objects = {
         obj.key: (obj.incarnation, obj.version, obj.offset, obj.last_offset, obj.registered)
-        for obj in one.engine.objects.values()
+        for obj in one.engine.state.objects.values()
     }
     clients = {
-        c.key: (c.cursor, c.digest, sorted(obj.name for obj in c.objects())) for c in one.engine.clients.values()
+        c.key: (c.cursor, c.digest, sorted(obj.name for obj in c.objects())) for c in one.engine.state.clients.values()
     }
-    return objects, clients, one.engine.position
+    return objects, clients, one.engine.state.position
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_claims_by_others_are_normal_while_following() -> None:
         one.on_record(record(TOPICS.sessions, "@generation", claim(offset + 4, "b"), offset), 0)
     one.load(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 0), handled_on(0))
 
-    assert own(one).engine.generation == 7
+    assert own(one).engine.state.generation == 7

@@ -45,7 +45,7 @@ def test_a_key_that_is_none_is_tombstoned_once(topic: str, key: bytes, value: ob
     assert tombstone == ProducedRecord(topic, PARTITION, key, None)
     one.on_record(record(topic, key, None), 0)
     assert one.take_repairs() == []
-    assert one.engine.clients == {}
+    assert one.engine.state.clients == {}
 
 
 STRANGE_VALUES = [
@@ -92,7 +92,7 @@ def test_a_value_that_is_none_is_survived_and_overwritten(topic: str, value: obj
 
     assert [(write.topic, write.key, write.value) for write in writes] == [(topic, key.encode(), None)]
     assert (aside.topic, aside.key) == (TOPICS.rejected, key.encode())
-    assert one.engine.counts[f"set_aside:{topic}:not_understood"] == 1
+    assert one.engine.state.counts[f"set_aside:{topic}:not_understood"] == 1
 
 
 @pytest.mark.parametrize("generation", [(1 << 64) - 1, generation_max(0) + 1])
@@ -101,7 +101,7 @@ def test_a_claim_that_nobody_can_have_made_is_outdone_by_ours(generation: int) -
     one.on_record(record(TOPICS.sessions, "@generation", claim(generation, "b")), 0)
     own(one)
 
-    assert one.engine.generation == 1
+    assert one.engine.state.generation == 1
     assert [write.topic for write in one.take_repairs()] == [TOPICS.rejected], "our claim stands behind it already"
 
 
@@ -123,7 +123,7 @@ def test_an_offset_of_an_earlier_requests_topic_may_be_any() -> None:
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", bucket("a", generation=3, applied=1 << 40), 1), 0)
     own(one)
 
-    assert [obj.name for obj in one.engine.clients[KEY].objects()] == ["a"]
+    assert [obj.name for obj in one.engine.state.clients[KEY].objects()] == ["a"]
     assert one.take_repairs() == []
 
 
@@ -133,7 +133,7 @@ def test_a_strange_value_that_was_overwritten_while_loading_is_left_alone() -> N
     one.on_record(record(TOPICS.registrations, f"{KEY}/0", bucket("a"), 1), 0)
     own(one)
 
-    assert [obj.name for obj in one.engine.clients[KEY].objects()] == ["a"]
+    assert [obj.name for obj in one.engine.state.clients[KEY].objects()] == ["a"]
     assert one.engine.take_step(0).state == []
 
 
@@ -143,7 +143,7 @@ def test_a_record_of_a_later_release_is_refused() -> None:
     with pytest.raises(NewerFormat, match="format 2"):
         one.claim()
     one.on_record(record(TOPICS.sessions, KEY, None, 1), 0)
-    assert own(one).engine.clients == {}
+    assert own(one).engine.state.clients == {}
     with pytest.raises(NewerFormat, match="format 2"):
         one.on_record(record(TOPICS.sessions, KEY, session() | {"format": 2}, 2), 0)
 

@@ -8,6 +8,7 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
+from coldnotify_matcher.engine.inputs.loading import Loading
 from coldnotify_matcher.engine.inputs.registering.name_registering import NameRegistering
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.writing.client_records import ClientRecords
@@ -121,7 +122,7 @@ def test_one_record_after_the_other_makes_the_partition_wait_between() -> None:
 def generation(worker: MatcherWorker, number: int) -> int:
     with worker.lock:
         one = worker.partitions.get(number)
-        return one.engine.generation if one is not None else 0
+        return one.engine.state.generation if one is not None else 0
 
 
 def rejected(bootstrap: str) -> list[tuple[bytes | None, str, str]]:
@@ -243,13 +244,13 @@ def test_stored_state_that_cannot_be_handled_is_set_aside_and_its_client_registe
         player.open("camera", session=2)
         player.wait_opened(2)
 
-    def raising(self: Engine, key: str, *more: Any, **others: Any) -> None:
+    def raising(self: Loading, key: str, *more: Any, **others: Any) -> None:
         if POISON in key:
             raise Thrown
         load_registrations(self, key, *more, **others)
 
-    load_registrations = Engine.load_registrations
-    monkeypatch.setattr(Engine, "load_registrations", raising)
+    load_registrations = Loading.load_registrations
+    monkeypatch.setattr(Loading, "load_registrations", raising)
     with worker_of(bootstrap) as worker:
         wait_for(lambda: generation(worker, PARTITION) > 1, "the partition served")
         wait_for(lambda: rejected(bootstrap), "the client set aside")
@@ -259,7 +260,7 @@ def test_stored_state_that_cannot_be_handled_is_set_aside_and_its_client_registe
         }
         wait_for(lambda: f"{DOMAIN}/{GROUP}/{POISON}/0" not in registrations_of(bootstrap, PARTITION), "its end")
         with worker.lock:
-            assert f"{DOMAIN}/{GROUP}/client-1" in worker.partitions[PARTITION].engine.clients
+            assert f"{DOMAIN}/{GROUP}/client-1" in worker.partitions[PARTITION].engine.state.clients
     monkeypatch.undo()
     with worker_of(bootstrap):
         player.open("camera", session=5, client=POISON)

@@ -216,7 +216,7 @@ def read_on(standby: Standby, number: int) -> None:
 
 
 def newest(standby: Standby) -> int:
-    obj = standby.partitions[PARTITION].engine.objects.get(f"{DOMAIN}/{GROUP}/camera")
+    obj = standby.partitions[PARTITION].engine.state.objects.get(f"{DOMAIN}/{GROUP}/camera")
     return -1 if obj is None else obj.version
 
 

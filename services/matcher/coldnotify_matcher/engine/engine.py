@@ -23,31 +23,26 @@ request below it changes nothing when it comes again, and a step that was done i
 order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_streams.core.partition_turns import Spent, never
 
 from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
-from coldnotify_matcher.engine.clients.clients import RegisteredClient
-from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.inputs.arrivals import Door
 from coldnotify_matcher.engine.inputs.evaluated_ahead import EvaluatedAhead
 from coldnotify_matcher.engine.inputs.followed_logs import FollowedLogs
 from coldnotify_matcher.engine.inputs.intake import Intake
 from coldnotify_matcher.engine.inputs.loading import Loading
-from coldnotify_matcher.engine.inputs.operating import Operated, Operating
+from coldnotify_matcher.engine.inputs.operating import Operating
 from coldnotify_matcher.engine.inputs.removal_intake import RemovalIntake
 from coldnotify_matcher.engine.inputs.requests import RequestHandler
 from coldnotify_matcher.engine.objects.history import History
-from coldnotify_matcher.engine.objects.object_map import ObjectMap
 from coldnotify_matcher.engine.objects.object_records import ObjectRecord
 from coldnotify_matcher.engine.outputs import Step
 from coldnotify_matcher.engine.partition_state import PartitionState
-from coldnotify_matcher.engine.rules.rules import Rules
 from coldnotify_matcher.engine.telling.conflation import Conflation
 from coldnotify_matcher.engine.telling.index import Index
 from coldnotify_matcher.engine.telling.paging import Paging
@@ -80,43 +75,25 @@ class Engine:
         catching_up = CatchingUp(self.state)
         door = Door(self.state, self._outbox, self.history, self._strays)
         self.channels = FollowedLogs(self.state, self._outbox, door, catching_up)
-        self._intake = Intake(self.state, door, self.history, self.conflation, self._repairs, removals)
-        self._loading = Loading(self.state, self._outbox, index, self.conflation, self._repairs, self._strays)
+        self.intake = Intake(self.state, door, self.history, self.conflation, self._repairs, removals)
+        self.loading = Loading(self.state, self._outbox, index, self.conflation, self._repairs, self._strays)
         self._paging = Paging(self.state, index)
-        self._ahead = EvaluatedAhead(self.state)
+        self.ahead = EvaluatedAhead(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
-        self._operating = Operating(self.state, self._forgetting)
+        self.operating = Operating(self.state, self._forgetting)
         self._requests = RequestHandler(
             self.state,
             index,
             self._paging,
             self.conflation,
             ChannelRequests(self.state, catching_up),
-            self._operating,
+            self.operating,
             self.history,
         )
         self._upkeep = Upkeep(self.state)
         self.inventory = Inventory(self.state)
 
     # ---- loading -------------------------------------------------------------------------------------------------
-
-    def start_load(self, objects_committed: int | None) -> None:
-        """Begin to load. `objects_committed`: the offset up to which a predecessor handled the objects topic; None:
-        there was none.
-
-        Feed the compacted topics then: `load_registrations`, `load_session`, and `on_object` for the objects. Objects
-        may have been fed before, while another owned the partition: feed those from `objects_committed` on again.
-        """
-        self._loading.start(objects_committed)
-
-    def load_registrations(self, key: str, record: RegistrationsRecord, *, applied_counts: bool) -> None:
-        """Load one bucket, the winner among its key's records. `applied_counts`: its offset refers to today's requests
-        topic."""
-        self._loading.load_registrations(key, record, applied_counts=applied_counts)
-
-    def load_session(self, key: str, record: SessionRecord, now_ms: int, *, applied_counts: bool) -> None:
-        """Load a client's session record, the winner among its key's records. Its registrations are loaded before."""
-        self._loading.load_session(key, record, now_ms, applied_counts=applied_counts)
 
     def finish_load(
         self,
@@ -132,35 +109,15 @@ class Engine:
         `requests_start`: the offset from which requests are handled; None: from the end on.
         """
         self.retention.start(now_ms)
-        self._loading.finish(
+        self.loading.finish(
             generation, inboxes, now_ms, objects_committed=objects_committed, requests_start=requests_start
         )
 
     # ---- inputs --------------------------------------------------------------------------------------------------
 
-    def prepare_object(self, key: bytes | None, value: bytes | None, timestamp_ms: int, spent: Spent) -> bool:
-        """Returns true if `on_object` may be called with the next record, of this key, value and timestamp.
-
-        False: the turn is `spent`, and queries remain to be evaluated for its object. The record has no effect until
-        all are.
-        """
-        return self._ahead.prepare(key, value, timestamp_ms, spent)
-
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
         """Handle one record of the objects topic's partition."""
-        self._intake.on_object(record, now_ms)
-
-    def skip_object(self, key: bytes | None, offset: int) -> None:
-        """Skip the record at this offset, which is set aside: its object's newest version is to be written after it."""
-        self._intake.skip_object(key, offset)
-
-    def reject_object(self, record: ObjectRecord, reason: str) -> None:
-        """Reject a record that cannot be understood: its object's newest version is to be written after it."""
-        self._intake.reject_object(record, reason)
-
-    def on_objects_end(self, offset: int) -> None:
-        """Note that the objects topic was read up to `offset`, even if its last offsets hold no records."""
-        self._intake.on_end(offset)
+        self.intake.on_object(record, now_ms)
 
     def on_requests(
         self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int, spent: Spent = never
@@ -238,72 +195,3 @@ class Engine:
             return 0
         due = (self.conflation.next_due_ms(), self.channels.next_due_ms())
         return min((one for one in due if one is not None), default=None)
-
-    # ---- for the shell, and for those who look in ------------------------------------------------------------------
-
-    def may_lack_members(self, client: RegisteredClient) -> bool:
-        """Returns true if the client may not have applied all versions and changes of its queries."""
-        return self.state.members.missed(client, client.cursor)
-
-    def operated(self, offset: int) -> Operated | None:
-        """Returns the outcome of the operator's request at this offset; None: it was not handled, or is long past."""
-        return next((one for one in reversed(self._operating.done) if one.offset == offset), None)
-
-    @property
-    def parked(self) -> int:
-        """Number of registrations that clients report as parked because their callbacks raised too often."""
-        return sum(tally.parked for tally in self.state.tallies.values())
-
-    @property
-    def position(self) -> int:
-        """The next offset of the objects topic."""
-        return self.state.position
-
-    @property
-    def generation(self) -> int:
-        """The generation that this partition was taken over with."""
-        return self.state.generation
-
-    @property
-    def objects(self) -> ObjectMap:
-        """The objects by key."""
-        return self.state.objects
-
-    @property
-    def clients(self) -> Mapping[str, RegisteredClient]:
-        """The clients by key."""
-        return self.state.clients
-
-    @property
-    def gateways(self) -> Mapping[int, GatewayView]:
-        """The gateways by id."""
-        return self.state.gateways
-
-    @property
-    def rules(self) -> Rules:
-        """The operator's rules. The shell sets them before the partition is taken over."""
-        return self.state.rules
-
-    @rules.setter
-    def rules(self, rules: Rules) -> None:
-        self.state.rules = rules
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Events since the last step, by name; the shell takes them, and turns them into metrics."""
-        return self.state.counts
-
-    @counts.setter
-    def counts(self, counts: dict[str, int]) -> None:
-        self.state.counts = counts
-
-    def refused(self, client_key: str) -> tuple[int, str] | None:
-        """Returns (time, reason) of this client's last refusal; None: it was not refused, or has been admitted
-        since."""
-        return self.state.refused_clients.of(client_key)
-
-    def take_refusals(self) -> dict[tuple[str, str], int]:
-        """Returns sessions and registrations refused since the last step, by domain and limit of its tenant's
-        agreement."""
-        taken, self.state.refusals = self.state.refusals, {}
-        return taken

@@ -83,6 +83,17 @@ class PartitionState:
         self.dirty_cursors: dict[RegisteredClient, None] = {}
         """Clients whose stored cursor, or stored time of being seen, is old; it may wait."""
 
+    @property
+    def parked(self) -> int:
+        """Number of registrations that clients report as parked because their callbacks raised too often."""
+        return sum(tally.parked for tally in self.tallies.values())
+
+    def take_refusals(self) -> dict[tuple[str, str], int]:
+        """Returns sessions and registrations refused since the last step, by domain and limit of its tenant's
+        agreement."""
+        taken, self.refusals = self.refusals, {}
+        return taken
+
     def end_session(self, client: RegisteredClient) -> None:
         """End the client's session: it is offline from here on."""
         session = client.session

@@ -78,7 +78,7 @@ class ChannelEndpoints:
     def _subscribers(self, partition: MatcherPartition, prefix: str, only: str | None = None) -> _Subscribers:
         """Returns subscribers by the channels' keys; `only`: for this one."""
         with self._look.lock():
-            clients = list(partition.engine.clients.items())
+            clients = list(partition.engine.state.clients.items())
         by_key: _Subscribers = {}
         for client in self._look.each(partition, [one for key, one in clients if key.startswith(prefix)]):
             found = client.channels.values() if only is None else filter(None, [client.channels.by_key.get(only)])

@@ -149,7 +149,7 @@ class DescriptionEndpoints:
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
             described = engine.state.descriptions.of(prefix[:-1], name)
-            if described is None and prefix + name not in engine.objects:
+            if described is None and prefix + name not in engine.state.objects:
                 return error_response(404, f"object: {prefix}{name} is not known")
             shown = _Known.of(described).shown(engine.state.epoch)
         return json_answer({"object": name, **shown})
@@ -257,7 +257,7 @@ class DescriptionEndpoints:
             if worker is not self._current.worker or not self._look.serves(partition):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
             read = partition.positions
-            topics = partition.engine.rules.topics
+            topics = partition.engine.state.rules.topics
             if read.get(topics.objects, 0) >= end.objects and read.get(topics.sessions, 0) >= end.sessions:
                 return partition
             with suppress(TimeoutError):

@@ -68,7 +68,7 @@ class FindEndpoint:
             return error_response(400, f"query: {error}", field="query", **place)
         with in_turn(self._turn_s):
             with self._look.served(request) as (prefix, partition):
-                keys = list(partition.engine.objects)
+                keys = list(partition.engine.state.objects)
                 described = list(partition.engine.state.descriptions.of_group(prefix[:-1]))
             names = {key[len(prefix) :] for key in keys if key.startswith(prefix)}
             names.update(name for name in described if name not in names)

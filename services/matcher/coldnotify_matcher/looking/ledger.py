@@ -129,7 +129,7 @@ class LedgerEndpoints:
         name = check_object(request.match_info["object"])
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
-            obj = engine.objects.get(prefix + name)
+            obj = engine.state.objects.get(prefix + name)
             if obj is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
             mark = mark_of(engine, obj, version)
@@ -138,15 +138,15 @@ class LedgerEndpoints:
                 "wanted_version": version if version is not None else _version_or_null(obj),
                 "published": mark.offset is not None,
                 "exact": mark.exact,
-                "position": engine.position,
-                "generation": engine.generation,
+                "position": engine.state.position,
+                "generation": engine.state.generation,
             }
             del shown["payload"]
             if record is not None and record[0] == partition.number:
                 taken = engine.history.outcome(record[1])
                 if taken is not None and taken.key == obj.key:
                     shown |= show_outcome(taken)
-            clients = [client for client in engine.clients.values() if not client.looks]
+            clients = [client for client in engine.state.clients.values() if not client.looks]
         wanting = self._wanting(partition, [one for one in clients if one.key.startswith(prefix)], obj)
         rows: dict[str, dict[str, Any]] = {}
         registered = by_query = asleep = pending = parked = unable = 0
@@ -193,11 +193,11 @@ class LedgerEndpoints:
         looked: LookedMember | None = None
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
-            client = engine.clients.get(prefix + name)
+            client = engine.state.clients.get(prefix + name)
             shown: dict[str, Any] = {
                 "partition": partition.number,
-                "generation": engine.generation,
-                "position": engine.position,
+                "generation": engine.state.generation,
+                "position": engine.state.position,
                 "requests_waiting": len(partition.pending),
                 "client": None,
                 "object": None,
@@ -209,11 +209,11 @@ class LedgerEndpoints:
                 }
                 shown["lacking"] = self._lacked(engine, client)
                 shown["queries_unknown"] = sum(not query.settled for query in client.queries.values())
-                shown["queries_missed"] = engine.may_lack_members(client)
-            if (refused := engine.refused(prefix + name)) is not None:
+                shown["queries_missed"] = engine.state.members.missed(client, client.cursor)
+            if (refused := engine.state.refused_clients.of(prefix + name)) is not None:
                 shown["refused"] = {"when_ms": refused[0], "reason": refused[1]}
             if object_name is not None:
-                obj = engine.objects.get(prefix + object_name)
+                obj = engine.state.objects.get(prefix + object_name)
                 shown["rejected"] = [one._asdict() for one in engine.history.rejections(prefix + object_name)]
                 if obj is not None:
                     shown["object"] = self._object(engine, client, obj)

@@ -45,7 +45,7 @@ class Missing:
         partition = partition_for(self._current, domain, group)
         if partition.phase is not OwningPhase.OWNED:
             raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
-        objects = partition.engine.objects
+        objects = partition.engine.state.objects
         missing = [name for name in names if not objects.is_published(f"{domain}/{group}/{name}")]
         return json_answer({"missing": missing})
 

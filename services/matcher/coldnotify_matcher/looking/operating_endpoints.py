@@ -131,7 +131,7 @@ class OperatingEndpoints:
     def _served(self, request: web.Request, client: str) -> tuple[MatcherPartition, bool]:
         """Returns the partition, and whether it knows the client. Raises HTTPServiceUnavailable."""
         with self._look.served(request) as (prefix, partition):
-            return partition, prefix + client in partition.engine.clients
+            return partition, prefix + client in partition.engine.state.clients
 
     async def _handled(self, partition: MatcherPartition, offset: int) -> Operated:
         """Returns the outcome of the request at this offset, once it is handled. Raises HTTPServiceUnavailable."""
@@ -153,7 +153,7 @@ class OperatingEndpoints:
         with self._look.lock():
             if not self._look.serves(partition):
                 raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
-            return partition.engine.operated(offset)
+            return partition.engine.operating.outcome(offset)
 
 
 def _with_reason(words: str, reason: str) -> str:

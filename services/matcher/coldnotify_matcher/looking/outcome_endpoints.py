@@ -62,7 +62,7 @@ class OutcomeEndpoints:
         finally:
             self._waiting -= 1
         prefix = f"{domain}/{group}/"
-        position = partition.engine.position
+        position = partition.engine.state.position
         if number != partition.number:
             why = f"the record is in partition {number}, and is about to be moved to its group's, {partition.number}"
             items = [_unknown(offset, why) for offset in offsets]
@@ -86,7 +86,7 @@ class OutcomeEndpoints:
                     return partition
                 # While a record is taken in, the position moves before its outcome is known: so the next step is waited
                 # for.
-                behind = partition.engine.position <= max(offsets)
+                behind = partition.engine.state.position <= max(offsets)
                 if not behind and not was_behind:
                     return partition
                 was_behind = behind

@@ -141,17 +141,19 @@ class OverviewEndpoints:
         objects_from = whole_number("objects_from", request.query.get("objects_from", "0"), maximum=MATRIX_FROM_MAX)
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
-            all_clients = list(engine.clients.values())
-            all_keys = list(engine.objects)
+            all_clients = list(engine.state.clients.values())
+            all_keys = list(engine.state.objects)
         by_name = {one.name: one for one in all_clients if one.key.startswith(prefix) and not one.looks}
         of_group = [key for key in all_keys if key.startswith(prefix)]
         offsets = [
-            (engine.objects.offset_of(key), key)
+            (engine.state.objects.offset_of(key), key)
             for key in self._look.each(partition, of_group)
-            if key in engine.objects
+            if key in engine.state.objects
         ]
         newest = nlargest(objects_from + MATRIX_OBJECTS_MAX, offsets)[objects_from:]
-        objects = [engine.objects[key] for _, key in self._look.each(partition, newest) if key in engine.objects]
+        objects = [
+            engine.state.objects[key] for _, key in self._look.each(partition, newest) if key in engine.state.objects
+        ]
 
         def row(name: str) -> dict[str, Any]:
             return _matrix_row(engine, by_name[name], objects)
@@ -180,9 +182,9 @@ class OverviewEndpoints:
         found = _Pass()
         now_ms = time.time_ns() // 1_000_000
         with self._look.lock():
-            objects = partition.engine.objects
+            objects = partition.engine.state.objects
             keys = list(objects)
-            clients = [client for client in partition.engine.clients.values() if not client.looks]
+            clients = [client for client in partition.engine.state.clients.values() if not client.looks]
         try:
             for key in self._look.each(partition, keys):
                 if key not in objects:

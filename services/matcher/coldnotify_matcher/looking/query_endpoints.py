@@ -33,7 +33,7 @@ class QueryEndpoint:
         """GET .../queries?limit&after: by the texts as they were registered, in their order."""
         asked = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
-            clients = list(partition.engine.clients.items())
+            clients = list(partition.engine.state.clients.items())
         by_text: dict[str, list[tuple[RegisteredClient, RegisteredQuery]]] = {}
         for client in self._look.each(partition, [one for key, one in clients if key.startswith(prefix)]):
             for query in client.queries.values():

@@ -172,14 +172,14 @@ class Look:
 
     def clients(self, request: web.Request) -> web.Response:
         """GET .../clients, paged."""
-        return self._of_group(request, lambda engine: engine.clients, client_summary)
+        return self._of_group(request, lambda engine: engine.state.clients, client_summary)
 
     def client(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}, its registrations paged."""
         name = check_name("client", request.match_info["client"])
         asked = page_request(request.query)
         with self.served(request) as (prefix, partition):
-            client = partition.engine.clients.get(prefix + name)
+            client = partition.engine.state.clients.get(prefix + name)
             if client is None:
                 return error_response(404, f"client: {prefix}{name} is not known")
             by_name = {obj.name: obj for obj in client.objects()}
@@ -195,13 +195,13 @@ class Look:
 
     def objects(self, request: web.Request) -> web.Response:
         """GET .../objects, paged."""
-        return self._of_group(request, lambda engine: engine.objects, show_object)
+        return self._of_group(request, lambda engine: engine.state.objects, show_object)
 
     def object(self, request: web.Request) -> web.Response:
         """GET .../objects/{object}."""
         name = check_object(request.match_info["object"])
         with self.served(request) as (prefix, partition):
-            obj = partition.engine.objects.get(prefix + name)
+            obj = partition.engine.state.objects.get(prefix + name)
             described = partition.engine.state.descriptions.of(prefix[:-1], name)
             if obj is None and described is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
@@ -253,11 +253,11 @@ def _partition(partition: MatcherPartition) -> dict[str, Any]:
         "partition": partition.number,
         "phase": partition.phase.value,
         "read_to_end": partition.phase is OwningPhase.OWNED or not partition.behind,
-        "generation": engine.generation,
-        "position": engine.position,
-        "objects": len(engine.objects),
+        "generation": engine.state.generation,
+        "position": engine.state.position,
+        "objects": len(engine.state.objects),
         "clients": partition.clients,
-        "online": sum(len(gateway.sessions) for gateway in engine.gateways.values()),
+        "online": sum(len(gateway.sessions) for gateway in engine.state.gateways.values()),
     }
 
 

@@ -78,7 +78,7 @@ class Clients:
     def heal(self) -> None:
         """A session that the matcher doubts is announced anew; one whose digest is another says its whole set."""
         for client, connected in self.connected.items():
-            known = self.bench.engine.clients.get(PREFIX + client)
+            known = self.bench.engine.state.clients.get(PREFIX + client)
             if connected and known is not None and known.session is not None and not known.session.objects.ask:
                 self.bench.open(self.wanted[client], session=self.session[client], client=client, again=True)
         self.bench.settle()
@@ -92,7 +92,7 @@ class Clients:
     def check(self) -> None:
         """Raises AssertionError where something is owed: in memory, in the topic, or to a session."""
         for client, wanted in self.wanted.items():
-            known = self.bench.engine.clients.get(PREFIX + client)
+            known = self.bench.engine.state.clients.get(PREFIX + client)
             assert known is not None
             assert {obj.name for obj in known.objects()} == set(wanted)
             assert known.digest == digest(wanted)

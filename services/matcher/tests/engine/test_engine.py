@@ -29,4 +29,4 @@ def test_an_engine_begins_with_nothing() -> None:
     new = Engine(PARTITION, PARTITIONS, EPOCH)
 
     assert not new.take_step(0)
-    assert new.position == 0
+    assert new.state.position == 0

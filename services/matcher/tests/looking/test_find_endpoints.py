@@ -79,7 +79,7 @@ def test_a_groups_objects_are_those_published_or_described_and_not_deleted(match
         ]
         bench.load()  # of a loaded object only the record is kept, and a look makes nothing of it
         matcher.worker.partitions = {PARTITION: bench.partition}
-    assert not [obj for obj in bench.engine.objects.made() if obj.name == "published"]
+    assert not [obj for obj in bench.engine.state.objects.made() if obj.name == "published"]
 
 
 def test_pages_are_in_the_order_of_names_and_say_where_to_go_on(matcher: Matcher) -> None:

@@ -215,7 +215,7 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Engi
     bench.publish("others", b'{"version":1,"source":"c2"}')
     bench.settle()
 
-    client = bench.engine.clients[f"{DOMAIN}/{GROUP}/c1"]
+    client = bench.engine.state.clients[f"{DOMAIN}/{GROUP}/c1"]
     _, explained = get(port, "/clients/c1/explanation?object=own")
     _, shown = get(port, "/clients/c1")
     matrix = {row["client"]: row for row in get(port, "/matrix")[1]["items"]}

@@ -73,7 +73,7 @@ def test_groups_clients_and_objects_that_wait(
 
 
 def test_who_only_wakes_is_seen_within_an_hour_a_day_a_week_or_longer_ago(bench: EngineBench, port: int) -> None:
-    client = next(one for one in bench.partition.engine.clients.values() if one.name == "c3")
+    client = next(one for one in bench.partition.engine.state.clients.values() if one.name == "c3")
     hour_ms = 3_600_000
     for ago_ms, seen in (
         (1000, (3, 3, 3)),

@@ -60,7 +60,7 @@ def test_what_waits_is_shown_and_goes_once_it_is_confirmed(matcher: Matcher) -> 
         bench.opened("a", client=f"client-{session}", session=session)
         bench.leave(client=f"client-{session}", session=session)
     bench.settle()
-    for client in bench.engine.clients.values():
+    for client in bench.engine.state.clients.values():
         client.last_seen_ms -= AFTER_MS
     for _ in range(5):
         bench.tick(1)
@@ -80,7 +80,7 @@ def test_what_waits_is_shown_and_goes_once_it_is_confirmed(matcher: Matcher) -> 
     assert matcher.ask("PATCH", {"confirmed": True}).status == 200
     for _ in range(3):
         bench.tick(1)
-    assert not bench.engine.clients
+    assert not bench.engine.state.clients
     assert matcher.ask().json()["items"] == [{"partition": PARTITION, "clients_held": 0, "objects_held": 0}]
 
 

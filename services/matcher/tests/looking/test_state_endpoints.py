@@ -136,7 +136,7 @@ def test_an_object_is_shown_with_its_description(port: int, bench: EngineBench) 
     _, body = get(port, f"{BASE}/objects/a")
     assert (body["description"], body["described_ms"]) == ({"Room": 410, "on": True}, 5)
     assert (body["version"], body["registered"]) == (None, 0)
-    assert "a" not in bench.engine.objects, "a look makes nothing of it"
+    assert "a" not in bench.engine.state.objects, "a look makes nothing of it"
 
 
 def test_an_object_that_was_never_published(port: int, bench: EngineBench) -> None:

@@ -37,7 +37,11 @@ class Loading:
 
     def start(self, objects_committed: int | None) -> None:
         """Begin to load. `objects_committed`: the offset up to which a predecessor handled the objects topic; None:
-        there was none."""
+        there was none.
+
+        Load the winners of the compacted topics then, registrations before sessions, and feed the records of objects.
+        Those may have been fed before, while another owned the partition: feed them from `objects_committed` on again.
+        """
         self._state.live = False
         self._state.members.clear()
         self._state.replay_from = 0 if objects_committed is None else objects_committed

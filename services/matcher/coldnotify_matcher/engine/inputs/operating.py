@@ -59,6 +59,10 @@ class Operating:
             self._forgetting.forget(client)
             self._state.count("forgotten_by_operators")
 
+    def outcome(self, offset: int) -> Operated | None:
+        """Returns the outcome of the request at this offset; None: it was not handled, or is long past."""
+        return next((one for one in reversed(self.done) if one.offset == offset), None)
+
     def _disconnect(self, client: RegisteredClient, reason: str) -> None:
         session = client.session
         if session is None:

@@ -229,7 +229,7 @@ def test_what_the_last_page_had_is_kept_until_its_client_has_applied_it() -> Non
     paging = behind_by_three(bench)
     bench.ask(2, page=1, paging=paging, cursor=3)
     bench.settle()
-    session = bench.engine.clients[f"{PREFIX}client-1"].session
+    session = bench.engine.state.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert session.channels is not None
     assert session.channels.positions.begun == {hash_of("a"): -1}

@@ -146,7 +146,7 @@ def test_what_is_no_message_is_rejected(
 
     (rejected,) = bench.rejected
     assert dict(rejected.headers)[REASON_HEADER].startswith(field.encode())
-    assert bench.engine.counts[f"messages_rejected:{field}"] == 1
+    assert bench.engine.state.counts[f"messages_rejected:{field}"] == 1
 
 
 def test_a_stray_is_moved_once_with_what_it_says() -> None:

@@ -119,7 +119,7 @@ def test_sessions_take_turns_and_an_empty_page_keeps_ones_place() -> None:
         bench.settle()
         bench.hear()
     bench.pass_ms(3 * TURN_MS_MAX)
-    assert bench.engine.counts["channel_pages"] > 9, "empty pages say that it goes on"
+    assert bench.engine.state.counts["channel_pages"] > 9, "empty pages say that it goes on"
     told = sorted(len(offsets) for offsets in bench.heard.values())
     # The first was told at once, to all: that debt is paid within a minute. Then one in ten seconds.
     assert (told[0], told[-1]) == (1, 2)

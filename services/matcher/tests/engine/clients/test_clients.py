@@ -25,7 +25,7 @@ def objects(names: list[str]) -> list[Obj]:
 
 
 def registered(bench: EngineBench, client: str = "client-1") -> set[str]:
-    return {obj.name for obj in bench.engine.clients[f"animal.observer/region-1/{client}"].objects()}
+    return {obj.name for obj in bench.engine.state.clients[f"animal.observer/region-1/{client}"].objects()}
 
 
 def stored(bench: EngineBench, client: str = "client-1") -> set[str]:
@@ -141,7 +141,7 @@ def test_registrations_and_sessions_survive_the_matcher() -> None:
     bench.load()
 
     assert registered(bench) == stored(bench) == {"b", "c"}
-    client = bench.engine.clients["animal.observer/region-1/client-1"]
+    client = bench.engine.state.clients["animal.observer/region-1/client-1"]
     assert client.session is not None
     assert client.session.number == 1
     assert client.digest == digest(["b", "c"])
@@ -154,7 +154,7 @@ def test_nothing_is_kept_of_a_client_before_its_first_registration() -> None:
     bench.leave()
     bench.settle()
 
-    assert bench.engine.clients == {}
+    assert bench.engine.state.clients == {}
     assert list(bench.latest(TOPICS.sessions)) == ["@generation"]
 
 
@@ -274,7 +274,7 @@ def test_whatever_of_a_step_a_crash_leaves_the_requests_again_lead_to_the_same_s
     bench.load()
 
     assert registered(bench) == stored(bench) == wanted
-    assert bench.engine.clients["animal.observer/region-1/client-1"].digest == digest(wanted)
+    assert bench.engine.state.clients["animal.observer/region-1/client-1"].digest == digest(wanted)
 
 
 def test_of_a_step_with_two_buckets_a_crash_between_them_loses_nothing() -> None:

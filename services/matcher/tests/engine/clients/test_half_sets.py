@@ -27,7 +27,7 @@ def begin(bench: EngineBench, session: int, chunks: int) -> None:
 
 def chunks_in(bench: EngineBench) -> dict[int, int]:
     """By session, the chunks that are held."""
-    sessions = [client.session for client in bench.engine.clients.values()]
+    sessions = [client.session for client in bench.engine.state.clients.values()]
     chunks = bench.engine.state.half_sets.chunks
     return {session.number: chunks(session) for session in sessions if session and chunks(session)}
 
@@ -37,7 +37,7 @@ def test_whoever_begins_sets_and_never_ends_them_the_sum_stays_in_bounds() -> No
     for session in range(1, 101):
         begin(bench, session, 3)
         assert bench.engine.state.half_sets.size_bytes == CHUNK_BYTES * sum(chunks_in(bench).values()) <= BYTES_MAX
-    assert bench.engine.counts["half_sets_dropped"] >= 97
+    assert bench.engine.state.counts["half_sets_dropped"] >= 97
 
 
 def test_the_largest_is_dropped_and_of_like_ones_the_one_that_waits_longest() -> None:
@@ -68,7 +68,7 @@ def test_who_means_it_gets_through_however_many_do_not_go_on() -> None:
     assert told.session == 9
     assert told.in_sync
     assert told.digest == digest([*CHUNK, "last"])
-    assert bench.engine.clients[f"{PREFIX}client-9"].registered == len(CHUNK) + 1
+    assert bench.engine.state.clients[f"{PREFIX}client-9"].registered == len(CHUNK) + 1
 
 
 def test_of_many_at_once_some_get_through_and_with_their_second_and_third_tries_all() -> None:

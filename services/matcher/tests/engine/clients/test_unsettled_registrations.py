@@ -17,7 +17,7 @@ def bench() -> EngineBench:
 
 
 def client(bench: EngineBench) -> RegisteredClient:
-    return bench.engine.clients[f"{PREFIX}client-1"]
+    return bench.engine.state.clients[f"{PREFIX}client-1"]
 
 
 def said(bench: EngineBench) -> dict[str, tuple[bool, int, str]]:

@@ -129,7 +129,7 @@ def test_retired_numbers_do_not_pile_up() -> None:
         bench.beat()
         bench.tick(RETIRED_KEPT_MS + 1)
 
-    assert not bench.engine.gateways[GATEWAY].has_retired(1)
+    assert not bench.engine.state.gateways[GATEWAY].has_retired(1)
 
 
 def test_a_session_that_its_gateway_does_not_have_ends_once_its_beats_have_disagreed_for_long() -> None:
@@ -153,7 +153,7 @@ def test_a_session_that_its_gateway_does_not_have_ends_once_its_beats_have_disag
 
     assert not any(agreed[: DISAGREES_MS_MAX // 5_000])
     assert all(agreed[-3:])
-    assert set(bench.engine.gateways[GATEWAY].sessions) == {1}
+    assert set(bench.engine.state.gateways[GATEWAY].sessions) == {1}
 
 
 def test_beats_that_disagree_for_a_moment_end_nothing() -> None:
@@ -164,4 +164,4 @@ def test_beats_that_disagree_for_a_moment_end_nothing() -> None:
         bench.beat(*((1, 2) if serial % 3 else (1,)), serial=serial)
         bench.settle()
 
-    assert set(bench.engine.gateways[GATEWAY].sessions) == {1}
+    assert set(bench.engine.state.gateways[GATEWAY].sessions) == {1}

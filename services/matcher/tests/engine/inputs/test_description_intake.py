@@ -56,8 +56,8 @@ def test_a_description_is_held_and_nothing_is_written() -> None:
     bench.settle()
     assert in_force(bench) == ({"colour": "red"}, 5)
     assert (reasons(bench), of_description(bench)) == ([], [(RED, 5)])
-    assert len(bench.engine.objects) == 0
-    assert bench.engine.position == 1
+    assert len(bench.engine.state.objects) == 0
+    assert bench.engine.state.position == 1
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_key_of_nothing_is_rejected(key: bytes) -> None:
     describe(bench, RED, 5, key)
     bench.settle()
     assert len(reasons(bench)) == 1
-    bench.engine.skip_object(key, 0)
+    bench.engine.intake.skip_object(key, 0)
     assert len(bench.engine.state.descriptions) == 0
 
 
@@ -143,11 +143,11 @@ def test_what_a_standby_has_read_it_may_read_again() -> None:
         describe(bench, value, 5)
     engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
     bench.partition.engine = engine
-    engine.start_load(1 << 63)
+    engine.loading.start(1 << 63)
     records = bench.log.records[TOPICS.objects]
     for record in records:
         bench.partition.on_record(record, bench.now_ms)
-    engine.start_load(0)
+    engine.loading.start(0)
     for record in records[:1]:
         bench.partition.on_record(record, bench.now_ms)
     engine.finish_load(1, 4, bench.now_ms, objects_committed=0)
@@ -183,14 +183,14 @@ def test_behind_a_record_that_is_set_aside_the_description_is_written_again(live
     bench.settle()
     offset = describe(bench, BLUE, 9)
     if live:
-        bench.engine.skip_object(KEY, offset)
+        bench.engine.intake.skip_object(KEY, offset)
     else:
         engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
-        engine.start_load(0)
+        engine.loading.start(0)
         for record in bench.log.records[TOPICS.objects][:1]:
             bench.partition.engine = engine
             bench.partition.on_record(record, bench.now_ms)
-        engine.skip_object(KEY, offset)
+        engine.intake.skip_object(KEY, offset)
         engine.finish_load(1, 4, bench.now_ms, objects_committed=0)
     (write,) = bench.engine.take_step(bench.now_ms).state
     assert (write.key, write.value, write.timestamp_ms) == (KEY, RED, 5)

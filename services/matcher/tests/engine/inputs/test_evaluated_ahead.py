@@ -31,7 +31,7 @@ def bench() -> EngineBench:
 def turns(bench: EngineBench, key: str, value: bytes, timestamp_ms: int = 1) -> int:
     """How many the record takes, if one evaluation is all that a turn has."""
     count = 1
-    while not bench.engine.prepare_object(key.encode(), value, timestamp_ms, turn_of(0)):
+    while not bench.engine.ahead.prepare(key.encode(), value, timestamp_ms, turn_of(0)):
         assert bench.engine.take_step(bench.now_ms).inboxes == []
         count += 1
         assert count < 100
@@ -83,10 +83,10 @@ def test_queries_that_come_meanwhile_are_held_against_it_too(bench: EngineBench)
     bench.settle()
     value = b'{"description":{"a":5}}'
     key = f"describe:{PREFIX}lamp".encode()
-    assert not bench.engine.prepare_object(key, value, 1, turn_of(3))
+    assert not bench.engine.ahead.prepare(key, value, 1, turn_of(3))
     bench.request(register=internal_pb2.Register(request=1, queries=[internal_pb2.Query(text="a = 5")]))
     bench.settle()
-    bench.catch_up(bench.engine.position - 1, ask=2)
+    bench.catch_up(bench.engine.state.position - 1, ask=2)
     bench.settle()
     bench.told.clear()
     turns(bench, key.decode(), value)

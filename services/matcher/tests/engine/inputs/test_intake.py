@@ -31,7 +31,7 @@ plain = st.builds(
 
 def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
-    obj = bench.engine.objects.get(PREFIX + name)
+    obj = bench.engine.state.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
@@ -200,7 +200,7 @@ def test_a_null_for_an_object_that_nobody_published_leaves_nothing_behind() -> N
     bench.publish("o", None)
     bench.settle()
 
-    assert bench.engine.objects == {}
+    assert bench.engine.state.objects == {}
 
 
 def test_what_was_rejected_before_is_not_rejected_again_at_load() -> None:

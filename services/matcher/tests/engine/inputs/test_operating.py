@@ -33,10 +33,10 @@ def test_a_session_ends_with_the_operators_words_and_its_client_may_come_back() 
 
     (item,) = bench.items()
     assert (item.closed.session, item.closed.code, item.closed.reason) == (1, CloseCode.DISCONNECTED, "maintenance")
-    assert bench.engine.operated(offset) == Operated(offset, known=True, online=True, registered=1)
-    assert bench.engine.operated(offset + 1) is None
-    assert bench.engine.counts["disconnected"] == 1
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    assert bench.engine.operating.outcome(offset) == Operated(offset, known=True, online=True, registered=1)
+    assert bench.engine.operating.outcome(offset + 1) is None
+    assert bench.engine.state.counts["disconnected"] == 1
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     assert client.session is None
     assert client.registered == 1
     bench.version("a", 2)
@@ -55,8 +55,8 @@ def test_of_who_is_not_there_nothing_is_told_and_it_is_said_that_it_was_not() ->
     nobody = bench.operator("nobody", forget=Forget())
 
     assert bench.items() == []
-    assert bench.engine.operated(away) == Operated(away, known=True, online=False, registered=1)
-    assert bench.engine.operated(nobody) == Operated(nobody, known=False, online=False, registered=0)
+    assert bench.engine.operating.outcome(away) == Operated(away, known=True, online=False, registered=1)
+    assert bench.engine.operating.outcome(nobody) == Operated(nobody, known=False, online=False, registered=0)
 
 
 def test_who_is_online_is_forgotten_with_its_session_and_registers_anew_when_it_comes_back() -> None:
@@ -68,12 +68,12 @@ def test_who_is_online_is_forgotten_with_its_session_and_registers_anew_when_it_
     offset = bench.operator(forget=Forget(reason="sold"))
 
     assert closed(bench.items()) == [(1, CloseCode.DISCONNECTED)]
-    assert bench.engine.operated(offset) == Operated(offset, known=True, online=True, registered=100)
+    assert bench.engine.operating.outcome(offset) == Operated(offset, known=True, online=True, registered=100)
     assert stored(bench) == set()
-    assert bench.engine.clients == {}
-    assert set(bench.engine.objects) == {f"{PREFIX}o1"}, "the others were never published, and nobody wants them"
-    assert bench.engine.counts["forgotten_by_operators"] == 1
-    assert "forgotten" not in bench.engine.counts
+    assert bench.engine.state.clients == {}
+    assert set(bench.engine.state.objects) == {f"{PREFIX}o1"}, "the others were never published, and nobody wants them"
+    assert bench.engine.state.counts["forgotten_by_operators"] == 1
+    assert "forgotten" not in bench.engine.state.counts
     bench.version("o1", 2)
     assert fan_outs(bench.items()) == []
 
@@ -99,7 +99,7 @@ def test_who_is_away_is_forgotten_and_who_only_looked_too() -> None:
 
     assert closed(bench.items()) == [(2, CloseCode.DISCONNECTED)]
     assert stored(bench) == set()
-    assert bench.engine.clients == {}
+    assert bench.engine.state.clients == {}
 
 
 def test_what_the_session_still_asks_is_refused_and_its_number_does_not_come_back() -> None:
@@ -114,7 +114,7 @@ def test_what_the_session_still_asks_is_refused_and_its_number_does_not_come_bac
 
     bench.open(["a"], session=1, again=True)  # its gateway has missed both
     assert closed(bench.items()) == [(1, CloseCode.UNKNOWN_SESSION)]
-    assert bench.engine.clients == {}
+    assert bench.engine.state.clients == {}
 
 
 def test_what_comes_in_one_batch_is_decided_by_its_order() -> None:
@@ -126,11 +126,11 @@ def test_what_comes_in_one_batch_is_decided_by_its_order() -> None:
 
     assert closed(items) == [(1, CloseCode.DISCONNECTED)]
     assert [one.session for one in opened(items)] == [1, 2]
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     assert [obj.name for obj in client.objects()] == ["b"]
     assert client.session is not None
     bench.load()
-    assert [obj.name for obj in bench.engine.clients[f"{PREFIX}client-1"].objects()] == ["b"]
+    assert [obj.name for obj in bench.engine.state.clients[f"{PREFIX}client-1"].objects()] == ["b"]
 
 
 def test_nothing_is_left_of_who_comes_back_at_once_and_leaves_before_it_says_its_set() -> None:
@@ -160,13 +160,13 @@ def test_a_successor_that_handles_all_once_more_comes_to_the_same(writes_lost: i
     bench.load()
 
     assert stored(bench) == set()
-    assert set(bench.engine.clients) == {f"{PREFIX}client-2"}
+    assert set(bench.engine.state.clients) == {f"{PREFIX}client-2"}
 
     bench.open(["b"], session=3, register=["b"])
     bench.make_durable(bench.step())
     bench.load()
 
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     assert [obj.name for obj in client.objects()] == ["b"], "it has come back behind that"
     assert f"{PREFIX}client-1" in stored(bench)
 
@@ -182,7 +182,7 @@ def test_a_session_that_was_opened_behind_it_is_let_be(body: dict[str, Any]) -> 
 
     bench.load()
 
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     assert client.session is not None
     assert client.session.number == 2
     assert client.registered == 1

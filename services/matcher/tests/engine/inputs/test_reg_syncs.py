@@ -78,7 +78,7 @@ def test_the_old_set_stays_in_force_until_the_last_chunk() -> None:
     bench.items()
     bench.load()
 
-    assert [obj.name for obj in bench.engine.clients[f"{PREFIX}client-1"].objects()] == ["a"]
+    assert [obj.name for obj in bench.engine.state.clients[f"{PREFIX}client-1"].objects()] == ["a"]
 
 
 def test_a_reg_sync_that_is_cut_in_the_middle_is_asked_for_anew() -> None:
@@ -131,7 +131,7 @@ def test_an_endless_reg_sync_is_held_in_bounds_and_its_welcome_is_a_frame_that_c
     for chunk in range(1000):
         bench.sync(chunk, *(f"{chunk:03}-{i:0251}" for i in range(2)))
     bench.settle()
-    session = bench.engine.clients[f"{PREFIX}client-1"].session
+    session = bench.engine.state.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert len(bench.engine.state.half_sets.said(session)) == 3 + REFUSALS_MAX
     bench.sync(1000, last=True)

@@ -34,7 +34,7 @@ def null(bench: EngineBench, header: bytes | None, key: bytes = KEY) -> None:
 
 def newest(bench: EngineBench) -> tuple[int, int] | None:
     """(incarnation, version) of the object, as the engine has it."""
-    obj = bench.engine.objects.get(KEY.decode())
+    obj = bench.engine.state.objects.get(KEY.decode())
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
@@ -77,7 +77,7 @@ def test_before_a_newer_one_or_without_the_header_it_is_no_removal(
     expected = [] if header is not None and header != b"nonsense" else ["record: is null"]
     reasons = [dict(write.headers)[REASON_HEADER].decode()[:15] for write in bench.log.rejected]
     assert reasons == expected
-    assert loaded or bench.engine.counts.get("nulls_void", 0) == (not removed)
+    assert loaded or bench.engine.state.counts.get("nulls_void", 0) == (not removed)
     bench.log.compact(TOPICS.objects)
     bench.load()
     assert newest(bench) == (None if removed else (1, 5))
@@ -115,7 +115,7 @@ def test_a_second_one_finds_nothing_and_is_not_rejected() -> None:
     null(bench, b"0/5")
     null(bench, b"0/5")
     bench.settle()
-    assert (newest(bench), len(bench.engine.objects), bench.log.rejected) == (None, 0, [])
+    assert (newest(bench), len(bench.engine.state.objects), bench.log.rejected) == (None, 0, [])
     assert not bench.step()
 
 
@@ -136,7 +136,7 @@ def test_one_in_a_wrong_partition_or_under_no_key_removes_nothing() -> None:
     null(bench, b"0/5", b"nonsense")
     bench.settle()
     assert len(bench.log.rejected) == 1
-    assert len(bench.engine.objects) == 0
+    assert len(bench.engine.state.objects) == 0
 
 
 @pytest.mark.parametrize("loaded", [False, True])
@@ -230,5 +230,5 @@ def test_live_and_rebuilt_are_the_same_and_it_comes_to_rest(
         assert (newest(bench), description(bench)) == before
         bench.tick(10_000)
         bench.tick(10_000)
-        assert (newest(bench), description(bench), len(bench.engine.objects)) == (None, None, 0)
+        assert (newest(bench), description(bench), len(bench.engine.state.objects)) == (None, None, 0)
         assert bench.latest(TOPICS.objects) == {}

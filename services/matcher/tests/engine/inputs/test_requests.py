@@ -182,7 +182,7 @@ def test_a_leave_of_an_unknown_session_is_nothing() -> None:
     bench.leave(session=1, client="client-99")
 
     assert bench.items() == []
-    assert bench.engine.clients[f"{PREFIX}client-1"].session is not None
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].session is not None
 
 
 def test_a_leave_ends_the_session_with_what_its_client_acknowledged() -> None:
@@ -226,7 +226,7 @@ def test_a_replayed_open_of_before_does_not_bring_a_session_back() -> None:
     items = bench.told[GATEWAY].take()
     assert set(closed(items)) == {(1, CloseCode.UNKNOWN_SESSION)}
     assert [told.session for told in opened(items)] == [2]
-    session = bench.engine.clients[f"{PREFIX}client-1"].session
+    session = bench.engine.state.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert session.number == 2
 
@@ -237,7 +237,7 @@ def test_acks_are_clamped_and_never_go_down() -> None:
     for version in (1, 2, 3):
         bench.version("a", version)
     bench.settle()
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
 
     bench.acks({1: 1, 99: 2})
     bench.settle()
@@ -256,7 +256,7 @@ def test_acks_of_another_epoch_say_nothing_of_this_one() -> None:
     for version in (1, 2):
         bench.version("a", version)
     bench.settle()
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     bench.acks({1: 1}, epoch=EPOCH + 1)
     bench.settle()
     assert client.cursor == -1
@@ -283,7 +283,7 @@ def test_what_a_session_was_sent_and_its_client_did_not_acknowledge_is_not_taken
     for version in range(1, 6):
         bench.version("a", version)
     bench.opened("a", cursor=2)
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     assert client.cursor == 2
     for acked, applied in ((3, 3), (None, NO_CURSOR)):
         said = internal_pb2.Open(
@@ -345,7 +345,7 @@ def test_the_same_requests_twice_are_the_same_state_once() -> None:
     bench.load()
 
     assert {topic: bench.latest(topic) for topic in (TOPICS.registrations,)} == before
-    client = bench.engine.clients[f"{PREFIX}client-1"]
+    client = bench.engine.state.clients[f"{PREFIX}client-1"]
     assert client.session is not None
     assert (client.session.number, client.cursor) == (2, 0)
 
@@ -365,6 +365,6 @@ def test_whether_an_object_is_there_is_said_of_the_logs_end() -> None:
         (1, 3, False),
         (1, 4, False),
     ]
-    assert f"{PREFIX}never" not in bench.engine.objects
+    assert f"{PREFIX}never" not in bench.engine.state.objects
     (request,) = [one for one in bench.log.requests if one.is_there.object == "never"]
     assert bench.partition.needs_barrier(request)

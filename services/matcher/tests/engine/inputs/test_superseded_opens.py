@@ -80,7 +80,7 @@ def test_the_outcome_is_that_of_one_after_the_other(history: list[tuple[int, int
             if again:
                 bench.beat(gateway=gateway)
         bench.settle()
-        client = bench.engine.clients.get(f"{PREFIX}client-1")
+        client = bench.engine.state.clients.get(f"{PREFIX}client-1")
         session_now = client.session if client is not None else None
         return None if session_now is None else (session_now.gateway.id, session_now.number)
 

@@ -47,7 +47,7 @@ def test_rejected_records_are_remembered_and_found_again_after_a_load() -> None:
 
 def outcomes(bench: EngineBench) -> list[str | None]:
     """By offset."""
-    found = [bench.engine.history.outcome(offset) for offset in range(bench.engine.position)]
+    found = [bench.engine.history.outcome(offset) for offset in range(bench.engine.state.position)]
     return [None if one is None else one.outcome for one in found]
 
 

@@ -43,7 +43,7 @@ class Eager(Engine):
 
     def __init__(self) -> None:
         super().__init__(PARTITION, PARTITIONS, EPOCH)
-        self._intake._keep_unmade = lambda _: False  # type: ignore[method-assign, assignment]
+        self.intake._keep_unmade = lambda _: False  # type: ignore[method-assign, assignment]
 
 
 def record(key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> HeadedObjectRecord:
@@ -56,7 +56,7 @@ def shown(obj: Obj) -> dict[str, Any]:
 
 def outcome(engine: Engine) -> tuple[object, ...]:
     step = engine.take_step(0)
-    return step.state, step.tombstones, step.inboxes, engine.counts
+    return step.state, step.tombstones, step.inboxes, engine.state.counts
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -69,16 +69,18 @@ def test_a_load_has_the_same_outcome_as_one_that_makes_every_object(seed: int) -
     committed = random.choice((None, 0, 10))
     engines = [Engine(PARTITION, PARTITIONS, EPOCH), Eager()]
     for engine in engines:
-        engine.start_load(committed)
+        engine.loading.start(committed)
         for key, value, offset, timestamp_ms, moved in records:
             said = record(key, value, offset, timestamp_ms)._replace(moved=moved, traceparent=f"trace {offset}")
             engine.on_object(said, 0)
         engine.finish_load(1, 2, 0, objects_committed=committed)
 
     lazy, eager = engines
-    assert len(lazy.objects) == len(eager.objects)
-    assert [lazy.objects.offset_of(key) for key in lazy.objects] == [obj.offset for obj in eager.objects.values()]
-    assert lazy.position == eager.position
+    assert len(lazy.state.objects) == len(eager.state.objects)
+    assert [lazy.state.objects.offset_of(key) for key in lazy.state.objects] == [
+        obj.offset for obj in eager.state.objects.values()
+    ]
+    assert lazy.state.position == eager.state.position
     assert outcome(lazy) == outcome(eager)
     for key in KEYS:
         text = "" if key is None else key.decode(errors="surrogateescape")
@@ -89,7 +91,9 @@ def test_a_load_has_the_same_outcome_as_one_that_makes_every_object(seed: int) -
         for offset, (key, value) in enumerate(late, len(records)):
             engine.on_object(record(key, value, offset, 4), 0)
     assert outcome(lazy) == outcome(eager)
-    assert {k: shown(obj) for k, obj in lazy.objects.items()} == {k: shown(obj) for k, obj in eager.objects.items()}
+    assert {k: shown(obj) for k, obj in lazy.state.objects.items()} == {
+        k: shown(obj) for k, obj in eager.state.objects.items()
+    }
 
 
 def test_an_object_is_made_when_it_is_asked_for_and_stays_the_same() -> None:
@@ -113,13 +117,13 @@ def test_an_object_is_made_when_it_is_asked_for_and_stays_the_same() -> None:
 
 def test_what_is_loaded_for_nobody_is_not_made() -> None:
     engine = Engine(PARTITION, PARTITIONS, EPOCH)
-    engine.start_load(None)
+    engine.loading.start(None)
     for offset in range(3):
         engine.on_object(record(f"{PREFIX}{offset}".encode(), b'{"version":1}', offset, 0), 0)
     engine.finish_load(1, 1, 0, objects_committed=0)
 
-    assert len(engine.objects) == 3
-    assert list(engine.objects.made()) == []
+    assert len(engine.state.objects) == 3
+    assert list(engine.state.objects.made()) == []
 
 
 def test_the_version_is_what_the_object_would_say_and_makes_nothing() -> None:

@@ -11,7 +11,7 @@ from coldnotify_testkit.engine_bench import PREFIX, EngineBench
 
 def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
-    obj = bench.engine.objects.get(PREFIX + name)
+    obj = bench.engine.state.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 

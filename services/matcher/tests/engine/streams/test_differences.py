@@ -52,7 +52,7 @@ def test_that_the_digests_differ_is_of_the_session_and_pauses_both_streams() -> 
     bench = with_a_channel()
     bench.request(check_digest=internal_pb2.CheckDigest(digest=1, ask=9))
     bench.settle()
-    session = bench.engine.clients[f"{PREFIX}client-1"].session
+    session = bench.engine.state.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert session.channels is not None
     assert (session.in_sync, session.objects.live, session.channels.live) == (False, False, False)
@@ -83,7 +83,7 @@ def test_answers_are_told_in_pages_of_objects_alone() -> None:
     bench.settle()
     (page,) = channel_pages(bench.take())
     assert page.last
-    session = bench.engine.clients[f"{PREFIX}client-1"].session
+    session = bench.engine.state.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert list(session.answers.owed) == [QUERY]
     assert not hasattr(session.channels, "answers")
@@ -94,7 +94,7 @@ def test_answers_are_told_in_pages_of_objects_alone() -> None:
 
 def test_the_number_of_what_is_asked_of_objects_is_that_of_open_and_check_too() -> None:
     bench = with_a_channel()
-    session = bench.engine.clients[f"{PREFIX}client-1"].session
+    session = bench.engine.state.clients[f"{PREFIX}client-1"].session
     assert session is not None
     assert session.channels is not None
     bench.request(check_digest=internal_pb2.CheckDigest(digest=hash_of("a"), ask=9))
@@ -109,7 +109,7 @@ def test_a_page_of_objects_has_answers_then_sets_and_then_what_lacks_by_offset()
     bench.describe("member", b'{"description":{"a":1}}', timestamp_ms=1)
     bench.version("new", 1)
     bench.settle()
-    before = bench.engine.position - 2
+    before = bench.engine.state.position - 2
     wanted = sum(map(object_digest, ("old", "new"))) + QUERY
     bench.request(
         1,

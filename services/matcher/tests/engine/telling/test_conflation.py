@@ -105,8 +105,8 @@ def test_the_first_leaves_at_once_the_next_ones_as_one_at_the_end_of_the_interva
     pass_ms(bench, 1)
 
     assert told(bench) == [("a", 5, 4)]
-    assert bench.engine.counts["conflated"] == 3
-    assert bench.engine.counts["deliveries"] == 2
+    assert bench.engine.state.counts["conflated"] == 3
+    assert bench.engine.state.counts["deliveries"] == 2
 
 
 def test_an_object_that_never_stops_leaves_once_an_interval(bench: EngineBench) -> None:
@@ -219,7 +219,7 @@ def test_held_from_the_very_beginning_there_is_nothing_complete(bench: EngineBen
     bench.version("a", 1)
     told(bench)
     bench.engine.conflation._held.clear()  # as if the first offset of all were held
-    bench.engine.conflation._held[bench.engine.objects[f"{DOMAIN}/region-1/a"]] = 0
+    bench.engine.conflation._held[bench.engine.state.objects[f"{DOMAIN}/region-1/a"]] = 0
 
     bench.beat(1)
 
@@ -305,7 +305,7 @@ def tuned() -> EngineBench:
 
 def beat(bench: EngineBench, *, behind: int, gateway: int = GATEWAY) -> None:
     """A gateway's Beat says that it has all inbox records but the last `behind`, of which one is its own answer."""
-    bench.beat(1, gateway=gateway, number=bench.engine.gateways[gateway].number - behind)
+    bench.beat(1, gateway=gateway, number=bench.engine.state.gateways[gateway].number - behind)
     bench.settle()
 
 
@@ -395,7 +395,7 @@ def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned:
 
     beat(tuned, behind=1, gateway=OTHER_GATEWAY)
 
-    assert tuned.engine.gateways[OTHER_GATEWAY].lag.lag_ms == 2000
+    assert tuned.engine.state.gateways[OTHER_GATEWAY].lag.lag_ms == 2000
     assert interval_ms(tuned) == 0
 
 
@@ -405,7 +405,7 @@ def test_a_beat_that_does_not_count_our_records_says_nothing(tuned: EngineBench,
     tuned.settle()
     tuned.tick(1000)
 
-    tuned.beat(1, number=number, generation=tuned.engine.generation - older)
+    tuned.beat(1, number=number, generation=tuned.engine.state.generation - older)
     tuned.settle()
 
     assert interval_ms(tuned) == 0

@@ -13,7 +13,7 @@ from coldnotify_testkit.engine_bench import PREFIX, EngineBench, fan_outs, versi
 
 def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
-    obj = bench.engine.objects.get(PREFIX + name)
+    obj = bench.engine.state.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
@@ -73,7 +73,7 @@ def test_sessions_that_come_and_go_do_not_pile_up_in_an_object_that_is_never_pub
         bench.leave(session=session)
         bench.settle()
 
-    (subscribers,) = bench.engine.objects[f"{PREFIX}o"].subscribers.values()
+    (subscribers,) = bench.engine.state.objects[f"{PREFIX}o"].subscribers.values()
     assert len(subscribers.numbers) <= 2 * GONE_KEPT_MAX
 
 

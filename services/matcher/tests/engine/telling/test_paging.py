@@ -45,7 +45,7 @@ def test_what_is_above_the_cursor_comes_in_offset_order_and_is_no_answer() -> No
     bench = EngineBench()
     bench.opened("a", "b", "c")
     for name in ("c", "a", "b", "c"):
-        bench.version(name, bench.engine.position + 1)
+        bench.version(name, bench.engine.state.position + 1)
         bench.settle()
     bench.told.clear()
     bench.open(["a", "b", "c"], cursor=0, session=2)

@@ -58,9 +58,9 @@ def test_one_client_more_is_sent_away_and_told_why(bench: HeldBench) -> None:
     bench.come("a", session=2, client="client-2")
     bench.come("a", session=3, client="client-3")
     assert bench.closed() == [(3, CloseCode.ABOVE_AGREEMENT, f"{CLIENTS_WORDS}2")]
-    assert f"{DOMAIN}/{GROUP}/client-3" not in bench.engine.clients, "nothing is kept of it"
-    assert bench.engine.take_refusals() == {(DOMAIN, "clients_max"): 1}
-    assert bench.engine.take_refusals() == {}
+    assert f"{DOMAIN}/{GROUP}/client-3" not in bench.engine.state.clients, "nothing is kept of it"
+    assert bench.engine.state.take_refusals() == {(DOMAIN, "clients_max"): 1}
+    assert bench.engine.state.take_refusals() == {}
 
 
 def test_who_leaves_makes_room_at_once(bench: HeldBench) -> None:
@@ -83,11 +83,11 @@ def test_a_raised_agreement_lets_them_in(bench: HeldBench) -> None:
     bench.come("a", session=1, client="client-1")
     bench.come("a", session=2, client="client-2")
     key = f"{DOMAIN}/{GROUP}/client-2"
-    assert bench.engine.refused(key) == (bench.now_ms, f"{CLIENTS_WORDS}1")
+    assert bench.engine.state.refused_clients.of(key) == (bench.now_ms, f"{CLIENTS_WORDS}1")
     bench.agree(clients_max=2)
     bench.come("a", session=3, client="client-2")
     assert len(bench.closed()) == 1
-    assert bench.engine.refused(key) is None
+    assert bench.engine.state.refused_clients.of(key) is None
 
 
 def test_a_lowered_agreement_ends_nobodys_session_and_takes_nobodys_registration(bench: HeldBench) -> None:
@@ -166,7 +166,7 @@ def test_registrations_of_every_kind_count_together(bench: HeldBench) -> None:
     bench.request(1, "client-1", register=other)
     bench.settle()
     assert bench.refused()[-1] == ("", f"query: {REGISTRATIONS_WORDS}2")
-    assert bench.engine.take_refusals() == {(DOMAIN, "registrations_max"): 2}
+    assert bench.engine.state.take_refusals() == {(DOMAIN, "registrations_max"): 2}
 
 
 def test_what_is_unregistered_makes_room_at_once(bench: HeldBench) -> None:

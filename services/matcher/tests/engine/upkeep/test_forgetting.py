@@ -50,13 +50,13 @@ def test_a_client_not_seen_for_so_long_is_unregistered_and_nothing_is_left_of_it
 
     bench.tick(DAY_MS)
 
-    assert bench.engine.counts["forgotten"] == 1
+    assert bench.engine.state.counts["forgotten"] == 1
     assert stored(bench) == set()
-    assert set(bench.engine.clients) == {f"{PREFIX}client-2"}
-    assert set(bench.engine.objects) == {f"{PREFIX}o1"}, "the others were never published, and nobody wants them"
-    assert bench.engine.objects[f"{PREFIX}o1"].registered == 1
+    assert set(bench.engine.state.clients) == {f"{PREFIX}client-2"}
+    assert set(bench.engine.state.objects) == {f"{PREFIX}o1"}, "the others were never published, and nobody wants them"
+    assert bench.engine.state.objects[f"{PREFIX}o1"].registered == 1
     bench.load()
-    assert set(bench.engine.clients) == {f"{PREFIX}client-2"}
+    assert set(bench.engine.state.clients) == {f"{PREFIX}client-2"}
 
 
 LOOKS = f"look.{'0123456789abcdef' * 2}"[:29]
@@ -81,7 +81,7 @@ def test_who_has_nothing_to_lose_is_forgotten_within_minutes(
 
     assert not stored(bench, client)
     assert after_ms == 60_000 or stored(bench, "stays")
-    assert f"{PREFIX}{client}" not in bench.engine.clients
+    assert f"{PREFIX}{client}" not in bench.engine.state.clients
 
 
 @pytest.mark.parametrize("client", ["look.me", "look." + "x" * 24, LOOKS.upper()])
@@ -131,7 +131,7 @@ def test_of_a_silent_client_the_time_begins_when_its_gateway_dies(bench: EngineB
     bench.settle()
 
     bench.tick(60_000)
-    assert bench.engine.clients[f"{PREFIX}client-1"].session is None
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].session is None
     bench.tick(AFTER_MS - 61_000)
     assert len(stored(bench)) == 2
     bench.tick(1_000)
@@ -156,7 +156,7 @@ def test_a_collected_client_that_comes_back_is_made_whole_by_reg_sync(bench: Eng
     assert sorted(versions(pages(items)[0].newest)) == [("a", 7), ("b", None)]
     assert len(stored(bench)) == 2, "its own null, read back, does not take away what it has written since"
     bench.load()
-    assert bench.engine.clients[f"{PREFIX}client-1"].digest == digest(["a", "b"])
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].digest == digest(["a", "b"])
 
 
 def test_coming_back_in_the_very_step_in_which_it_is_forgotten(bench: EngineBench) -> None:
@@ -169,7 +169,7 @@ def test_coming_back_in_the_very_step_in_which_it_is_forgotten(bench: EngineBenc
 
     assert step.tombstones == []
     assert len(stored(bench)) == 2
-    assert bench.engine.clients[f"{PREFIX}client-1"].session is not None
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].session is not None
 
 
 @pytest.mark.parametrize("records_a_tick", [1, 6])
@@ -179,12 +179,12 @@ def test_so_many_records_a_tick(bench: EngineBench, monkeypatch: pytest.MonkeyPa
         offline(bench, "a", client=f"client-{number}", session=number)
 
     bench.tick(AFTER_MS)
-    a_tick = 7 - len(bench.engine.clients)
+    a_tick = 7 - len(bench.engine.state.clients)
     assert a_tick == max(1, records_a_tick // 2)
     for _ in range(7):
         bench.tick(1000)
 
-    assert bench.engine.clients == {}
+    assert bench.engine.state.clients == {}
     assert not any(stored(bench, f"client-{number}") for number in range(1, 8))
 
 
@@ -199,7 +199,7 @@ def test_so_many_clients_looked_at_a_tick_and_all_in_turn(bench: EngineBench, mo
         bench.beat(100)
         bench.settle()
         bench.tick(1000)
-        assert len(bench.engine.clients) == left, "eight clients, one of them online, three a tick"
+        assert len(bench.engine.state.clients) == left, "eight clients, one of them online, three a tick"
 
 
 def test_a_clock_that_goes_back_collects_nobody(bench: EngineBench) -> None:
@@ -239,7 +239,7 @@ def test_a_crash_in_the_middle_of_collecting(bench: EngineBench, lost: int) -> N
     bench.make_durable(step, lost, len(step.inboxes))
 
     bench.load()
-    for client in bench.engine.clients.values():
+    for client in bench.engine.state.clients.values():
         assert client.last_seen_ms < bench.now_ms, "whose registrations are there, of him it is known when he was seen"
     bench.open(NAMES, client="client-1", session=3)
     if not opened(bench.items())[-1].in_sync:
@@ -248,11 +248,11 @@ def test_a_crash_in_the_middle_of_collecting(bench: EngineBench, lost: int) -> N
     bench.settle()
     bench.tick(1000)
 
-    assert set(bench.engine.clients) == {f"{PREFIX}client-1"}
+    assert set(bench.engine.state.clients) == {f"{PREFIX}client-1"}
     assert stored(bench, "client-2") == set()
-    assert bench.engine.clients[f"{PREFIX}client-1"].digest == digest(NAMES)
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].digest == digest(NAMES)
     bench.load()
-    assert bench.engine.clients[f"{PREFIX}client-1"].digest == digest(NAMES)
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].digest == digest(NAMES)
     bench.version("o1", 6)
     assert [(name, version) for name, version, *_ in fan_outs(bench.items())] == [("o1", 6)]
 

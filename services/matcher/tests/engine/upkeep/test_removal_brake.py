@@ -66,10 +66,10 @@ def test_too_many_clients_at_once_wait_until_the_clock_is_confirmed(bench: Engin
     asleep(bench, FEW + 1)
     pass_by(bench, AFTER_MS)
     assert bench.engine.removals_held == (FEW + 1, 0)
-    assert len(bench.engine.clients) == FEW + 1
+    assert len(bench.engine.state.clients) == FEW + 1
     clocks.confirmed = True
     pass_by(bench, 1)
-    assert (len(bench.engine.clients), bench.engine.removals_held) == (0, (0, 0))
+    assert (len(bench.engine.state.clients), bench.engine.removals_held) == (0, (0, 0))
 
 
 def test_few_go_at_once_and_no_more_of_them_within_an_hour(bench: EngineBench) -> None:
@@ -77,12 +77,12 @@ def test_few_go_at_once_and_no_more_of_them_within_an_hour(bench: EngineBench) -
     bench.tick(30 * 60_000)
     asleep(bench, 50, first=1000)
     pass_by(bench, AFTER_MS - 30 * 60_000)
-    assert len(bench.engine.clients) == 50
+    assert len(bench.engine.state.clients) == 50
     pass_by(bench, 30 * 60_000)
-    assert len(bench.engine.clients) == 50, "they would be 110 within an hour"
+    assert len(bench.engine.state.clients) == 50, "they would be 110 within an hour"
     assert bench.engine.removals_held == (50, 0)
     pass_by(bench, HOUR_MS // 2 + 1000)
-    assert len(bench.engine.clients) == 0
+    assert len(bench.engine.state.clients) == 0
 
 
 @pytest.mark.parametrize(("there_are", "held"), [(100_000, 0), (99_999, 1000)])
@@ -100,10 +100,10 @@ def test_too_many_objects_at_once_wait_for_an_operator(bench: EngineBench, clock
     bench.settle()
     pass_by(bench, OBJECTS_MS)
     assert bench.engine.removals_held == (0, FEW + 1), "one that is described is one"
-    assert len(bench.engine.objects) == FEW + 1
+    assert len(bench.engine.state.objects) == FEW + 1
     bench.engine.confirm_removals(bench.now_ms)
     pass_by(bench, 1)
-    assert (len(bench.engine.objects), bench.engine.removals_held) == (0, (0, 0))
+    assert (len(bench.engine.state.objects), bench.engine.removals_held) == (0, (0, 0))
     published(bench, FEW + 1)
     bench.tick(2 * HOUR_MS)
     pass_by(bench, OBJECTS_MS)
@@ -116,12 +116,12 @@ def test_by_clocks_that_are_apart_nothing_goes_whoever_has_confirmed_it(bench: E
     published(bench, 3)
     bench.engine.confirm_removals(bench.now_ms)
     pass_by(bench, 2 * AFTER_MS)
-    assert len(bench.engine.clients) == 3
-    assert {f"{PREFIX}o{i}" for i in range(3)} <= set(bench.engine.objects)
+    assert len(bench.engine.state.clients) == 3
+    assert {f"{PREFIX}o{i}" for i in range(3)} <= set(bench.engine.state.objects)
     clocks.allowed = True
     pass_by(bench, 1)
-    assert len(bench.engine.clients) == 0
-    assert not bench.engine.objects
+    assert len(bench.engine.state.clients) == 0
+    assert not bench.engine.state.objects
 
 
 def test_who_has_nothing_to_lose_is_not_held(bench: EngineBench, clocks: Told) -> None:
@@ -132,7 +132,7 @@ def test_who_has_nothing_to_lose_is_not_held(bench: EngineBench, clocks: Told) -
         bench.leave(client=f"client-{session}", session=5000 + session)
     bench.settle()
     pass_by(bench, FLEETING_FORGOTTEN_AFTER_MS)
-    assert len(bench.engine.clients) == 0
+    assert len(bench.engine.state.clients) == 0
     assert bench.engine.removals_held == (0, 0)
 
 
@@ -144,19 +144,19 @@ def test_a_time_in_the_future_is_not_believed_and_is_not_for_ever(bench: EngineB
     bench.load()
     clocks.allowed = False
     bench.tick(1)
-    assert bench.engine.clients[f"{PREFIX}client-1"].last_seen_ms > bench.now_ms, (
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].last_seen_ms > bench.now_ms, (
         "whose clock is wrong is not known yet"
     )
     clocks.allowed = True
     bench.tick(1)
     bench.settle()
-    assert bench.engine.clients[f"{PREFIX}client-1"].last_seen_ms <= bench.now_ms
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].last_seen_ms <= bench.now_ms
     bench.load()
-    assert bench.engine.clients[f"{PREFIX}client-1"].last_seen_ms <= bench.now_ms, "it is stored"
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].last_seen_ms <= bench.now_ms, "it is stored"
     pass_by(bench, AFTER_MS - DAY_MS)
-    assert bench.engine.clients, "not too early"
+    assert bench.engine.state.clients, "not too early"
     pass_by(bench, DAY_MS)
-    assert not bench.engine.clients
+    assert not bench.engine.state.clients
 
 
 def test_a_clock_behind_kafkas_makes_nobody_older_than_he_is(bench: EngineBench, clocks: Told) -> None:
@@ -166,7 +166,7 @@ def test_a_clock_behind_kafkas_makes_nobody_older_than_he_is(bench: EngineBench,
     bench.now_ms += 200 * DAY_MS
     bench.load()
     pass_by(bench, DAY_MS)
-    assert bench.engine.clients
+    assert bench.engine.state.clients
 
 
 def test_by_a_clock_ahead_of_kafkas_nothing_expires(bench: EngineBench, clocks: Told) -> None:
@@ -175,5 +175,5 @@ def test_by_a_clock_ahead_of_kafkas_nothing_expires(bench: EngineBench, clocks: 
     bench.publish("a", b'{"version":1,"payload":{"x":1},"expires_at":%d}' % expires_ms, timestamp_ms=bench.now_ms)
     bench.settle()
     assert bench.engine.state.expires_ms(bench.now_ms) < expires_ms
-    newest = bench.engine.objects[f"{PREFIX}a"].newest(bench.engine.state.expires_ms(bench.now_ms))
+    newest = bench.engine.state.objects[f"{PREFIX}a"].newest(bench.engine.state.expires_ms(bench.now_ms))
     assert newest.payload

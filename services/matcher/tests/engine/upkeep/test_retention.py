@@ -44,7 +44,7 @@ def described(bench: EngineBench, name: str) -> bool:
 
 def known(bench: EngineBench) -> set[str]:
     """Names of the objects that are known."""
-    return {key.removeprefix(PREFIX) for key in bench.engine.objects}
+    return {key.removeprefix(PREFIX) for key in bench.engine.state.objects}
 
 
 def rest(bench: EngineBench) -> None:
@@ -78,7 +78,7 @@ def test_what_was_not_published_for_so_long_is_removed_and_nothing_is_left_of_it
 
     assert nulls(bench) == ["old", "describe:old"]
     assert (known(bench), described(bench, "old")) == ({"young"}, False)
-    assert (bench.engine.counts["removed"], bench.engine.counts["descriptions_removed"]) == (1, 1)
+    assert (bench.engine.state.counts["removed"], bench.engine.state.counts["descriptions_removed"]) == (1, 1)
     bench.load()
     assert known(bench) == {"young"}
     bench.log.compact(TOPICS.objects)
@@ -237,11 +237,11 @@ def test_who_lacked_the_last_version_is_told_nothing_of_it(bench: EngineBench) -
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_what_is_held_back_when_it_is_removed_is_told_to_nobody(bench: EngineBench, loaded: bool) -> None:
-    bench.rules = bench.engine.rules = Rules(conflation=Intervals(others_ms=60_000))
+    bench.rules = bench.engine.state.rules = Rules(conflation=Intervals(others_ms=60_000))
     bench.opened("o")
     publish(bench, "o", 3)
     publish(bench, "o", 4)
-    assert bench.engine.objects_done < bench.engine.position
+    assert bench.engine.objects_done < bench.engine.state.position
     bench.told.clear()
     headers = ((REMOVES_HEADER, b"0/4"),)
     bench.log.append(TOPICS.objects, f"{PREFIX}o".encode(), None, headers=headers)
@@ -250,7 +250,7 @@ def test_what_is_held_back_when_it_is_removed_is_told_to_nobody(bench: EngineBen
     bench.tick(60_000)
 
     assert fan_outs(bench.items()) == []
-    assert bench.engine.objects_done == bench.engine.position
+    assert bench.engine.objects_done == bench.engine.state.position
 
 
 def subscribed(bench: EngineBench, text: str) -> None:
@@ -285,7 +285,7 @@ def test_it_leaves_the_sets_that_have_it_once(bench: EngineBench, text: str, pub
     bench.tick(0)
 
     assert differences(bench) == [(0, 1)]
-    assert (bench.engine.state.members.sets.members, bench.engine.counts["left"]) == (0, 1)
+    assert (bench.engine.state.members.sets.members, bench.engine.state.counts["left"]) == (0, 1)
 
 
 def test_so_many_at_a_time_and_none_while_they_are_not_read_back(
@@ -332,7 +332,7 @@ def test_a_tick_looks_at_so_many(bench: EngineBench, monkeypatch: pytest.MonkeyP
     left = []
     for _ in range(6):
         bench.tick(0)
-        left.append(len(bench.engine.objects) + len(bench.engine.state.descriptions))
+        left.append(len(bench.engine.state.objects) + len(bench.engine.state.descriptions))
     assert left == [40, 30, 20, 10, 0, 0]
 
 
@@ -341,4 +341,4 @@ def test_objects_that_nobody_asked_for_are_not_made_by_looking(bench: EngineBenc
         publish(bench, f"o{number}", 1)
     bench.load()
     rest(bench)
-    assert not any(isinstance(entry, Obj) for entry in bench.engine.objects._entries.values())
+    assert not any(isinstance(entry, Obj) for entry in bench.engine.state.objects._entries.values())

@@ -62,7 +62,7 @@ def test_a_gateway_that_is_heard_in_time_keeps_them() -> None:
     bench.opened("a")
     bench.tick(GATEWAY_SILENCE_MS_MAX)
 
-    assert bench.engine.clients[f"{PREFIX}client-1"].session is not None
+    assert bench.engine.state.clients[f"{PREFIX}client-1"].session is not None
 
 
 def test_sessions_of_a_gateway_that_was_silent_are_announced_and_live_again_told_once() -> None:

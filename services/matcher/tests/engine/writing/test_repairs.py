@@ -16,7 +16,7 @@ TOPICS = TopicNames()
 
 def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
-    obj = bench.engine.objects.get(PREFIX + name)
+    obj = bench.engine.state.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
@@ -107,7 +107,7 @@ def test_a_record_that_does_not_say_well_since_when_it_is_there_counts_from_its_
     bench.settle()
     bench.load()
 
-    assert bench.engine.objects[f"{PREFIX}o"].offset == 1
+    assert bench.engine.state.objects[f"{PREFIX}o"].offset == 1
 
 
 def test_a_version_that_is_new_here_was_not_here_before_whatever_it_says() -> None:

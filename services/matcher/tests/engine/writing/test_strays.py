@@ -20,7 +20,7 @@ STRAY_HOME = partition_of("d", STRAY_GROUP, PARTITIONS)
 
 def newest(bench: EngineBench, name: str = "o") -> tuple[int, int] | None:
     """(incarnation, version) of an object, as the engine has it."""
-    obj = bench.engine.objects.get(PREFIX + name)
+    obj = bench.engine.state.objects.get(PREFIX + name)
     return None if obj is None or obj.version == UNKNOWN else (obj.incarnation, obj.version)
 
 
@@ -56,7 +56,7 @@ def test_a_stray_is_moved_with_its_timestamp_and_a_header_then_tombstoned() -> N
     assert move.timestamp_ms == 7
     (tombstone,) = step.tombstones
     assert (tombstone.partition, tombstone.key, tombstone.value) == (PARTITION, STRAY_KEY, None)
-    assert STRAY_KEY.decode() not in bench.engine.objects
+    assert STRAY_KEY.decode() not in bench.engine.state.objects
 
 
 def test_its_own_tombstone_makes_the_owner_do_nothing_more() -> None:

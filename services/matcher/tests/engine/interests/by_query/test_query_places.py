@@ -128,7 +128,7 @@ def strangers(bench: EngineBench, count: int, *, first: int = 0) -> None:
 @pytest.mark.parametrize("successor", [False, True], ids=["the same matcher", "a successor"])
 def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_partition(successor: bool) -> None:
     bench = EngineBench()
-    bench.engine.rules = Rules(query_places=PlacesMax(places=20))
+    bench.engine.state.rules = Rules(query_places=PlacesMax(places=20))
     bench.version("x", 1)
     open_with(bench, 'HAS a OR NAME = "x"', 1, registered=False)
     bench.settle()
@@ -140,14 +140,14 @@ def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_parti
     bench.tick(400_000)
     if successor:
         bench.load()
-        bench.engine.rules = Rules(query_places=PlacesMax(places=0))
+        bench.engine.state.rules = Rules(query_places=PlacesMax(places=0))
     bench.told.clear()
     open_with(bench, 'HAS a OR NAME = "x"', 2, registered=True)
     bench.settle()
     said = [page for page in pages(bench.items()) if page.page]
     assert not any(page.refused for page in said)
     assert said[-1].last
-    client = bench.engine.clients[f"{MINE}/client-1"]
+    client = bench.engine.state.clients[f"{MINE}/client-1"]
     assert list(client.queries) == [query_hash('HAS a OR NAME = "x"')]
     assert client.queries.settled
     assert client.queries.members() == 1
@@ -155,7 +155,7 @@ def test_a_sleeping_clients_query_keeps_its_place_while_strangers_fill_the_parti
 
 def test_strangers_who_come_new_are_refused_by_a_limit_of_their_domain() -> None:
     bench = EngineBench()
-    bench.engine.rules = Rules(query_places=PlacesMax(places=20))
+    bench.engine.state.rules = Rules(query_places=PlacesMax(places=20))
     strangers(bench, 8)
     refused = [refusal for item in bench.items() for refusal in item.opened.refused]
     assert len(refused) == 6
