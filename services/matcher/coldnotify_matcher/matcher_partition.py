@@ -42,7 +42,7 @@ class MatcherPartition(JobPartition):
     ) -> None:
         """`traced`: begins the span of a record that has this traceparent, and returns the span's own.
 
-        `unfinished`: contains the numbers of the partitions that compute sets of queries, or make pages of channels.
+        `unfinished`: contains the numbers of the partitions with work for further turns.
         """
         super().__init__(number, cluster.topics)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
@@ -136,7 +136,7 @@ class MatcherPartition(JobPartition):
         self.note_progress(topic, offset + 1)
 
     def prepare(self, record: JobRecord) -> bool:
-        """Returns true if all queries are evaluated for the change by a record of the objects topic."""
+        """Returns true if everything is evaluated for the change by a record of the objects topic."""
         if record.topic != self._objects or not self.engine.state.members.sets.any_dear:
             return True
         return self.engine.ahead.prepare(record.key, record.value, record.timestamp_ms, self.turn)

@@ -175,7 +175,7 @@ class Engine:
 
     @property
     def unfinished(self) -> bool:
-        """True if `flush` has something to do at once: sets of queries are to be computed, or pages to be made."""
+        """True if `flush` has something to do at once: sets are to be computed, or pages to be made."""
         return self.state.members.unsettled or self.channels.unfinished
 
     @property

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_of, query_hash
-from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
-from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord
 from coldnotify_schemas.names import is_looking_name
 
 from coldnotify_matcher.engine.clients.sessions import EngineSession
@@ -265,14 +264,9 @@ class RegisteredClient:
         self.settle_all()
         return objects
 
-    def load_bucket(
-        self,
-        index: int,
-        objects: list[Obj],
-        queries: Iterable[str] = (),
-        channels: Iterable[RegisteredChannelRecord] = (),
-    ) -> None:
-        """Load a bucket as the registrations topic has it; it is written again if another one has a part of it."""
+    def load_bucket(self, index: int, objects: list[Obj], record: RegistrationsRecord) -> None:
+        """Load a bucket as the registrations topic has it, with these objects; it is written again if another one has
+        a part of it."""
         if index < len(self.buckets):
             for interest in list(self.buckets[index]):
                 if isinstance(interest, Obj):
@@ -283,16 +277,16 @@ class RegisteredClient:
                     self.unregister_channel(interest)
         elsewhere = any(map(self.interested, objects))
         self._put([obj for obj in objects if not self.interested(obj)] if elsewhere else objects, index)
-        for text in queries:
+        for text in record.queries:
             if query_hash(text) in self.queries:
                 elsewhere = True
             else:
                 self._put_query(text, index)
-        for record in channels:
-            if f"{self.group_key}/{channel_of(record.text)[0]}" in self.channels.by_key:
+        for channel in record.channels:
+            if f"{self.group_key}/{channel_of(channel.text)[0]}" in self.channels.by_key:
                 elsewhere = True
             else:
-                self._put_channel(record.text, record.position, record.epoch, index)
+                self._put_channel(channel.text, channel.position, channel.epoch, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, if it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)

@@ -55,7 +55,7 @@ class Loading:
         client = state.client_of(client_key)
         group = client.group_key
         objects = [state.object_of(f"{group}/{name}") for name in record.objects]
-        client.load_bucket(int(bucket), objects, record.queries, record.channels)
+        client.load_bucket(int(bucket), objects, record)
         if record.unsettled is not None:
             client.tells_unsettled = True
             unsettled_registrations.load(client, client.buckets[int(bucket)], record.unsettled)

@@ -1,24 +1,12 @@
 """The records about clients: registrations in buckets, and a session record for each client."""
 
-from collections.abc import Iterable
-
 import msgspec
-from coldnotify_schemas.matcher_state import (
-    FORMAT,
-    FORMAT_WITH_CHANNELS,
-    FORMAT_WITH_QUERIES,
-    RegistrationsRecord,
-    SessionRecord,
-    ended_by_header,
-)
-from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
+from coldnotify_schemas.matcher_state import FORMAT, SessionRecord, ended_by_header
 from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.unsettled_registrations import records_of
-from coldnotify_matcher.engine.interests.by_channel import ClientChannel
-from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
-from coldnotify_matcher.engine.objects.objects import Obj
+from coldnotify_matcher.engine.interests.stored import bucket_record
 from coldnotify_matcher.engine.outputs import ProducedRecord
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.writing.outbox import EngineOutbox
@@ -73,12 +61,8 @@ class ClientRecords:
         changed = sorted(client.changed)
         for index in changed:
             applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
-            names = sorted(one.name for one in client.buckets[index] if isinstance(one, Obj))
-            queries = sorted(one.text for one in client.buckets[index] if isinstance(one, RegisteredQuery))
-            channels = _channels_in(client.buckets[index]) if client.channels else []
-            format_ = FORMAT_WITH_CHANNELS if channels else FORMAT_WITH_QUERIES if queries else FORMAT
-            unsettled = records_of(client, client.buckets[index])
-            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels, unsettled)
+            interests = client.buckets[index]
+            bucket = bucket_record(interests, state.generation, applied, records_of(client, interests))
             key = f"{client.key}/{index}".encode()
             self._outbox.write(ProducedRecord(state.rules.topics.registrations, state.partition, key, _encode(bucket)))
         if changed:
@@ -110,8 +94,3 @@ class ClientRecords:
         client.stored_offline_at = client.cursor if session is None else None
         state.brief.written(client)
         state.dirty_cursors.pop(client, None)
-
-
-def _channels_in(bucket: Iterable[object]) -> list[RegisteredChannelRecord]:
-    found = [one for one in bucket if isinstance(one, ClientChannel)]
-    return [RegisteredChannelRecord(one.text, one.position, one.epoch) for one in sorted(found, key=lambda c: c.text)]

@@ -8,7 +8,7 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.objects.objects import Obj
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.interests import by_name, digest_of
-from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, FORMAT, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.topics import TopicNames
 from coldnotify_testkit.engine_bench import EngineBench, answered, opened
 from hypothesis import given, settings
@@ -74,8 +74,9 @@ def test_an_object_that_two_buckets_claim_stands_in_one_and_the_other_is_written
     client = RegisteredClient("d/g/c")
     (obj,) = objects(["o"])
 
-    client.load_bucket(0, [obj])
-    client.load_bucket(1, [obj])
+    record = RegistrationsRecord(FORMAT, 1, 0, [obj.name])
+    client.load_bucket(0, [obj], record)
+    client.load_bucket(1, [obj], record)
 
     assert list(client.objects()) == [obj]
     assert client.changed == {1}
