@@ -25,8 +25,8 @@ ELSEWHERE = (
 )
 """Documents outside docs/, by their path in the tree, which is their path in the site, too."""
 PYTHON = {
-    "Units": ["coldnotify"],
-    "Units, with asyncio": ["coldnotify.aio"],
+    "Devices": ["coldnotify"],
+    "Devices, with asyncio": ["coldnotify.aio"],
     "Back-ends": ["coldnotify.publisher", "coldnotify.http_publisher"],
     "Errors": ["coldnotify.errors"],
     "A service to test against": ["coldnotify.testing"],

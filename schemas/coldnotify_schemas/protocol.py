@@ -89,7 +89,7 @@ BACKOFF_MIN_S = 1
 BACKOFF_MAX_S = 300
 """The pauses double up to this: a service that was away for long finds its clients within minutes."""
 DISPLACED_MIN_S = 60
-"""The first pause after DISPLACED: two units with one name must not displace each other all the time."""
+"""The first pause after DISPLACED: two devices with one name must not displace each other all the time."""
 DISPLACED_MAX_S = 3_600
 """The pauses after DISPLACED double up to this. A session that lasts as long ends the doubling."""
 UNKNOWN_SESSION_DELAY_S = 1

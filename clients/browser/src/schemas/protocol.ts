@@ -124,7 +124,7 @@ export const BACKOFF_MIN_S = 1;
 /** The pauses double up to this: a service that was away for long finds its clients within minutes. */
 export const BACKOFF_MAX_S = 300;
 
-/** The first pause after DISPLACED: two units with one name must not displace each other all the time. */
+/** The first pause after DISPLACED: two devices with one name must not displace each other all the time. */
 export const DISPLACED_MIN_S = 60;
 
 /** The pauses after DISPLACED double up to this. A session that lasts as long ends the doubling. */
