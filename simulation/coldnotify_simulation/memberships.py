@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldnotify import Notification
-from coldnotify._core.delivery.member_descriptions import parsed
+from coldnotify._core.delivery.member_descriptions import parsed_description
 from coldnotify._core.document.document import Document
 from coldnotify._core.driver import MembersJob
 
@@ -160,7 +160,7 @@ class SimulatedMemberships:
                     f"members of {text!r}: {sorted(wrong)} wrong"
                 )
             for name in kept.members & (kept.descriptions or {}).keys():
-                held = parsed((kept.descriptions or {})[name])
+                held = parsed_description((kept.descriptions or {})[name])
                 if self._groups.described_otherwise(group, name, held or {}, end):
                     raise Broken(
                         f"P9: {client.name} stores cursor {document.cursor}, and {name}, a member of {text!r}, as "

@@ -8,7 +8,7 @@
 
 export { CloseCode } from "./schemas/protocol.js";
 export type { Status } from "./core/client.js";
-export type { Settings } from "./core/settings.js";
+export type { ClientSettings as Settings } from "./core/settings.js";
 export * from "./errors.js";
 export type { MessageOptions, VersionOptions } from "./core/publishing/outgoing.js";
 export type { SinceOption } from "./core/interests/since.js";

@@ -1,17 +1,17 @@
 /** `Notify`, what an application uses: the core (`core/client.ts`) with a WebSocket, a clock, a store and callbacks. */
 
 import { Client, type Status } from "./core/client.js";
-import { type Identity, type Document, decodeDocument, emptyDocument } from "./core/document/document.js";
+import { type ClientIdentity, type Document, decode, emptyDocument } from "./core/document/document.js";
 import type { CallbackJob } from "./core/delivery/slot.js";
-import { byChannel, byQuery, channelOf, type Interest, isName, startsWith } from "./core/interests/interests.js";
+import { byChannel, byQuery, channelOf, type Interest, isName, prefixOf } from "./core/interests/interests.js";
 import type { ChannelJob } from "./core/streams/feed.js";
 import type { MembersJob } from "./core/delivery/telling.js";
 import { checkAttributes, checkChannel, checkName, checkObject, checkPrefix, checkQuery } from "./schemas/names.js";
 import { messageOf, type MessageOptions, type Outgoing, versionOf, type VersionOptions } from "./core/publishing/outgoing.js";
-import { type Answer, Publications } from "./core/publishing/publications.js";
-import { type Settings, settingsOf } from "./core/settings.js";
+import { type PublishAnswer, Publications } from "./core/publishing/publications.js";
+import { type ClientSettings, settingsOf } from "./core/settings.js";
 import { type SinceOption, sinceOf } from "./core/interests/since.js";
-import { Asked, type Wishes } from "./core/wishes.js";
+import { Wishes, type Asked } from "./core/wishes.js";
 import { type ColdNotifyError, PublishGivenUp, PublishRefused, StateDamaged } from "./errors.js";
 import type { Message, Missed } from "./message.js";
 import type { Description, Notification } from "./notification.js";
@@ -37,7 +37,7 @@ export type MessageCallback = (message: Message) => unknown;
 export type MissedCallback = (missed: Missed) => unknown;
 
 /** The client's names, its gateways and its settings; times in seconds. */
-export interface Options extends Partial<Settings> {
+export interface Options extends Partial<ClientSettings> {
   readonly domain: string;
   readonly groupId: string;
   readonly clientId: string;
@@ -186,8 +186,8 @@ const STOPPED: Status = {
 
 /** A client of ColdNotify. One for each page and name; methods are called in any order and at any time. */
 export class Notify {
-  readonly #identity: Identity;
-  readonly #settings: Settings;
+  readonly #identity: ClientIdentity;
+  readonly #settings: ClientSettings;
   readonly #addresses: readonly string[];
   readonly #state: State;
   readonly #token: () => string | Promise<string>;
@@ -196,8 +196,8 @@ export class Notify {
   #nextSubscriber = 1;
   readonly #publications = new Publications(Date.now);
   /** For each waiting publish, the function that reports that it is given up. */
-  readonly #waiting = new Map<(answer: Answer) => void, () => void>();
-  #asked = new Asked();
+  readonly #waiting = new Map<(answer: PublishAnswer) => void, () => void>();
+  #wishes = new Wishes();
   #run: Run | null = null;
   /** The client of the present or the last run. */
   #client: Client | null = null;
@@ -220,7 +220,7 @@ export class Notify {
   /** Want to be told the newest version of this object. What is registered already costs nothing. Throws RangeError. */
   register(objectId: string): Registration {
     checkObject(objectId);
-    this.#wishes.register(objectId);
+    this.#asked.register(objectId);
     this.#run?.wake();
     return this.#registration(objectId);
   }
@@ -228,7 +228,7 @@ export class Notify {
   /** Want this object no more: its subscriptions end, the service is told. Throws RangeError. */
   unregister(objectId: string): void {
     checkObject(objectId);
-    this.#wishes.unregister(objectId);
+    this.#asked.unregister(objectId);
     this.#unsubscribeAll((interest) => interest === objectId);
     this.#run?.wake();
   }
@@ -242,21 +242,21 @@ export class Notify {
    */
   registerQuery(text: string, { descriptions = false }: QueryOptions = {}): Query {
     const interest = byQuery(checkQuery(text));
-    this.#wishes.register(interest);
-    this.#wishes.askDescriptions(interest, descriptions);
+    this.#asked.register(interest);
+    this.#asked.askDescriptions(interest, descriptions);
     this.#run?.wake();
     return this.#query(text, interest);
   }
 
   /** The same for all objects whose names begin so. Throws RangeError. */
   registerPrefix(prefix: string, options: QueryOptions = {}): Query {
-    return this.registerQuery(startsWith(checkPrefix(prefix)), options);
+    return this.registerQuery(prefixOf(checkPrefix(prefix)), options);
   }
 
   /** Want this query no more: its subscriptions end, the service is told. A prefix's is its `text`. Throws RangeError. */
   unregisterQuery(text: string): void {
     const interest = byQuery(checkQuery(text));
-    this.#wishes.unregister(interest);
+    this.#asked.unregister(interest);
     this.#unsubscribeAll((one) => one === interest);
     this.#run?.wake();
   }
@@ -272,7 +272,7 @@ export class Notify {
   channel(name: string, options: { since?: SinceOption; attributes?: Iterable<string> } = {}): Channel {
     const channel = { name: checkChannel(name), attributes: checkAttributes(options.attributes ?? []) };
     const interest = byChannel(channel);
-    this.#wishes.registerChannel(channel, sinceOf(options.since ?? "now"));
+    this.#asked.registerChannel(channel, sinceOf(options.since ?? "now"));
     this.#run?.wake();
     return {
       name,
@@ -283,7 +283,7 @@ export class Notify {
 
   /** Want this channel no more: its subscriptions end, the service is told. Throws RangeError. */
   unregisterChannel(name: string): void {
-    this.#wishes.unregisterChannel(checkChannel(name));
+    this.#asked.unregisterChannel(checkChannel(name));
     this.#unsubscribeAll((interest) => channelOf(interest)?.name === name);
     this.#run?.wake();
   }
@@ -293,7 +293,7 @@ export class Notify {
   registerOnly(objectIds: Iterable<string>): Registration[] {
     if (typeof objectIds === "string") throw new RangeError("objectIds: is one text, not several");
     const names = new Set(Array.from(objectIds, checkObject));
-    this.#wishes.registerOnly(names);
+    this.#asked.registerOnly(names);
     this.#unsubscribeAll((interest) => isName(interest) && !names.has(interest));
     this.#run?.wake();
     return [...names].map((name) => this.#registration(name));
@@ -377,7 +377,7 @@ export class Notify {
   #publish(said: Outgoing): Publication {
     const outgoing = this.#complete(said);
     let { version } = outgoing;
-    let told: (answer: Answer) => void = () => undefined;
+    let told: (answer: PublishAnswer) => void = () => undefined;
     let giveUp = (): void => undefined;
     const published = new Promise<bigint>((resolve, reject) => {
       told = (answer): void => {
@@ -457,8 +457,8 @@ export class Notify {
     return this.#run.status ?? { ...STOPPED, phase: "locked" };
   }
 
-  get #wishes(): Wishes {
-    return this.#run?.client?.application ?? this.#asked;
+  get #asked(): Asked {
+    return this.#run?.client?.application ?? this.#wishes;
   }
 
   #registration(objectId: string): Registration {
@@ -557,8 +557,8 @@ export class Notify {
 
   #make(document: Document): Client {
     const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS(), this.#publications);
-    this.#asked.apply(client.application);
-    this.#asked = new Asked();
+    this.#wishes.apply(client.application);
+    this.#wishes = new Wishes();
     for (const [number, subscriber] of this.#subscribers) this.#tellClient(client, number, subscriber);
     this.#client = client;
     return client;
@@ -568,7 +568,7 @@ export class Notify {
     const text = await this.#state.read();
     if (text === null) return emptyDocument(this.#identity);
     try {
-      return decodeDocument(text, this.#identity);
+      return decode(text, this.#identity);
     } catch (error) {
       if (!(error instanceof StateDamaged)) throw error;
       const aside = await this.#state.setAside();

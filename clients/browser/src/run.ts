@@ -2,9 +2,9 @@
 
 import { nowS } from "./clock.js";
 import type { Client, Status } from "./core/client.js";
-import type { Job } from "./core/delivery/delivery.js";
+import type { AnyJob } from "./core/delivery/delivery.js";
 import type { Document } from "./core/document/document.js";
-import type { Settings } from "./core/settings.js";
+import type { ClientSettings } from "./core/settings.js";
 import { Standstill } from "./core/session/standstill.js";
 import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
@@ -14,7 +14,7 @@ import type { State } from "./state.js";
 const LINGER_S = 1;
 
 /** Calls the application's callback with the contents of a job. */
-export type Tell = (job: Job) => unknown;
+export type Tell = (job: AnyJob) => unknown;
 
 /** The needed part of the page's `document`. (Here `Document` is the name of the state.) */
 type Page = Pick<globalThis.Document, "visibilityState" | "addEventListener" | "removeEventListener">;
@@ -23,7 +23,7 @@ type Page = Pick<globalThis.Document, "visibilityState" | "addEventListener" | "
 export class Run {
   client: Client | null = null;
   opened: Promise<void> = Promise.resolve();
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #token: () => string | Promise<string>;
   readonly #onError: (error: ColdNotifyError) => unknown;
   readonly #callback: (number: number) => Tell | undefined;
@@ -51,7 +51,7 @@ export class Run {
   };
 
   constructor(
-    settings: Settings,
+    settings: ClientSettings,
     token: () => string | Promise<string>,
     onError: (error: ColdNotifyError) => unknown,
     callback: (number: number) => Tell | undefined,
@@ -313,7 +313,7 @@ export class Run {
     });
   }
 
-  async #runJob(job: Job): Promise<ReadonlyMap<number, unknown>> {
+  async #runJob(job: AnyJob): Promise<ReadonlyMap<number, unknown>> {
     const failed = new Map<number, unknown>();
     for (const number of job.subscribers) {
       try {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
-import { decodeDocument, emptyDocument } from "../src/core/document/document.js";
+import { decode, emptyDocument } from "../src/core/document/document.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import type { Random } from "../src/core/session/reconnect.js";
 import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/schemas/wire.js";
@@ -80,7 +80,7 @@ class World {
   }
 
   boot(): void {
-    const document = this.stored === null ? emptyDocument(ME) : decodeDocument(this.stored, ME);
+    const document = this.stored === null ? emptyDocument(ME) : decode(this.stored, ME);
     this.client = new Client(document, ["one", "two"], SETTINGS, this.random, this.now);
     this.link = this.save = this.job = null;
     this.toldHere = new Map();
@@ -123,7 +123,7 @@ class World {
 
   /** Of every wanted object, the newest version at or below the cursor has been told, or it is a pending registration. */
   check(text: string): void {
-    const { wanted, pending, cursor, epoch } = decodeDocument(text, ME);
+    const { wanted, pending, cursor, epoch } = decode(text, ME);
     if (cursor === null || epoch !== this.service.epoch) return;
     for (const name of wanted) {
       const newest = this.service.objects.get(name);

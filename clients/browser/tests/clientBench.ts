@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 
 import { Client, type Save } from "../src/core/client.js";
-import { decodeDocument, type Document, emptyDocument } from "../src/core/document/document.js";
+import { decode, type Document, emptyDocument } from "../src/core/document/document.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
@@ -25,7 +25,7 @@ export class ClientBench {
   save(): void {
     this.client.tick(this.now);
     for (let save: Save | null = this.client.saveNow(); save !== null; save = this.client.saveNow()) {
-      this.stored = decodeDocument(save.document, ME);
+      this.stored = decode(save.document, ME);
       this.client.saved(save, this.now);
     }
   }

@@ -11,7 +11,7 @@ import { Journal } from "../src/core/journal.js";
 import type { Membership } from "../src/core/delivery/membership.js";
 import type { Queries } from "../src/core/delivery/queries.js";
 import { Registrations } from "../src/core/interests/registrations.js";
-import { DEFAULTS, type Settings } from "../src/core/settings.js";
+import { DEFAULTS, type ClientSettings } from "../src/core/settings.js";
 import { INTEREST_KIND, type WireInterest } from "../src/schemas/wire.js";
 import { CallbackFailed, ObjectParked, PayloadUnreadable } from "../src/errors.js";
 
@@ -22,7 +22,7 @@ class Bench {
   readonly delivery: Delivery;
   readonly reports: Error[] = [];
 
-  constructor(settings: Partial<Settings> = {}) {
+  constructor(settings: Partial<ClientSettings> = {}) {
     const { journal } = this;
     this.registrations = new Registrations(journal, ["a", "b", "c"]);
     const floors: [string, { incarnation: bigint; version: bigint }][] = [["a", { incarnation: 0n, version: 5n }]];

@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Job } from "../src/core/delivery/delivery.js";
+import type { AnyJob } from "../src/core/delivery/delivery.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { queryHash } from "../src/schemas/digest.js";
-import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document/document.js";
+import { decode, type Document, emptyDocument, encode } from "../src/core/document/document.js";
 import { byQuery } from "../src/core/interests/interests.js";
-import { Descriptions, parsedDescription } from "../src/core/delivery/memberDescriptions.js";
-import { type Kept, NEW } from "../src/core/delivery/membership.js";
+import { MemberDescriptions, parsedDescription } from "../src/core/delivery/memberDescriptions.js";
+import { type KeptQuery, NEW } from "../src/core/delivery/membership.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import type { GatewayFramePart } from "../src/schemas/wire.js";
 import { DescriptionsUnknown } from "../src/errors.js";
@@ -37,7 +37,7 @@ class Bench extends ClientBench {
     return job;
   }
 
-  end(job: Job, ...failed: number[]): void {
+  end(job: AnyJob, ...failed: number[]): void {
     this.client.jobDone(job, new Map(failed.map((one) => [one, new Error("no")])), this.now);
   }
 
@@ -69,8 +69,8 @@ function toldBy({ subscribers, notification: { version, description } }: Callbac
 }
 
 /** A client that knows version 1 of a lamp, which is described by `{}`, and wants it by its name, too. */
-function document(more: Partial<Kept> = {}, wanted: readonly string[] = ["a"]): Document {
-  const kept: Kept = { ...NEW, members: new Set(["a"]), descriptions: new Map([["a", "{}"]]), ...more };
+function document(more: Partial<KeptQuery> = {}, wanted: readonly string[] = ["a"]): Document {
+  const kept: KeptQuery = { ...NEW, members: new Set(["a"]), descriptions: new Map([["a", "{}"]]), ...more };
   return {
     ...emptyDocument(ME),
     wanted: new Set([...wanted, LAMPS]),
@@ -299,7 +299,7 @@ test("a callback that was told is told what it was before, where another one thr
 
 test("it is stored of each query, once the last callback took it in", () => {
   const from = document();
-  const room: Kept = { ...NEW, members: new Set(["a"]), descriptions: new Map([["a", "{}"]]) };
+  const room: KeptQuery = { ...NEW, members: new Set(["a"]), descriptions: new Map([["a", "{}"]]) };
   const bench = described({ ...from, wanted: new Set([LAMPS, ROOM]), queries: new Map([...from.queries, ["room", room]]) });
   bench.client.application.subscribe(ROOM, 3);
   bench.notify(ON, { version: 1n });
@@ -419,10 +419,10 @@ test("a service that tells none makes the client forget them, also what is being
 
 test("who asks no more has none in its document, which is what it was without", () => {
   const bench = described();
-  const without = encodeDocument(document({ descriptions: null }));
+  const without = encode(document({ descriptions: null }));
   assert.doesNotMatch(without, /descri/);
-  assert.match(encodeDocument(document()), /"descriptions":{"a":"{}"}/);
-  assert.equal(decodeDocument(without, ME).queries.get("lamps")?.descriptions, null);
+  assert.match(encode(document()), /"descriptions":{"a":"{}"}/);
+  assert.equal(decode(without, ME).queries.get("lamps")?.descriptions, null);
   bench.client.application.askDescriptions(LAMPS, false);
   assert.equal(bench.document.queries.get("lamps")?.descriptions, null);
   assert.deepEqual([...bench.client.application.descriptions(LAMPS)], []);
@@ -434,7 +434,7 @@ test("what is no description is null", () => {
 });
 
 test("what was said last counts, and what was told is kept", () => {
-  const one = new Descriptions(new Map());
+  const one = new MemberDescriptions(new Map());
   assert(one.say("a", "{}", null));
   one.toldAs("a", "{}");
   assert(!one.say("a", "{}", null));

@@ -7,11 +7,11 @@ import { mayComeBack } from "../src/schemas/closeCodes.js";
 import { type KeptChannels, NO_CHANNELS } from "../src/core/streams/channels.js";
 import { CloseCode } from "../src/schemas/protocol.js";
 import { crc32 } from "../src/schemas/digest.js";
-import { decodeDocument, encodeDocument } from "../src/core/document/document.js";
+import { decode, encode } from "../src/core/document/document.js";
 import { Frontier } from "../src/core/streams/frontier.js";
 import { byChannel, byQuery } from "../src/core/interests/interests.js";
-import type { Kept } from "../src/core/delivery/membership.js";
-import { Addresses, Backoff } from "../src/core/session/reconnect.js";
+import type { KeptQuery } from "../src/core/delivery/membership.js";
+import { GatewayAddresses, Backoff } from "../src/core/session/reconnect.js";
 import { Standstill } from "../src/core/session/standstill.js";
 import { BEGINNING } from "../src/core/streams/feed.js";
 import { DEFAULTS } from "../src/core/settings.js";
@@ -39,7 +39,7 @@ const FULL = {
 };
 
 test("a document is read as it was written", () => {
-  const { wanted, pending, applied, newest, queries, channels: _, ...rest } = decodeDocument(encodeDocument(FULL), ME);
+  const { wanted, pending, applied, newest, queries, channels: _, ...rest } = decode(encode(FULL), ME);
   assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, settled: true, wanted: FULL.wanted, pending: FULL.pending });
   assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
   assert.deepEqual([...newest].sort(), [...FULL.newest].sort());
@@ -61,21 +61,21 @@ test("queries are read as they were written, and only with them the format is an
   const plain = { members: new Set<string>(), telling: null, followed: false, dropped: false, entering: new Set<string>(), answer: null, reached: null, descriptions: null };
   const wanted = new Set([...FULL.wanted, byQuery("Room = 410"), byQuery("__proto__")]);
   const pending = new Map([...FULL.pending, [byQuery("Room = 410"), "register" as const], [byQuery("gone"), "unregister" as const]]);
-  const document = { ...FULL, wanted, pending, queries: new Map<string, Kept>([["Room = 410", QUERY], ["__proto__", plain]]) };
-  const text = encodeDocument(document);
-  const read = decodeDocument(text, ME);
+  const document = { ...FULL, wanted, pending, queries: new Map<string, KeptQuery>([["Room = 410", QUERY], ["__proto__", plain]]) };
+  const text = encode(document);
+  const read = decode(text, ME);
   assert.deepEqual([read.wanted, read.pending, new Map([...read.queries].sort())], [wanted, pending, new Map([...document.queries].sort())]);
   assert.match(text, /^{"format":2,/);
   assert.match(text, /"Room = 410":{"members":\["a","b"\],"telling":{"added":\["a"\],"removed":\["c"\]},"followed":true,"dropped":true,"entering":\["a"\],"answer":{"members":\["a"\],"reached":"a","reached_at":"18446744073709551615"},"descriptions":{"__proto__":"{}","a":"","b":"{\\"Room\\":410}"}}/);
   assert.match(text, /"__proto__":{"members":\[\]}/);
-  assert.match(encodeDocument(FULL), /^{"format":1,/);
-  assert.doesNotMatch(encodeDocument(FULL), /quer/);
+  assert.match(encode(FULL), /^{"format":1,/);
+  assert.doesNotMatch(encode(FULL), /quer/);
   for (const [from, to] of [['"reached_at":"', '"reached_at":"x'], ['"members":[]', '"members":0'], ['"gone":"unregister"', '"gone":"register"'], ['"dropped":true', '"dropped":1'], ['"settled":true', '"settled":1'], ['"a":""', '"a":0'], ['"descriptions":{', '"descriptions":7,"more":{']] as const) {
     const damaged = JSON.parse(text.replace(from, to));
     delete damaged.check;
     const fields = JSON.stringify(damaged);
     const checked = `${fields.slice(0, -1)},"check":${crc32(new TextEncoder().encode(fields))}}`;
-    assert.throws(() => decodeDocument(checked, ME), StateDamaged, to);
+    assert.throws(() => decode(checked, ME), StateDamaged, to);
   }
 });
 
@@ -95,13 +95,13 @@ test("channels are read as they were written, and only with them the format is 3
   };
   const wanted = new Set([...FULL.wanted, ...channels.channels.keys()]);
   const pending = new Map([...FULL.pending, ...["at", "new", "first", "behind"].map((name) => [of(name), "register" as const] as const), [of("gone"), "unregister" as const] as const]);
-  const text = encodeDocument({ ...FULL, wanted, pending, channels });
-  const read = decodeDocument(text, ME);
+  const text = encode({ ...FULL, wanted, pending, channels });
+  const read = decode(text, ME);
   assert.deepEqual([read.wanted, read.pending], [wanted, pending]);
   assert.deepEqual({ ...read.channels, channels: new Map([...read.channels.channels].sort()) }, { ...channels, channels: new Map([...channels.channels].sort()) });
   assert.match(text, /^{"format":3,/);
   assert.match(text, /"alarms\\u0000camera\\u0000solar":{"told":"9223372036854775807"}/);
-  assert.doesNotMatch(encodeDocument(FULL), /channel/);
+  assert.doesNotMatch(encode(FULL), /channel/);
   for (const [from, to, words] of [
     ['"told":"6"', '"told":6', "channels: has a value that is not a number"],
     ['"position":"7"', '"position":"x"', "channels: has a value that is not a number"],
@@ -114,24 +114,24 @@ test("channels are read as they were written, and only with them the format is 3
     delete damaged.check;
     const fields = JSON.stringify(damaged);
     const checked = `${fields.slice(0, -1)},"check":${crc32(new TextEncoder().encode(fields))}}`;
-    assert.throws(() => decodeDocument(checked, ME), (error) => error instanceof StateDamaged && error.message.startsWith(words), words);
+    assert.throws(() => decode(checked, ME), (error) => error instanceof StateDamaged && error.message.startsWith(words), words);
   }
 });
 
 test("a damaged document is found: any bit of it", () => {
-  const text = encodeDocument(FULL);
+  const text = encode(FULL);
   for (let at = 0; at < text.length; at += 1) {
     const damaged = text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ 1) + text.slice(at + 1);
-    assert.throws(() => decodeDocument(damaged, ME), (error) => error instanceof StateDamaged || error instanceof StateMismatch);
+    assert.throws(() => decode(damaged, ME), (error) => error instanceof StateDamaged || error instanceof StateMismatch);
   }
   for (const damaged of ["", "null", "[]", "{}", text.slice(0, -1), text.replace(/"check":\d+/, '"check":null')]) {
-    assert.throws(() => decodeDocument(damaged, ME), StateDamaged, damaged);
+    assert.throws(() => decode(damaged, ME), StateDamaged, damaged);
   }
 });
 
 test("another client's document is refused, and a newer library's", () => {
-  assert.throws(() => decodeDocument(encodeDocument(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
-  assert.throws(() => decodeDocument('{"format": 4}', ME), StateMismatch);
+  assert.throws(() => decode(encode(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
+  assert.throws(() => decode('{"format": 4}', ME), StateMismatch);
 });
 
 test("the frontier: a number counts once all before it is released", () => {
@@ -171,7 +171,7 @@ test("displaced, it stays away a minute, then two, up to an hour", () => {
 });
 
 test("an address that failed rests while there is another", () => {
-  const addresses = new Addresses(["one", "two"], 60, () => 0.99);
+  const addresses = new GatewayAddresses(["one", "two"], 60, () => 0.99);
   assert.equal(addresses.next(0), "one");
   assert.equal(addresses.next(0), "one");
   addresses.failed("one", 0);
@@ -179,7 +179,7 @@ test("an address that failed rests while there is another", () => {
   addresses.failed("two", 5);
   assert.equal(addresses.next(6), "one", "the one that rested longest");
   assert.equal(addresses.next(70), "one");
-  assert.equal(new Addresses(["one", "two"], 60, () => 0).next(0), "two", "they are shuffled");
+  assert.equal(new GatewayAddresses(["one", "two"], 60, () => 0).next(0), "two", "they are shuffled");
 });
 
 test("a standstill is what is much longer than from one look to the next", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { messageOf, type Outgoing, versionOf } from "../src/core/publishing/outgoing.js";
-import { type Answer, ONCE_MAX, Publications, WAITING_BYTES_MAX, WAITING_MAX } from "../src/core/publishing/publications.js";
+import { type PublishAnswer, ONCE_MAX, Publications, WAITING_BYTES_MAX, WAITING_MAX } from "../src/core/publishing/publications.js";
 import { CLIENT_FRAME_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PUBLISHES_UNANSWERED_MAX } from "../src/schemas/protocol.js";
 import { OutboxFull } from "../src/errors.js";
 
@@ -67,7 +67,7 @@ test("a version without a number is above all that is known of its object", () =
 
 test("it leaves in order, 64 at most without an answer, and each answer finds its publish", () => {
   const publications = new Publications();
-  const answers: [number, Answer][] = [];
+  const answers: [number, PublishAnswer][] = [];
   for (let number = 1; number <= PUBLISHES_UNANSWERED_MAX + 2; number++) {
     publications.say(message(String(number)), (answer) => answers.push([number, answer]));
   }
@@ -110,7 +110,7 @@ test("what is refused for a while comes first, when all is answered and the time
 test("a newer publish of an object takes out one that waits, and has its answer, too", () => {
   const publications = new Publications();
   const answers: string[] = [];
-  const told = (name: string): ((answer: Answer) => void) => (answer) => answers.push(`${name}@${"offset" in answer && answer.offset}`);
+  const told = (name: string): ((answer: PublishAnswer) => void) => (answer) => answers.push(`${name}@${"offset" in answer && answer.offset}`);
   publications.say(version("sent", 1), told("sent 1"));
   leaves(publications);
   publications.say(version("sent", 2), told("sent 2"));
@@ -178,7 +178,7 @@ test("what a wrong clock numbers is numbered anew, as a right one would have, at
   let nowMs = NOW_MS + YEARS_MS;
   const publications = new Publications(() => nowMs);
   const answers: string[] = [];
-  const told = (answer: Answer): void => {
+  const told = (answer: PublishAnswer): void => {
     answers.push(Object.entries(answer).join());
   };
   const complete = (name: string, fields: object = {}): Outgoing =>

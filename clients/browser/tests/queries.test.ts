@@ -5,12 +5,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { Job } from "../src/core/delivery/delivery.js";
+import type { AnyJob } from "../src/core/delivery/delivery.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
-import { decodeDocument, emptyDocument } from "../src/core/document/document.js";
+import { decode, emptyDocument } from "../src/core/document/document.js";
 import { AskedDescriptions } from "../src/core/delivery/askedDescriptions.js";
 import { byQuery } from "../src/core/interests/interests.js";
-import { Descriptions, parsedDescription } from "../src/core/delivery/memberDescriptions.js";
+import { MemberDescriptions, parsedDescription } from "../src/core/delivery/memberDescriptions.js";
 import { Membership } from "../src/core/delivery/membership.js";
 import type { Random } from "../src/core/session/reconnect.js";
 import { DEFAULTS } from "../src/core/settings.js";
@@ -81,7 +81,7 @@ class World {
   save: Save | null = null;
   isFailing = false;
   savedAt = 0;
-  job: Job | null = null;
+  job: AnyJob | null = null;
   /** Names and texts that were unregistered while the job runs. */
   readonly stale = new Set<string>();
   /** By the service, which says `complete` all the same: of these nothing can be promised before the end. */
@@ -116,7 +116,7 @@ class World {
   }
 
   boot(): void {
-    const document = this.stored === null ? emptyDocument(ME) : decodeDocument(this.stored, ME);
+    const document = this.stored === null ? emptyDocument(ME) : decode(this.stored, ME);
     this.client = new Client(document, ["one", "two"], SETTINGS, this.random, this.now);
     this.link = this.save = this.job = null;
     for (const name of this.wanted) this.subscribeName(name);
@@ -146,7 +146,7 @@ class World {
 
   /** Publishers come back to what a client has stored. */
   describeAs(stored: string): void {
-    for (const { descriptions } of decodeDocument(stored, ME).queries.values()) {
+    for (const { descriptions } of decode(stored, ME).queries.values()) {
       for (const [name, described] of descriptions ?? []) {
         const now = this.service.descriptions.get(name)?.text;
         if (now !== undefined && now !== described && this.random() < 0.5) this.service.record(name, { described });
@@ -249,7 +249,7 @@ class World {
    * again.
    */
   check(text: string): void {
-    const { wanted, pending, queries, cursor, epoch, applied } = decodeDocument(text, ME);
+    const { wanted, pending, queries, cursor, epoch, applied } = decode(text, ME);
     for (const { answer } of queries.values()) if (answer !== null) this.counted.resumable += 1;
     if (cursor === null || epoch !== this.service.epoch) return;
     for (const name of wanted) {
@@ -302,7 +302,7 @@ class World {
     }
   }
 
-  hear(job: Job, failed: ReadonlyMap<number, unknown>): void {
+  hear(job: AnyJob, failed: ReadonlyMap<number, unknown>): void {
     for (const subscriber of job.subscribers) {
       const of = subscriber % 100 === OF_NAMES ? (job as CallbackJob).notification.objectId : (TEXTS[subscriber % 10] as string);
       if (failed.has(subscriber) || this.stale.has(of) || this.hasGone(subscriber)) continue;
@@ -531,15 +531,15 @@ test(`${SEEDS} schedules with queries: told sets are the service's, and every me
 
 /** Each is a method that does something else. */
 const BUGS: Record<string, readonly [object, string, PropertyDescriptor]> = {
-  "what was only said is stored": [Descriptions.prototype, "say", {
-    value(this: Descriptions, name: string, description: string): boolean {
+  "what was only said is stored": [MemberDescriptions.prototype, "say", {
+    value(this: MemberDescriptions, name: string, description: string): boolean {
       const before = this.told.get(name);
       (this.told as Map<string, string>).set(name, description);
       return before !== description;
     },
   }],
-  "what a crash may have told is taken for what is stored": [Descriptions.prototype, "say", {
-    value(this: Descriptions, name: string, description: string, telling: string | null): boolean {
+  "what a crash may have told is taken for what is stored": [MemberDescriptions.prototype, "say", {
+    value(this: MemberDescriptions, name: string, description: string, telling: string | null): boolean {
       if (telling === null && this.told.get(name) === description) return this.apply(name) && false;
       return SAY.call(this, name, description, telling);
     },
@@ -548,7 +548,7 @@ const BUGS: Record<string, readonly [object, string, PropertyDescriptor]> = {
   "what an older service did not say is not asked for": [Membership.prototype, "isUndescribed", { get: () => false }],
   "an older service's silence is no change": [AskedDescriptions.prototype, "welcomed", { value: () => undefined }],
 };
-const SAY = Descriptions.prototype.say;
+const SAY = MemberDescriptions.prototype.say;
 /** Found by one seed in hundreds: close to which one to begin. */
 const RARE: Record<string, number> = {
   "what a crash may have told is taken for what is stored": 535,

@@ -11,7 +11,7 @@ import { byQuery } from "../src/core/interests/interests.js";
 import { Journal } from "../src/core/journal.js";
 import { WELCOME_S } from "../src/schemas/protocol.js";
 import { Registrations } from "../src/core/interests/registrations.js";
-import { type Parts, Session } from "../src/core/session/session.js";
+import { type Parts, ClientSession } from "../src/core/session/session.js";
 import { DEFAULTS, OUT_BYTES_MAX } from "../src/core/settings.js";
 import { QueriesUnknown } from "../src/errors.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/schemas/wire.js";
@@ -28,7 +28,7 @@ class Bench {
   readonly delivery: Delivery;
   readonly reports: Error[] = [];
   readonly parts: Parts;
-  readonly session: Session;
+  readonly session: ClientSession;
   now = 1000;
 
   constructor(wanted: string[] = [], { settled = true, epoch = 1 as number | null, cursor = 10n as bigint | null } = {}) {
@@ -40,7 +40,7 @@ class Bench {
     const identity = { domain: "d", group: "g", client: "c" };
     const { journal, registrations, delivery } = this;
     this.parts = { identity, journal, registrations, delivery, settings: SETTINGS, report };
-    this.session = new Session(this.parts, this.now, "t");
+    this.session = new ClientSession(this.parts, this.now, "t");
   }
 
   save(): void {
@@ -387,13 +387,13 @@ test("a service that knows no queries is asked for none, and what it does not te
   const query = byQuery("all");
   bench.registrations.register(query);
   bench.delivery.wants(query);
-  const hello = new Session({ ...bench.parts, report: (error) => void bench.reports.push(error) }, bench.now);
+  const hello = new ClientSession({ ...bench.parts, report: (error) => void bench.reports.push(error) }, bench.now);
   hello.receive(encodeFrame(GATEWAY_FRAME, { welcome: { inSync: true, kinds: 3 } }), bench.now);
   hello.receive(encodeFrame(GATEWAY_FRAME, { registered: { begun: [queryHash("all")] } }), bench.now);
   hello.receive(encodeFrame(GATEWAY_FRAME, { registered: { answered: [queryHash("all")] } }), bench.now);
   bench.delivery.subscribeMembers(query, 1);
   assert(!bench.registrations.isOwed(query), "settled");
-  const older = new Session({ ...bench.parts, report: (error) => void bench.reports.push(error) }, bench.now);
+  const older = new ClientSession({ ...bench.parts, report: (error) => void bench.reports.push(error) }, bench.now);
   older.receive(encodeFrame(GATEWAY_FRAME, { welcome: { inSync: true } }), bench.now);
   assert(bench.registrations.isOwed(query));
   assert.equal(bench.registrations.digest, digest(["a"]));

@@ -6,15 +6,15 @@ import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
 import type { KeptChannels } from "../src/core/streams/channels.js";
-import type { Job } from "../src/core/delivery/delivery.js";
+import type { AnyJob } from "../src/core/delivery/delivery.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
-import { decodeDocument, type Document } from "../src/core/document/document.js";
+import { decode, type Document } from "../src/core/document/document.js";
 import { BEGINNING, type KeptChannel } from "../src/core/streams/feed.js";
 import { FrameBuffer } from "../src/schemas/frames.js";
 import { byChannel, type Channel, channelOf, type Interest, isName } from "../src/core/interests/interests.js";
 import { Publications } from "../src/core/publishing/publications.js";
-import type { Kind } from "../src/core/interests/registrations.js";
-import { DEFAULTS, type Settings } from "../src/core/settings.js";
+import type { OperationKind } from "../src/core/interests/registrations.js";
+import { DEFAULTS, type ClientSettings } from "../src/core/settings.js";
 import { sinceFields, sinceFrom } from "../src/core/interests/since.js";
 import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/schemas/wire.js";
 import { StateError } from "../src/errors.js";
@@ -32,11 +32,11 @@ class Runner {
   readonly client: Client;
   reports: string[] = [];
   readonly #header: Json;
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   #link: "none" | "connecting" | "up" | "over" = "none";
   #giveUpAt = Infinity;
   #save: Save | null = null;
-  #job: Job | null = null;
+  #job: AnyJob | null = null;
   #stopping: "no" | "orderly" | "abandoned" = "no";
 
   constructor(header: Json) {
@@ -49,7 +49,7 @@ class Runner {
       epoch,
       cursor: cursor === null ? null : BigInt(cursor),
       wanted: new Set([...wanted, ...channels.channels.keys()]),
-      pending: new Map([...(Object.entries(pending) as [string, Kind][]), ...operations]),
+      pending: new Map([...(Object.entries(pending) as [string, OperationKind][]), ...operations]),
       channels,
       queries: new Map(),
       newest: new Map(),
@@ -100,7 +100,7 @@ class Runner {
       if (event.saved) client.saved(save, now);
       else client.saveFailed(new StateError("no"), now);
     } else if (event.called) {
-      const job = this.#job as Job;
+      const job = this.#job as AnyJob;
       this.#job = null;
       client.jobDone(job, new Map(event.failed.map((subscriber: number) => [subscriber, new Error("no")])), now);
     } else assert.fail(`no event: ${JSON.stringify(event)}`);
@@ -140,7 +140,7 @@ class Runner {
   }
 
   #saved(save: Save | null, done: Json[]): Save | null {
-    if (save !== null) done.push({ save: stored(decodeDocument(save.document, this.#header.client)) });
+    if (save !== null) done.push({ save: stored(decode(save.document, this.#header.client)) });
     return save;
   }
 }
@@ -149,7 +149,7 @@ function text(number: bigint | null): string | null {
   return number === null ? null : String(number);
 }
 
-function toldBy(job: Job): Json {
+function toldBy(job: AnyJob): Json {
   if (!("feed" in job)) {
     const { objectId: object, version, payload, deleted } = (job as CallbackJob).notification;
     return { object, version: text(version), payload, deleted };

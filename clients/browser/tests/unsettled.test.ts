@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { KeptChannels } from "../src/core/streams/channels.js";
-import { decodeDocument, type Document, emptyDocument, encodeDocument } from "../src/core/document/document.js";
+import { decode, type Document, emptyDocument, encode } from "../src/core/document/document.js";
 import { channelHash, queryHash } from "../src/schemas/digest.js";
 import { byChannel, byQuery, type Interest } from "../src/core/interests/interests.js";
 import { NEW } from "../src/core/delivery/membership.js";
@@ -91,10 +91,10 @@ test("a client whose document does not say that the service knows it says all, o
 });
 
 test("the document has it, and no other field has changed", () => {
-  const text = encodeDocument(document());
+  const text = encode(document());
   assert.match(text, /"applied":{},"settled":true,"check"/);
-  assert(decodeDocument(text, ME).settled);
-  assert.doesNotMatch(encodeDocument(document({ settled: false })), /settled/);
+  assert(decode(text, ME).settled);
+  assert.doesNotMatch(encode(document({ settled: false })), /settled/);
 });
 
 test("what was registered is settled when its callback has returned", () => {

@@ -18,8 +18,8 @@ from coldnotify._core.driver import Driver, Status
 from coldnotify._core.interests.interests import ChannelInterest as ChannelInterest
 from coldnotify._core.interests.interests import Interest, QueryInterest, channel_by, prefix_of, query_of
 from coldnotify._core.interests.since import since_of
-from coldnotify._core.publishing.outgoing import Outgoing, message_of, version_of
-from coldnotify._core.publishing.publications import Publications, check_frame
+from coldnotify._core.publishing.outgoing import Outgoing, check_frame, message_of, version_of
+from coldnotify._core.publishing.publications import Publications
 from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, ClientSettings
 from coldnotify._core.wishes import Wishes
 from coldnotify._forked import Owner, in_children

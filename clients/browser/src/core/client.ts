@@ -19,19 +19,19 @@
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
 import { closeCodeName, mayComeBack } from "../schemas/closeCodes.js";
 import { Application } from "./application.js";
-import { Delivery, type Job } from "./delivery/delivery.js";
-import { type Document, encodeDocument } from "./document/document.js";
+import { Delivery, type AnyJob } from "./delivery/delivery.js";
+import { type Document, encode } from "./document/document.js";
 import type { Floor } from "./delivery/floors.js";
 import { isQuery, textOf } from "./interests/interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "../schemas/protocol.js";
 import { Publications } from "./publishing/publications.js";
-import { Addresses, Backoff, type Random } from "./session/reconnect.js";
+import { GatewayAddresses, Backoff, type Random } from "./session/reconnect.js";
 import { Registrations } from "./interests/registrations.js";
-import { type Ended, type Parts, Session } from "./session/session.js";
+import { type SessionEnded, type Parts, ClientSession } from "./session/session.js";
 import { Phase } from "./session/phases.js";
-import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings, TRIES_APART_S } from "./settings.js";
-import { Unsettled } from "./delivery/unsettled.js";
+import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type ClientSettings, TRIES_APART_S } from "./settings.js";
+import { UnsettledTold } from "./delivery/unsettled.js";
 
 /** A client's status, for inspection. */
 export interface Status {
@@ -79,7 +79,7 @@ export class Client {
   /** What the application asks for and has been told. */
   readonly application: Application;
   readonly #parts: Parts;
-  readonly #addresses: Addresses;
+  readonly #addresses: GatewayAddresses;
   readonly #backoff: Backoff;
   #reports: ColdNotifyError[] = [];
 
@@ -89,7 +89,7 @@ export class Client {
   #greeting = false;
   /** True if the connection being made or greeted may be from before a standstill. */
   #doubted = false;
-  #session: Session | null = null;
+  #session: ClientSession | null = null;
   #token = "";
   #lastProblem: string | null = null;
   #connectAt: number | null;
@@ -114,7 +114,7 @@ export class Client {
   constructor(
     document: Document,
     addresses: readonly string[],
-    settings: Settings,
+    settings: ClientSettings,
     random: Random,
     now: number,
     publications = new Publications(),
@@ -135,10 +135,10 @@ export class Client {
       channels: document.channels,
     });
     const { identity, settled } = document;
-    const unsettled = saysUnsettled ? new Unsettled(journal, registrations, delivery, settings, settled) : null;
+    const unsettled = saysUnsettled ? new UnsettledTold(journal, registrations, delivery, settings, settled) : null;
     this.#parts = { identity, journal, registrations, delivery, publications, unsettled, settings, report };
     this.application = new Application(registrations, delivery);
-    this.#addresses = new Addresses(addresses, settings.addressRestS, random);
+    this.#addresses = new GatewayAddresses(addresses, settings.addressRestS, random);
     this.#backoff = new Backoff(settings, random);
     this.#connectAt = this.#hurryFrom = now;
   }
@@ -160,7 +160,7 @@ export class Client {
   // Callbacks
 
   /** Returns callbacks to run, or null. */
-  nextJob(now: number): Job | null {
+  nextJob(now: number): AnyJob | null {
     return this.#stopping ? null : this.#parts.delivery.nextJob(now);
   }
 
@@ -170,7 +170,7 @@ export class Client {
   }
 
   /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
-  jobDone(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
+  jobDone(job: AnyJob, failed: ReadonlyMap<number, unknown>, now: number): void {
     this.#parts.delivery.done(job, failed, now);
   }
 
@@ -200,7 +200,7 @@ export class Client {
     const { journal } = this.#parts;
     if (!this.#greeting || !journal.isDurable(journal.urgent)) return;
     this.#greeting = false;
-    this.#session = new Session(this.#parts, now, this.#token);
+    this.#session = new ClientSession(this.#parts, now, this.#token);
     if (this.#doubted) this.#session.doubt(now, 0);
   }
 
@@ -253,7 +253,7 @@ export class Client {
     this.#link = this.#connecting = this.#greeting = false;
   }
 
-  #sessionOver(session: Session, { code, reason }: Ended, now: number): void {
+  #sessionOver(session: ClientSession, { code, reason }: SessionEnded, now: number): void {
     this.#session = null;
     const { caughtUpAt } = session;
     if (caughtUpAt !== null && now - caughtUpAt >= this.#parts.settings.displacedMaxS) this.#backoff.undisturbed();
@@ -291,7 +291,7 @@ export class Client {
     if (this.#saving !== null || journal.isDurable(journal.revision)) return null;
     const { epoch, cursor } = delivery;
     const { epoch: channelsEpoch, cursor: channelsCursor } = delivery.channels;
-    const document = encodeDocument(this.#document());
+    const document = encode(this.#document());
     this.#saving = { revision: journal.revision, document, epoch, cursor, channelsEpoch, channelsCursor };
     return this.#saving;
   }

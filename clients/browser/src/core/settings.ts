@@ -1,5 +1,5 @@
 /**
- * The numbers that control the client's core; the application may set those of `Settings`. Numbers that clients in all
+ * The numbers that control the client's core; the application may set those of `ClientSettings`. Numbers that clients in all
  * languages and the service must agree on are in `protocol.ts`.
  */
 
@@ -47,7 +47,7 @@ export const REPORTS_MAX = 1000;
 export const NEWEST_BYTES_MAX = 256 * 1024;
 
 /** The client's settings. All times are in seconds. */
-export interface Settings {
+export interface ClientSettings {
   /** A Ping is sent after this long without anything else: a whole number from 1 to 86,400. */
   readonly keepaliveS: number;
   /**
@@ -85,7 +85,7 @@ export interface Settings {
   readonly sayErrors: boolean;
 }
 
-export const DEFAULTS: Settings = {
+export const DEFAULTS: ClientSettings = {
   keepaliveS: WEBSOCKET_KEEPALIVE_S,
   silenceGraceS: SILENCE_EXTRA_S,
   requestTimeoutS: ANSWER_S,
@@ -105,9 +105,9 @@ export const DEFAULTS: Settings = {
 };
 
 /** Returns the defaults with the given values. Throws RangeError, whose message begins with the setting's name. */
-export function settingsOf(given: Partial<Settings>): Settings {
+export function settingsOf(given: Partial<ClientSettings>): ClientSettings {
   const settings: Record<string, number | boolean> = { ...DEFAULTS };
-  for (const name of Object.keys(DEFAULTS) as (keyof Settings)[]) {
+  for (const name of Object.keys(DEFAULTS) as (keyof ClientSettings)[]) {
     const value = given[name];
     if (value === undefined) continue;
     if (typeof DEFAULTS[name] === "boolean") {
@@ -117,7 +117,7 @@ export function settingsOf(given: Partial<Settings>): Settings {
     }
     settings[name] = value;
   }
-  const checked = settings as unknown as Settings;
+  const checked = settings as unknown as ClientSettings;
   if (!Number.isInteger(checked.keepaliveS) || checked.keepaliveS < 1 || checked.keepaliveS > KEEPALIVE_S_MAX) {
     throw new RangeError(`keepaliveS: ${checked.keepaliveS} is not a whole number from 1 to ${KEEPALIVE_S_MAX}`);
   }
@@ -131,6 +131,6 @@ export function settingsOf(given: Partial<Settings>): Settings {
 }
 
 /** Returns the time for which a gateway may be silent after a Ping: the same that it grants us. */
-export function silenceS(settings: Settings): number {
+export function silenceS(settings: ClientSettings): number {
   return SILENCE_FACTOR * settings.keepaliveS + settings.silenceGraceS;
 }

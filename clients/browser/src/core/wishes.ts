@@ -5,13 +5,13 @@ import { type Channel, type Interest, isName } from "./interests/interests.js";
 import type { Since } from "./interests/since.js";
 
 /** The requests of an application; a running client executes them, otherwise they are noted until there is one. */
-export type Wishes = Pick<
+export type Asked = Pick<
   Application,
   "register" | "unregister" | "registerOnly" | "askDescriptions" | "registerChannel" | "unregisterChannel"
 >;
 
 /** Notes the application's requests while no client is running: they are applied to the document once it is read. */
-export class Asked implements Wishes {
+export class Wishes implements Asked {
   #only: ReadonlySet<string> | null = null;
   /** The steps by interest: unregister (false), register (true), or both in this order. */
   #steps = new Map<Interest, readonly boolean[]>();

@@ -25,6 +25,7 @@ newest version of each has been told; or the query is a pending registration. Th
 - `delivery/`  Versions that wait for callbacks (`delivery`): one `slot` per object, in which a newer version replaces
   an older one that has not begun. Its hold on the frontier ends when the callbacks have returned - or when the object
   becomes a pending registration (nobody subscribed; callbacks failed too often), which is the sentence's second half.
+  `floors` holds what callbacks know, `subscribers` whom a version is told.
   `queries` handles queries' members as the service reports them, with `membership` (one query's sets: as told, as
   reported, as an answer lists them) and `telling` (members callbacks).
 - `session/`  One connection (`session`): frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING,
@@ -42,7 +43,7 @@ newest version of each has been told; or the query is a pending registration. Th
                application's calls alone, and it alone defines an order.
 - `wishes`     The application's requests while there is no driver.
 
-The browser's client has the same folders, files and names in `clients/browser/src/core/`.
+The browser's client has the same folders, files and names in `clients/browser/src/core/`; a test compares them.
 
 A shell (`coldnotify._threaded_notify`, `coldnotify.aio`, the simulation's client) owns a socket, a clock and a thread
 or task that runs callbacks. It executes the driver's actions, and passes the driver their results. Times are seconds

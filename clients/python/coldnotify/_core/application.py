@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from coldnotify._core.delivery.delivery import Delivery
-from coldnotify._core.delivery.member_descriptions import parsed
+from coldnotify._core.delivery.member_descriptions import parsed_description
 from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.interests.since import Since
@@ -65,7 +65,7 @@ class Application:
     def current(self, name: str) -> Notification | None:
         """Returns the notification that callbacks of this object last handled, if it is kept."""
         found = self._delivery.told_last.get(name)
-        description = None if found is None else parsed(self._delivery.queries.descriptions.of(name))
+        description = None if found is None else parsed_description(self._delivery.queries.descriptions.of(name))
         return found if found is None or description is None else replace(found, description=description)
 
     def members(self, query: QueryInterest) -> frozenset[str]:
@@ -84,7 +84,7 @@ class Application:
 
     def descriptions(self, query: QueryInterest) -> dict[str, dict[str, Any] | None]:
         """Returns the last descriptions of the members of a query that asks for them; None: the object has none."""
-        return {name: parsed(said) for name, said in self._delivery.queries.descriptions.get(query).items()}
+        return {name: parsed_description(said) for name, said in self._delivery.queries.descriptions.get(query).items()}
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
         """Callback number `subscriber` is for this object, or for the versions of this query's members."""

@@ -1,6 +1,6 @@
 """Slots, floors, retries and parking.
 
-Stands for: delivery, slot
+Stands for: delivery, slot, floors, subscribers
 """
 
 from typing import Any

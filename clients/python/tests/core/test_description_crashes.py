@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from coldnotify._core.delivery.asked_descriptions import AskedDescriptions
 from coldnotify._core.delivery.delivery import Delivery
-from coldnotify._core.delivery.member_descriptions import MemberDescriptions, parsed
+from coldnotify._core.delivery.member_descriptions import MemberDescriptions, parsed_description
 from coldnotify._core.delivery.membership import Membership
 from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.document.document import Document
@@ -88,14 +88,14 @@ class DescribedUnit(QueryingUnit):
                 changed = self.service.changed_at.get(text, {}).get(name, 0)
                 if max(since, changed) <= document.cursor and name in self.service.members(text):
                     told = self.described[text].get(name, "nothing")
-                    assert told == parsed(said), f"{name} of {text} would stay {told}: {document}"
+                    assert told == parsed_description(said), f"{name} of {text} would stay {told}: {document}"
 
     def settle(self) -> None:
         self.settles = self.service.tells_descriptions = True
         super().settle()
         for text in self.wish & set(self.told) & self.asks:
             members = self.service.members(text)
-            now = {name: parsed(self.service.descriptions.get(name, (b"", 0))[0]) for name in members}
+            now = {name: parsed_description(self.service.descriptions.get(name, (b"", 0))[0]) for name in members}
             assert self.driver.application.descriptions(QueryInterest(text)) == now, text
             if self.with_values[text]:
                 # Of what was never published, and has no description, there is nothing to be told.
@@ -137,12 +137,12 @@ def _play(seeds: range) -> None:
 
 @pytest.mark.parametrize("said", [None, b"", b"nonsense", b"[1]", b"[" * 100_000])
 def test_an_invalid_description_parses_as_none(said: bytes | None) -> None:
-    assert parsed(said) is None
+    assert parsed_description(said) is None
 
 
 def test_a_description_is_as_the_publisher_wrote_it() -> None:
     description: dict[str, Any] = {"Room": 410, "on": True, "note": "by the door"}
-    assert parsed(json.dumps(description).encode()) == description
+    assert parsed_description(json.dumps(description).encode()) == description
 
 
 def test_the_last_description_from_the_service_wins_and_the_delivered_one_is_kept() -> None:

@@ -8,11 +8,11 @@
 import type { Description } from "../../notification.js";
 import type { Interest } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
-import { Descriptions, parsedDescription } from "./memberDescriptions.js";
+import { MemberDescriptions, parsedDescription } from "./memberDescriptions.js";
 import type { Membership } from "./membership.js";
 
 /** The interface of those who keep the queries, for descriptions. */
-export interface Keeper {
+export interface DescribedQueries {
   readonly all: Iterable<Membership>;
   get(interest: Interest): Membership | undefined;
   /** Returns the members that the application sees. */
@@ -30,7 +30,7 @@ export interface Keeper {
 /** The descriptions of all queries of a client. */
 export class AskedDescriptions {
   readonly #journal: Journal;
-  readonly #keeper: Keeper;
+  readonly #keeper: DescribedQueries;
   /** True once the application was told that the service sends no descriptions. */
   toldUnknown = false;
   /** True if the service sends this session descriptions. */
@@ -38,7 +38,7 @@ export class AskedDescriptions {
   /** Queries whose missing descriptions have not been requested in this session. */
   #unasked = new Set<Membership>();
 
-  constructor(journal: Journal, keeper: Keeper) {
+  constructor(journal: Journal, keeper: DescribedQueries) {
     this.#journal = journal;
     this.#keeper = keeper;
   }
@@ -54,7 +54,7 @@ export class AskedDescriptions {
   ask(interest: Interest, wanted: boolean): void {
     const membership = this.#keeper.get(interest);
     if (membership === undefined || wanted === (membership.descriptions !== null)) return;
-    membership.descriptions = wanted ? new Descriptions(new Map()) : null;
+    membership.descriptions = wanted ? new MemberDescriptions(new Map()) : null;
     this.#journal.changed();
     if (!this.#isTold || !membership.isRegistered) return;
     this.#unasked.add(membership);
@@ -132,8 +132,8 @@ export class AskedDescriptions {
   }
 
   /** Returns the object's queries that ask for descriptions. */
-  #asking(name: string): (Membership & { readonly descriptions: Descriptions })[] {
-    return this.#keeper.concerning(name).filter((one): one is Membership & { descriptions: Descriptions } => one.descriptions !== null);
+  #asking(name: string): (Membership & { readonly descriptions: MemberDescriptions })[] {
+    return this.#keeper.concerning(name).filter((one): one is Membership & { descriptions: MemberDescriptions } => one.descriptions !== null);
   }
 
   #askIfMissing(membership: Membership): void {

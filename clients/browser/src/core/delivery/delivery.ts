@@ -13,28 +13,29 @@ import type { ChannelJob } from "../streams/feed.js";
 import { compareFloors, type Floor, Floors, highestFloor } from "./floors.js";
 import { Frontier, type Hold } from "../streams/frontier.js";
 import { channelOf, type Interest, isName, queryOf } from "../interests/interests.js";
-import { type KeptPayload, Newest } from "./newest.js";
+import { type KeptPayload, NewestUpdates } from "./newest.js";
 import type { Journal } from "../journal.js";
 import { parsedDescription } from "./memberDescriptions.js";
-import type { Kept, Membership } from "./membership.js";
+import type { KeptQuery, Membership } from "./membership.js";
 import { Queries } from "./queries.js";
 import type { Registrations } from "../interests/registrations.js";
-import type { Settings } from "../settings.js";
+import type { ClientSettings } from "../settings.js";
 import { type CallbackJob, floorOf, Slot, UNKNOWN, type Update } from "./slot.js";
+import { Subscribers } from "./subscribers.js";
 import type { MembersJob } from "./telling.js";
 import { Failing } from "./unsettled.js";
 
 export type Report = (error: ColdNotifyError) => void;
 
 /** Callbacks to run: those of an object, of a query's members, or of a channel. */
-export type Job = CallbackJob | MembersJob | ChannelJob;
+export type AnyJob = CallbackJob | MembersJob | ChannelJob;
 
 export interface Applied {
   readonly floors: Iterable<readonly [string, Floor]>;
   /** The newest payloads by name. */
   readonly newest?: ReadonlyMap<string, KeptPayload>;
   /** The queries by text. */
-  readonly queries?: ReadonlyMap<string, Kept>;
+  readonly queries?: ReadonlyMap<string, KeptQuery>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
   readonly channels?: KeptChannels;
@@ -57,31 +58,30 @@ export class Delivery {
   /** True if callbacks of channels went first the last time. */
   #channelsTurn = false;
   /** The versions that callbacks were told last. */
-  readonly newest: Newest;
+  readonly newest: NewestUpdates;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #report: Report;
   readonly #frontier: Frontier;
   readonly #floors: Floors;
   readonly #slots = new Map<string, Slot>();
-  /** Subscribers that are told versions: of an object, or of a query's members. */
-  readonly #subscribers = new Map<Interest, Set<number>>();
+  readonly #subscribers = new Subscribers();
   readonly #ready = new Set<string>();
   /** Retries, ordered by time. */
   readonly #retries: { at: number; name: string }[] = [];
-  readonly #jobs = new Set<Job>();
+  readonly #jobs = new Set<AnyJob>();
   readonly #parked = new Set<string>();
   #epoch: number | null;
 
-  constructor(journal: Journal, registrations: Registrations, settings: Settings, report: Report, applied: Applied) {
+  constructor(journal: Journal, registrations: Registrations, settings: ClientSettings, report: Report, applied: Applied) {
     this.#journal = journal;
     this.#registrations = registrations;
     this.#settings = settings;
     this.#report = report;
     this.failing = new Failing(settings.sayErrors);
     this.#floors = new Floors(journal, applied.floors);
-    this.newest = new Newest(settings.newestBytesMax, applied.newest ?? new Map(), this.#floors.told);
+    this.newest = new NewestUpdates(settings.newestBytesMax, applied.newest ?? new Map(), this.#floors.told);
     this.#epoch = applied.epoch;
     this.#frontier = new Frontier(applied.cursor);
     const objects = {
@@ -138,10 +138,10 @@ export class Delivery {
 
   /** Returns the subscribers that must be told this update, even if others know it. */
   #due(name: string, update: Update, slot: Slot | undefined, lacking: readonly Membership[], isAnswer: boolean): Set<number> {
-    const due = this.#subscribersOf(lacking.map(({ interest }) => interest));
+    const due = this.#subscribers.ofAll(lacking.map(({ interest }) => interest));
     if (!isAnswer || update.version !== null || slot?.newest !== UNKNOWN) return due;
     // Others are being told, with a description, that there is no version.
-    for (const one of this.#subscribers.get(name) ?? NOBODY) if (!slot.running?.subscribers.includes(one)) due.add(one);
+    for (const one of this.#subscribers.of(name)) if (!slot.running?.subscribers.includes(one)) due.add(one);
     return due;
   }
 
@@ -162,7 +162,7 @@ export class Delivery {
     const isFirst = update.version === null && slot === undefined && (due.size === 0 || isAnswer);
     if (than > 0 || isFirst) return { update, told: new Set() };
     const isForSome = due.size + untold.size > 0;
-    const others = (): Set<number> => without(this.#audience(name), new Set([...due, ...this.#subscribersOf(untold)]));
+    const others = (): Set<number> => without(this.#audience(name), new Set([...due, ...this.#subscribers.ofAll(untold)]));
     if (slot?.waiting) {
       // It waits with the newest description.
       const isUnknown = slot.waiting.version === null && update.version !== null;
@@ -189,7 +189,7 @@ export class Delivery {
   #unknownTo(query: Interest, name: string): void {
     this.#floors.unknownTo(query, name);
     const slot = this.#slots.get(name);
-    if (slot?.waiting) for (const subscriber of this.#subscribers.get(query) ?? NOBODY) slot.told.delete(subscriber);
+    if (slot?.waiting) for (const subscriber of this.#subscribers.of(query)) slot.told.delete(subscriber);
   }
 
   /** Returns true if the cursor has to wait for the version, because the service will not send it again. */
@@ -242,7 +242,7 @@ export class Delivery {
         if (lacks(one) || (untold.has(one.interest) && telling(one) === null)) continue;
         const heard = telling(one) !== null && running ? floorOf(running.update) : (this.#floors.get(name) ?? UNKNOWN);
         if (waiting.version !== null && compareFloors(heard, floorOf(waiting)) !== 0) continue;
-        for (const subscriber of this.#subscribers.get(one.interest) ?? NOBODY) told.add(subscriber);
+        for (const subscriber of this.#subscribers.of(one.interest)) told.add(subscriber);
       }
     }
     return asking.filter(lacks);
@@ -253,7 +253,7 @@ export class Delivery {
     const running = this.#slots.get(name)?.running;
     if (running?.description === undefined) return null;
     const { subscribers, description } = running;
-    return [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => subscribers.includes(one)) ? description : null;
+    return [...this.#subscribers.of(interest)].every((one) => subscribers.includes(one)) ? description : null;
   }
 
   /** Notes a number that a frame carried, after everything that arrived before. Ignored without an epoch. */
@@ -288,10 +288,9 @@ export class Delivery {
       this.channels.subscribe(channel.name, subscriber);
       return;
     }
-    const subscribers = this.#subscribers.get(interest) ?? new Set();
-    this.#subscribers.set(interest, subscribers.add(subscriber));
+    const isFirst = this.#subscribers.add(interest, subscriber);
     if (isName(interest)) this.#offer(interest);
-    else if (subscribers.size === 1) this.queries.heard(interest);
+    else if (isFirst) this.queries.heard(interest);
   }
 
   /** Removes a callback. A job that has begun with it does not call it again. */
@@ -301,10 +300,7 @@ export class Delivery {
       this.channels.unsubscribe(channel.name, subscriber);
       return;
     }
-    const subscribers = this.#subscribers.get(interest);
-    subscribers?.delete(subscriber);
-    if (subscribers !== undefined && subscribers.size > 0) return;
-    this.#subscribers.delete(interest);
+    if (!this.#subscribers.remove(interest, subscriber)) return;
     this.#floors.without(interest);
     if (isName(interest)) {
       this.#offer(interest);
@@ -360,13 +356,13 @@ export class Delivery {
   }
 
   /** Returns the callbacks to run next, or null. Objects and channels take turns. */
-  nextJob(now: number): Job | null {
+  nextJob(now: number): AnyJob | null {
     this.#channelsTurn = !this.#channelsTurn;
     if (this.#channelsTurn) return this.#nextOfObjects(now) ?? this.channels.nextJob(now);
     return this.channels.nextJob(now) ?? this.#nextOfObjects(now);
   }
 
-  #nextOfObjects(now: number): Job | null {
+  #nextOfObjects(now: number): AnyJob | null {
     this.#wakeRetries(now);
     const job = this.queries.callbacks.nextJob(now) ?? this.#nextCallbackJob();
     if (job !== null) this.#jobs.add(job);
@@ -395,7 +391,7 @@ export class Delivery {
   }
 
   /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
-  done(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
+  done(job: AnyJob, failed: ReadonlyMap<number, unknown>, now: number): void {
     if ("feed" in job) {
       if (job.feed.running === job) this.failing.note(job.feed.interest, failed, now);
       this.channels.done(job, failed, now);
@@ -419,7 +415,7 @@ export class Delivery {
     if (description !== undefined) {
       // If only some callbacks were told again, the others had returned before.
       const heard = new Set([...job.subscribers, ...(failed.size === 0 && slot.waiting === null ? slot.told : NOBODY)]);
-      const wereTold = ({ interest }: Membership): boolean => [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => heard.has(one));
+      const wereTold = ({ interest }: Membership): boolean => [...this.#subscribers.of(interest)].some((one) => heard.has(one));
       if (failed.size === 0) this.queries.descriptions.toldAs(name, description, wereTold);
       else this.queries.descriptions.failed(name, wereTold);
     }
@@ -504,21 +500,12 @@ export class Delivery {
 
   /** Returns the subscribers for a version of this object; `isDescription`: for a description without a version. */
   #audience(name: string, isDescription = false): Set<number> {
-    const subscribers = new Set(this.#subscribers.get(name));
-    for (const { interest, descriptions } of this.queries.concerning(name)) {
-      if (isDescription && descriptions === null) continue;
-      for (const subscriber of this.#subscribers.get(interest) ?? NOBODY) subscribers.add(subscriber);
-    }
-    return subscribers;
-  }
-
-  #subscribersOf(interests: Iterable<Interest>): Set<number> {
-    return new Set([...interests].flatMap((interest) => [...(this.#subscribers.get(interest) ?? NOBODY)]));
+    return this.#subscribers.audience(name, this.queries.concerning(name), isDescription);
   }
 
   #applied(name: string, slot: Slot, update: Update, told: ReadonlySet<number>): void {
     const knows = (interest: Interest): boolean =>
-      [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
+      [...this.#subscribers.of(interest)].every((one) => told.has(one) || slot.told.has(one));
     const floor = this.#floors.get(name);
     if (update.version !== null && (floor === undefined || compareFloors(floorOf(update), floor) > 0)) {
       // The object may enter again before the application hears that it has left.

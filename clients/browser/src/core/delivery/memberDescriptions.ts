@@ -18,7 +18,7 @@ export function parsedDescription(text: string | undefined): Description | null 
 }
 
 /** The descriptions of one query's members, as JSON; "": the object has none. */
-export class Descriptions {
+export class MemberDescriptions {
   readonly #told: Map<string, string>;
   readonly #said = new Map<string, string>();
   /**

@@ -8,7 +8,7 @@ import { digest, queryHash } from "../../schemas/digest.js";
 import type { Floor } from "./floors.js";
 import type { Hold } from "../streams/frontier.js";
 import { byQuery, type Interest } from "../interests/interests.js";
-import { Descriptions } from "./memberDescriptions.js";
+import { MemberDescriptions } from "./memberDescriptions.js";
 
 /** The progress of an answer: all members up to this name, as of this offset. */
 export interface Reached {
@@ -17,17 +17,17 @@ export interface Reached {
 }
 
 /** Names that entered and left, for members callbacks. */
-export interface Change {
+export interface MembersChange {
   readonly added: ReadonlySet<string>;
   readonly removed: ReadonlySet<string>;
 }
 
 /** The state of a query in the document. */
-export interface Kept {
+export interface KeptQuery {
   /** The members that the application was told, once it is told `telling`. */
   readonly members: ReadonlySet<string>;
   /** A change that members callbacks may have been told, and are told again. */
-  readonly telling: Change | null;
+  readonly telling: MembersChange | null;
   /** True if no members callback has been told of any member, because there was none. */
   readonly followed: boolean;
   /** True if versions of members have been dropped, because nobody had subscribed to them. */
@@ -43,7 +43,7 @@ export interface Kept {
 }
 
 /** The state of a new query. */
-export const NEW: Kept = {
+export const NEW: KeptQuery = {
   members: new Set(),
   telling: null,
   followed: false,
@@ -56,7 +56,7 @@ export const NEW: Kept = {
 
 /** A change that members callbacks are told. It stays unchanged until all of them know it, or fail too often. */
 export interface Telling {
-  readonly change: Change;
+  readonly change: MembersChange;
   /** Revision of the document that first contained it; the callbacks wait until that is durable. */
   readonly revision: number;
   /** Subscribers that know it, or are told everything instead. */
@@ -77,7 +77,7 @@ export class Membership {
   answer: Set<string> | null;
   reached: Reached | null;
   /** The members' descriptions; null: the application does not ask for them. */
-  descriptions: Descriptions | null;
+  descriptions: MemberDescriptions | null;
 
   // Reports of the service
   readonly received: Set<string>;
@@ -127,7 +127,7 @@ export class Membership {
 
   constructor(
     readonly text: string,
-    kept: Kept,
+    kept: KeptQuery,
     /** True if frames refer to this registration. Before it is confirmed, they may refer to an earlier one. */
     public isRegistered: boolean,
   ) {
@@ -139,7 +139,7 @@ export class Membership {
     this.dropped = kept.dropped;
     this.answer = kept.answer === null ? null : new Set(kept.answer);
     this.reached = kept.reached;
-    this.descriptions = kept.descriptions === null ? null : new Descriptions(kept.descriptions);
+    this.descriptions = kept.descriptions === null ? null : new MemberDescriptions(kept.descriptions);
     this.whole = kept.reached !== null;
     this.received = new Set([...this.members, ...(this.answer ?? [])]);
     this.doubtful = new Set(kept.entering);
@@ -147,7 +147,7 @@ export class Membership {
   }
 
   /** The state for the document. */
-  get kept(): Kept {
+  get kept(): KeptQuery {
     const { members, telling, followed, dropped, answer, reached, descriptions } = this;
     const isResumable = answer !== null && reached !== null;
     return {
@@ -252,7 +252,7 @@ export class Membership {
    * Returns the next change for members callbacks, which is in `members` from here on; and the names that are no longer
    * members.
    */
-  nextChange(): { change: Change; gone: ReadonlySet<string> } {
+  nextChange(): { change: MembersChange; gone: ReadonlySet<string> } {
     const change = this.#catchUp();
     if (!this.followed) return { change, gone: change.removed };
     // Nobody has been told anything.
@@ -269,7 +269,7 @@ export class Membership {
     return this.#catchUp().removed;
   }
 
-  #catchUp(): Change {
+  #catchUp(): MembersChange {
     const added = new Set([...this.touched].filter((name) => this.received.has(name) && !this.members.has(name)));
     const removed = new Set([...this.touched].filter((name) => this.members.has(name) && !this.concerns(name)));
     for (const name of added) this.members.add(name);

@@ -26,7 +26,7 @@ const fromUtf8 = new TextDecoder();
 /**
  * Versions by object, the one told last at the end. Their total size is bounded; beyond it the first ones are dropped.
  */
-export class Newest {
+export class NewestUpdates {
   readonly #bytesMax: number;
   readonly #told = new Map<string, Told>();
   #bytes = 0;

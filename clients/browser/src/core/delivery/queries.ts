@@ -14,14 +14,14 @@ import { compareFloors, type Floor } from "./floors.js";
 import type { Hold } from "../streams/frontier.js";
 import { type Interest, queryOf, type Spare } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
-import { type Kept, Membership, NEW } from "./membership.js";
+import { type KeptQuery, Membership, NEW } from "./membership.js";
 import type { Registrations } from "../interests/registrations.js";
-import type { Settings } from "../settings.js";
-import { type Keeper, MembersCallbacks } from "./telling.js";
+import type { ClientSettings } from "../settings.js";
+import { type ToldQueries, MembersCallbacks } from "./telling.js";
 import { INTEREST_KIND, type PageEnd, type WireInterest } from "../../schemas/wire.js";
 
 /** The interface of those who deliver objects' versions, for queries. */
-export interface Objects {
+export interface ObjectVersions {
   hold(): Hold;
   release(hold: Hold): void;
   /** Returns true if callbacks are told the versions of the query's members. */
@@ -49,7 +49,7 @@ export class Queries {
   readonly descriptions: AskedDescriptions;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
-  readonly #objects: Objects;
+  readonly #objects: ObjectVersions;
   readonly #byHash = new Map<bigint, Membership>();
   readonly #byText = new Map<string, Membership>();
   /** True once the application was told that the service knows no queries. */
@@ -62,14 +62,14 @@ export class Queries {
   constructor(
     journal: Journal,
     registrations: Registrations,
-    settings: Settings,
-    objects: Objects,
-    kept: ReadonlyMap<string, Kept>,
+    settings: ClientSettings,
+    objects: ObjectVersions,
+    kept: ReadonlyMap<string, KeptQuery>,
   ) {
     this.#journal = journal;
     this.#registrations = registrations;
     this.#objects = objects;
-    const keeper: Keeper = {
+    const keeper: ToldQueries = {
       hold: () => objects.hold(),
       release: (hold) => objects.release(hold),
       isHeard: (query) => objects.isHeard(query),
@@ -120,7 +120,7 @@ export class Queries {
   }
 
   /** The state for the document, by text. */
-  get kept(): Map<string, Kept> {
+  get kept(): Map<string, KeptQuery> {
     return new Map([...this.all].map((membership) => [membership.text, membership.kept]));
   }
 
@@ -503,7 +503,7 @@ export class Queries {
 
   // One query
 
-  #add(text: string, kept: Kept, isRegistered: boolean): Membership {
+  #add(text: string, kept: KeptQuery, isRegistered: boolean): Membership {
     const membership = new Membership(text, kept, isRegistered);
     this.#byHash.set(membership.hash, membership);
     this.#byText.set(text, membership);

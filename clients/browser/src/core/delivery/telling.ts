@@ -11,21 +11,21 @@ import { type ColdNotifyError, MembersCallbackFailed, QueryParked } from "../../
 import type { Hold } from "../streams/frontier.js";
 import type { Interest } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
-import type { Change, Membership, Telling } from "./membership.js";
-import type { Settings } from "../settings.js";
+import type { MembersChange, Membership, Telling } from "./membership.js";
+import type { ClientSettings } from "../settings.js";
 
 /** A job: run the members callbacks of these subscribers with this change, then call `Delivery.done`. */
 export interface MembersJob {
   readonly query: string;
   readonly subscribers: readonly number[];
-  readonly change: Change;
+  readonly change: MembersChange;
   readonly membership: Membership;
   /** The change; null: these subscribers came later, and are told all members. */
   readonly telling: Telling | null;
 }
 
 /** The interface of those who keep the queries and their objects, for telling. */
-export interface Keeper {
+export interface ToldQueries {
   /** Holds the cursor. */
   hold(): Hold;
   /** Ends a hold of the cursor. */
@@ -51,15 +51,15 @@ export class MembersCallbacks {
   /** True once a session was caught up in this process. A later subscriber has missed something. */
   begun = false;
   readonly #journal: Journal;
-  readonly #settings: Settings;
-  readonly #keeper: Keeper;
+  readonly #settings: ClientSettings;
+  readonly #keeper: ToldQueries;
   readonly #subscribers = new Map<Interest, Set<number>>();
   /** Queries whose members may differ from those told. */
   readonly #touched = new Set<Membership>();
   /** Queries with a change to tell. */
   readonly #telling = new Set<Membership>();
 
-  constructor(journal: Journal, settings: Settings, keeper: Keeper) {
+  constructor(journal: Journal, settings: ClientSettings, keeper: ToldQueries) {
     this.#journal = journal;
     this.#settings = settings;
     this.#keeper = keeper;
@@ -253,7 +253,7 @@ export class MembersCallbacks {
     membership.retryAt = null;
     const { text: query, interest, telling, fresh } = membership;
     const subscribers = this.#subscribers.get(interest) ?? new Set();
-    const begin = (to: number[], change: Change, told: Telling | null): MembersJob => {
+    const begin = (to: number[], change: MembersChange, told: Telling | null): MembersJob => {
       membership.running = true;
       return { query, subscribers: to.sort((a, b) => a - b), change, membership, telling: told };
     };

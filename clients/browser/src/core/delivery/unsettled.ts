@@ -9,11 +9,11 @@
  */
 
 import type { Delivery } from "./delivery.js";
-import { bytesOf, type Interest, interestDigest, isChannel, isName, isQuery } from "../interests/interests.js";
+import { bytesOf, type Interest, hashOf, isChannel, isName, isQuery } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
 import { OBJECTS_PER_FRAME_MAX, REQUESTS_UNANSWERED_MAX, UNSETTLED_ERROR_BYTES_MAX } from "../../schemas/protocol.js";
 import type { Operations, Registrations } from "../interests/registrations.js";
-import type { Settings } from "../settings.js";
+import type { ClientSettings } from "../settings.js";
 import type { WireUnsettled, WireUnsettledEntry } from "../../schemas/wire.js";
 
 /** Limit on the interval of unanswered reports, which grows each time: a service of release 0.1.0 never answers. */
@@ -25,7 +25,7 @@ const MEMBERS_MAX = 16;
 const MEMBERS_BYTES_MAX = 250;
 
 /** A failure of callbacks that have not returned since. */
-export interface Failure {
+export interface CallbackFailure {
   readonly times: number;
   /** The first line of their last error. */
   readonly error: string;
@@ -36,7 +36,7 @@ export interface Failure {
 /** The objects, queries and channels whose callbacks throw. */
 export class Failing {
   /** Failures by interest, including objects that only queries want. */
-  readonly byInterest = new Map<Interest, Failure>();
+  readonly byInterest = new Map<Interest, CallbackFailure>();
   changes = 0;
   readonly #sayErrors: boolean;
 
@@ -63,9 +63,9 @@ export class Failing {
 }
 
 /** The report of one interest. */
-interface Entry {
+export interface UnsettledInterest {
   readonly parked: boolean;
-  readonly failure: Failure | undefined;
+  readonly failure: CallbackFailure | undefined;
   /** For a query: members that were not accepted. Empty: any of them may be. */
   readonly members: readonly string[];
   /** For a channel: the offset up to which everything is told. -1: none, or not a channel. */
@@ -73,18 +73,18 @@ interface Entry {
 }
 
 /** Returns the part of a report that is worth a frame when it changes: not a repeated error. */
-function gistOf({ parked, failure, members, position }: Entry): string {
+function gistOf({ parked, failure, members, position }: UnsettledInterest): string {
   return [parked, failure !== undefined, failure?.error, position, ...members].join("\n");
 }
 
 const PENDING = gistOf({ parked: false, failure: undefined, members: [], position: -1n });
 
 /** The unsettled interests, and the service's knowledge of them. One object per client; `begin` for each session. */
-export class Unsettled {
+export class UnsettledTold {
   readonly #journal: Journal;
   readonly #registrations: Registrations;
   readonly #delivery: Delivery;
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   #known: boolean;
   /** The gist of each report in the service, once the frames on their way have arrived; null: not known. */
   #said: Map<Interest, string> | null = null;
@@ -104,7 +104,7 @@ export class Unsettled {
   #inVain = 0;
 
   /** `known`: the service knows that nothing is unsettled, according to the document. */
-  constructor(journal: Journal, registrations: Registrations, delivery: Delivery, settings: Settings, known: boolean) {
+  constructor(journal: Journal, registrations: Registrations, delivery: Delivery, settings: ClientSettings, known: boolean) {
     this.#journal = journal;
     this.#registrations = registrations;
     this.#delivery = delivery;
@@ -271,11 +271,11 @@ export class Unsettled {
 
   // Unsettled interests
 
-  #entries(): Map<Interest, Entry> {
+  #entries(): Map<Interest, UnsettledInterest> {
     const { parked, queries, channels } = this.#delivery;
     const failing = this.#delivery.failing.byInterest;
-    const entries = new Map<Interest, Entry>();
-    const put = (one: Interest, isParked: boolean, failure: Failure | undefined): void => {
+    const entries = new Map<Interest, UnsettledInterest>();
+    const put = (one: Interest, isParked: boolean, failure: CallbackFailure | undefined): void => {
       const members = isQuery(one) ? this.#lacking(one) : [];
       entries.set(one, { parked: isParked, failure, members, position: isChannel(one) ? channels.told(one) : -1n });
     };
@@ -311,7 +311,7 @@ export class Unsettled {
 }
 
 /** Splits reports into frames. `whole`: nothing else is unsettled. */
-function framesOf(entries: [Interest, Entry][], settled: Interest[], now: number, whole: boolean): WireUnsettled[] {
+function framesOf(entries: [Interest, UnsettledInterest][], settled: Interest[], now: number, whole: boolean): WireUnsettled[] {
   const frames: WireUnsettled[] = [];
   const said = [...entries.map(([one, entry]) => entryOf(one, entry, now)), ...settled];
   for (let at = 0; at < said.length || (at === 0 && whole); at += OBJECTS_PER_FRAME_MAX) {
@@ -320,17 +320,17 @@ function framesOf(entries: [Interest, Entry][], settled: Interest[], now: number
     frames.push({
       entries: some.filter((one) => typeof one !== "string"),
       settled: gone.filter(isName),
-      settledHashes: gone.filter((one) => !isName(one)).map(interestDigest),
+      settledHashes: gone.filter((one) => !isName(one)).map(hashOf),
       all: whole && at === 0,
     });
   }
   return frames;
 }
 
-function entryOf(interest: Interest, { parked, failure, members, position }: Entry, now: number): WireUnsettledEntry {
+function entryOf(interest: Interest, { parked, failure, members, position }: UnsettledInterest, now: number): WireUnsettledEntry {
   const raised = failure && { sinceS: Math.max(1, Math.floor(now - failure.since)), failures: failure.times, error: failure.error };
   return {
-    ...(isName(interest) ? { name: interest } : { hash: interestDigest(interest) }),
+    ...(isName(interest) ? { name: interest } : { hash: hashOf(interest) }),
     parked,
     members,
     ...(position >= 0n && { position }),

@@ -20,14 +20,14 @@ import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
 import { byQuery, type Interest, isName, namesOf } from "../interests/interests.js";
 import type { KeptPayload } from "../delivery/newest.js";
 import { STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES } from "../../schemas/protocol.js";
-import type { Kept } from "../delivery/membership.js";
-import type { Kind } from "../interests/registrations.js";
+import type { KeptQuery } from "../delivery/membership.js";
+import type { OperationKind } from "../interests/registrations.js";
 import { decodeChannels, encodeChannels } from "./storedChannels.js";
 import { checkedObject, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 import { decodeQueries, encodeQueries } from "./storedQueries.js";
 
 /** A client's identity. */
-export interface Identity {
+export interface ClientIdentity {
   readonly domain: string;
   readonly group: string;
   readonly client: string;
@@ -35,14 +35,14 @@ export interface Identity {
 
 /** The state that must survive. */
 export interface Document {
-  readonly identity: Identity;
+  readonly identity: ClientIdentity;
   readonly wanted: ReadonlySet<Interest>;
-  readonly pending: ReadonlyMap<Interest, Kind>;
+  readonly pending: ReadonlyMap<Interest, OperationKind>;
   readonly applied: ReadonlyMap<string, Floor>;
   /** The kept payloads of the versions in `applied`. */
   readonly newest: ReadonlyMap<string, KeptPayload>;
   /** The state of each wanted query, by its text. */
-  readonly queries: ReadonlyMap<string, Kept>;
+  readonly queries: ReadonlyMap<string, KeptQuery>;
   readonly channels: KeptChannels;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
@@ -51,14 +51,14 @@ export interface Document {
 }
 
 /** Returns the document of a client that has never connected. */
-export function emptyDocument(identity: Identity): Document {
+export function emptyDocument(identity: ClientIdentity): Document {
   const [wanted, pending, applied, newest, queries] = [new Set<Interest>(), new Map(), new Map(), new Map(), new Map()];
   const known = { channels: NO_CHANNELS, epoch: null, cursor: null, settled: false };
   return { identity, wanted, pending, applied, newest, queries, ...known };
 }
 
 /** Returns the document as JSON. */
-export function encodeDocument(document: Document): string {
+export function encode(document: Document): string {
   const { identity, epoch, cursor } = document;
   const applied = [...document.applied].map(([name, floor]) => [
     name,
@@ -86,7 +86,7 @@ export function encodeDocument(document: Document): string {
 }
 
 /** Parses a document of this client. Throws StateDamaged, StateMismatch. */
-export function decodeDocument(text: string, identity: Identity): Document {
+export function decode(text: string, identity: ClientIdentity): Document {
   const fields = parse(text);
   const format = fields["format"];
   if (typeof format === "number" && format > STATE_FORMAT_WITH_CHANNELS) {
@@ -112,7 +112,7 @@ export function decodeDocument(text: string, identity: Identity): Document {
   const list = fields["wanted"];
   if (!Array.isArray(list)) throw new StateDamaged("wanted: is not a list");
   const wanted = new Set<Interest>(list.map((name) => checkedObject("wanted", name)));
-  const pending = new Map<Interest, Kind>(operationsOf("pending", objects(fields, "pending"), wanted, "wanted"));
+  const pending = new Map<Interest, OperationKind>(operationsOf("pending", objects(fields, "pending"), wanted, "wanted"));
   const applied = new Map<string, Floor>();
   for (const [name, floor] of objects(fields, "applied")) {
     if (!Array.isArray(floor) || floor.length !== 2) {
@@ -128,7 +128,7 @@ export function decodeDocument(text: string, identity: Identity): Document {
   const stored = withQueries ? decodeQueries(fields) : null;
   for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
   for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
-  const queries = stored?.queries ?? new Map<string, Kept>();
+  const queries = stored?.queries ?? new Map<string, KeptQuery>();
   const told = withChannels ? decodeChannels(fields) : null;
   const channels = told?.kept ?? NO_CHANNELS;
   for (const interest of channels.channels.keys()) wanted.add(interest);

@@ -15,12 +15,12 @@ import { type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
 import { BEGINNING, type KeptChannel } from "../streams/feed.js";
 import { byChannel, type Channel, channelOf, channelText, type Interest } from "../interests/interests.js";
 import { checkAttributes, checkChannel } from "../../schemas/names.js";
-import type { Kind } from "../interests/registrations.js";
+import type { OperationKind } from "../interests/registrations.js";
 import { sinceFields, sinceFrom } from "../interests/since.js";
 import { type Fields, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 
 /** Returns the document's fields for channels, or none. */
-export function encodeChannels(kept: KeptChannels, pending: ReadonlyMap<Interest, Kind>): Fields {
+export function encodeChannels(kept: KeptChannels, pending: ReadonlyMap<Interest, OperationKind>): Fields {
   const text = (interest: Interest): string => channelText(channelOf(interest) as Channel);
   const operations = [...pending].filter(([interest]) => channelOf(interest) !== null);
   if (kept.channels.size + operations.length === 0) return {};
@@ -43,7 +43,7 @@ function encodeKept({ since, position, told, lost }: KeptChannel): Fields {
 }
 
 /** Parses the document's fields. Throws StateDamaged. */
-export function decodeChannels(fields: Fields): { kept: KeptChannels; pending: Map<Interest, Kind> } {
+export function decodeChannels(fields: Fields): { kept: KeptChannels; pending: Map<Interest, OperationKind> } {
   if (!("channels" in fields)) return { kept: NO_CHANNELS, pending: new Map() };
   const epoch = fields["channels_epoch"];
   if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {

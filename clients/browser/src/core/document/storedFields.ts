@@ -2,7 +2,7 @@
 
 import { StateDamaged } from "../../errors.js";
 import { checkObject } from "../../schemas/names.js";
-import type { Kind } from "../interests/registrations.js";
+import type { OperationKind } from "../interests/registrations.js";
 
 export type Fields = Record<string, unknown>;
 
@@ -21,8 +21,8 @@ export function operationsOf(
   entries: readonly [string, unknown][],
   wanted: { has(name: string): boolean },
   of: string,
-): Map<string, Kind> {
-  const pending = new Map<string, Kind>();
+): Map<string, OperationKind> {
+  const pending = new Map<string, OperationKind>();
   for (const [name, kind] of entries) {
     if (kind !== "register" && kind !== "unregister") throw new StateDamaged(`${field}: has an entry that is not an operation`);
     if ((kind === "register") !== wanted.has(name)) throw new StateDamaged(`${field}: ${JSON.stringify(name)} contradicts ${of}`);

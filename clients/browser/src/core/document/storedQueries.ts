@@ -13,17 +13,17 @@
 
 import { StateDamaged } from "../../errors.js";
 import { byQuery, type Interest, queryOf } from "../interests/interests.js";
-import type { Change, Kept } from "../delivery/membership.js";
+import type { MembersChange, KeptQuery } from "../delivery/membership.js";
 import { checkQuery } from "../../schemas/names.js";
-import type { Kind } from "../interests/registrations.js";
+import type { OperationKind } from "../interests/registrations.js";
 import { checkedObject, type Fields, numberOf, operationsOf, pairs, table } from "./storedFields.js";
 
 /** Returns the document's fields for queries, or none. */
 export function encodeQueries(
-  queries: ReadonlyMap<string, Kept>,
-  pending: ReadonlyMap<Interest, Kind>,
+  queries: ReadonlyMap<string, KeptQuery>,
+  pending: ReadonlyMap<Interest, OperationKind>,
 ): Fields {
-  const operations = [...pending].flatMap(([interest, kind]): [string, Kind][] => {
+  const operations = [...pending].flatMap(([interest, kind]): [string, OperationKind][] => {
     const text = queryOf(interest);
     return text === null ? [] : [[text, kind]];
   });
@@ -32,7 +32,7 @@ export function encodeQueries(
   return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept)])), pending_queries: pairs(operations) };
 }
 
-function encodeKept(kept: Kept): Fields {
+function encodeKept(kept: KeptQuery): Fields {
   const { members, telling, followed, dropped, entering, answer, reached, descriptions } = kept;
   const list = (names: ReadonlySet<string>): string[] => [...names].sort();
   return {
@@ -47,8 +47,8 @@ function encodeKept(kept: Kept): Fields {
 }
 
 /** Parses the document's fields. Throws StateDamaged. */
-export function decodeQueries(fields: Fields): { queries: Map<string, Kept>; pending: Map<Interest, Kind> } {
-  const queries = new Map<string, Kept>();
+export function decodeQueries(fields: Fields): { queries: Map<string, KeptQuery>; pending: Map<Interest, OperationKind> } {
+  const queries = new Map<string, KeptQuery>();
   for (const [text, entry] of table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry));
   const entries = table(fields, "pending_queries").map(([text, kind]): [string, unknown] => [query("pending_queries", text), kind]);
   const operations = operationsOf("pending_queries", entries, queries, "queries");
@@ -56,7 +56,7 @@ export function decodeQueries(fields: Fields): { queries: Map<string, Kept>; pen
   return { queries, pending };
 }
 
-function decodeKept(entry: unknown): Kept {
+function decodeKept(entry: unknown): KeptQuery {
   const fields = part("an entry", entry);
   const { members, telling, followed = false, dropped = false, entering = [], answer } = fields;
   const names = (what: string, list: unknown): ReadonlySet<string> => {
@@ -65,7 +65,7 @@ function decodeKept(entry: unknown): Kept {
   };
   if (typeof followed !== "boolean") throw new StateDamaged("queries: followed is not true or false");
   if (typeof dropped !== "boolean") throw new StateDamaged("queries: dropped is not true or false");
-  let change: Change | null = null;
+  let change: MembersChange | null = null;
   if (telling !== undefined) {
     const { added, removed } = part("telling", telling);
     change = { added: names("telling.added", added), removed: names("telling.removed", removed) };
@@ -74,7 +74,7 @@ function decodeKept(entry: unknown): Kept {
     if (typeof text !== "string") throw new StateDamaged("queries: descriptions has an entry that is not a text");
     return [checkedObject("queries", name), text];
   };
-  const kept: Kept = {
+  const kept: KeptQuery = {
     members: names("members", members),
     telling: change,
     followed,

@@ -58,7 +58,7 @@ export function channelText({ name, attributes }: Channel): string {
 }
 
 /** Returns its share in the digest of the wanted set. */
-export function interestDigest(interest: Interest): bigint {
+export function hashOf(interest: Interest): bigint {
   const [text, channel] = [queryOf(interest), channelOf(interest)];
   if (channel !== null) return channelHash(channel.name, channel.attributes);
   return text === null ? objectDigest(interest) : queryHash(text);
@@ -70,7 +70,7 @@ export function textOf(interest: Interest): string {
 }
 
 /** Returns the query for all objects whose names begin with `prefix`. */
-export function startsWith(prefix: string): string {
+export function prefixOf(prefix: string): string {
   return `NAME STARTS WITH "${prefix.replace(/["\\]/g, "\\$&")}"`;
 }
 
@@ -93,11 +93,11 @@ export function namesOf<T>(byInterest: ReadonlyMap<Interest, T>): ReadonlyMap<st
 
 /** Returns the hashes of queries and channels, which represent them in frames once they are registered. */
 export function hashesOf(interests: readonly Interest[]): bigint[] {
-  return interests.filter((interest) => !isName(interest)).map(interestDigest);
+  return interests.filter((interest) => !isName(interest)).map(hashOf);
 }
 
 /** The room left in a frame: for a number of interests, and for bytes of queries' and channels' texts. */
-export class Room {
+export class FrameRoom {
   #interests = OBJECTS_PER_FRAME_MAX;
   #textBytes = HELLO_QUERY_BYTES_MAX;
 
@@ -136,7 +136,7 @@ export function bytesOf(interest: Interest): number {
 
 /** Returns true if all of them fit in one frame. */
 export function fitInFrame(interests: Iterable<Interest>): boolean {
-  const room = new Room();
+  const room = new FrameRoom();
   for (const interest of interests) if (!room.takes(interest)) return false;
   return true;
 }
@@ -144,12 +144,12 @@ export function fitInFrame(interests: Iterable<Interest>): boolean {
 /** Splits interests into portions that fit in a frame each. Without any interest, returns one empty portion. */
 export function framesOf(interests: Iterable<Interest>): Interest[][] {
   let frame: Interest[] = [];
-  let room = new Room();
+  let room = new FrameRoom();
   const frames = [frame];
   for (const interest of interests) {
     if (!room.takes(interest)) {
       frames.push((frame = []));
-      room = new Room();
+      room = new FrameRoom();
       room.takes(interest);
     }
     frame.push(interest);

@@ -1,10 +1,10 @@
 /** The wanted set and the pending operations: what is requested, and the progress of the requests. */
 
 import { add } from "../../schemas/digest.js";
-import { fitInFrame, type Interest, interestDigest, isChannel, isQuery, Room } from "./interests.js";
+import { fitInFrame, type Interest, hashOf, isChannel, isQuery, FrameRoom } from "./interests.js";
 import type { Journal } from "../journal.js";
 
-export type Kind = "register" | "unregister";
+export type OperationKind = "register" | "unregister";
 
 /**
  * The progress of an operation in the present session.
@@ -13,15 +13,15 @@ export type Kind = "register" | "unregister";
  * callbacks have not returned (or failed too often). Both are for registrations only; for a query, its members take the
  * version's place. withheld: a query or a channel, and this service knows none.
  */
-export type Stage = "unsent" | "sent" | "confirmed" | "arrived" | "withheld";
+export type OperationStage = "unsent" | "sent" | "confirmed" | "arrived" | "withheld";
 
 /** A registration or unregistration that is not settled. It is identified by the object itself. */
 export class Operation {
   constructor(
-    readonly kind: Kind,
+    readonly kind: OperationKind,
     /** The document's first revision that contains it; it is sent once that is durable. */
     readonly revision: number,
-    public stage: Stage = "unsent",
+    public stage: OperationStage = "unsent",
   ) {}
 }
 
@@ -34,7 +34,7 @@ export class Registrations {
   readonly #pending = new Map<Interest, Operation>();
   // Two views of `pending`, because sets of 10,000 must not be searched at each step.
   readonly #unsent = new Map<Interest, Operation>();
-  readonly #stages: Record<Stage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0, withheld: 0 };
+  readonly #stages: Record<OperationStage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0, withheld: 0 };
   /** Number of registrations in `pending`. */
   #registers = 0;
   /** Number of changes of `pending`. */
@@ -50,7 +50,7 @@ export class Registrations {
   /** True if the service has reported in this session that it knows none. */
   #withholdsChannels = false;
 
-  constructor(journal: Journal, wanted: Iterable<Interest> = [], pending: Iterable<readonly [Interest, Kind]> = []) {
+  constructor(journal: Journal, wanted: Iterable<Interest> = [], pending: Iterable<readonly [Interest, OperationKind]> = []) {
     this.#journal = journal;
     this.#wanted = new Set(wanted);
     for (const interest of this.#wanted) this.#count(interest, 1n);
@@ -147,7 +147,7 @@ export class Registrations {
   }
 
   /** Returns the stage of its pending operation; null if there is none. */
-  stageOf(interest: Interest): Stage | null {
+  stageOf(interest: Interest): OperationStage | null {
     return this.#pending.get(interest)?.stage ?? null;
   }
 
@@ -211,9 +211,9 @@ export class Registrations {
   /**
    * Returns operations of one kind for the next request, as sent; null if there are none, or they are not durable yet.
    */
-  nextRequest(): { kind: Kind; operations: Operations } | null {
-    let kind: Kind | null = null;
-    const room = new Room();
+  nextRequest(): { kind: OperationKind; operations: Operations } | null {
+    let kind: OperationKind | null = null;
+    const room = new FrameRoom();
     const operations = new Map<Interest, Operation>();
     for (const [interest, operation] of this.#unsent) {
       if (!this.#journal.isDurable(operation.revision)) continue;
@@ -228,7 +228,7 @@ export class Registrations {
   }
 
   /** Sends those of `operations` again that are still pending and at `stage`. */
-  resend(operations: Operations, stage: Stage): void {
+  resend(operations: Operations, stage: OperationStage): void {
     for (const [interest, operation] of operations) {
       if (this.#pending.get(interest) === operation && operation.stage === stage) this.#move(interest, operation, "unsent");
     }
@@ -324,7 +324,7 @@ export class Registrations {
 
   /** Adds the interest to the digest (1n), or removes it (-1n). */
   #count(interest: Interest, sign: bigint): void {
-    const share = sign * interestDigest(interest);
+    const share = sign * hashOf(interest);
     if (isQuery(interest)) {
       this.#queriesDigest = add(this.#queriesDigest, share);
     } else if (isChannel(interest)) {
@@ -336,7 +336,7 @@ export class Registrations {
     }
   }
 
-  #put(interest: Interest, kind: Kind, stage: Stage, urgent: boolean): void {
+  #put(interest: Interest, kind: OperationKind, stage: OperationStage, urgent: boolean): void {
     this.#remove(interest);
     this.#add(interest, new Operation(kind, this.#journal.changed(urgent), stage));
   }
@@ -365,7 +365,7 @@ export class Registrations {
     this.changes += 1;
   }
 
-  #move(interest: Interest, operation: Operation, stage: Stage): void {
+  #move(interest: Interest, operation: Operation, stage: OperationStage): void {
     this.#stages[operation.stage] -= 1;
     this.#stages[stage] += 1;
     operation.stage = stage;

@@ -68,7 +68,7 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
   if (data.length > PAYLOAD_BYTES_MAX) {
     throw new RangeError(`payload: has ${data.length} bytes of JSON (at most ${PAYLOAD_BYTES_MAX} are allowed)`);
   }
-  return fitting({
+  return checkFrame({
     name: checkObject(objectId),
     isMessage: false,
     payload: data,
@@ -95,7 +95,7 @@ export function messageOf(channel: string, payload: unknown, id: string, options
   if (bytes < 1 || bytes > MESSAGE_ID_BYTES_MAX) {
     throw new RangeError(`id: ${JSON.stringify(String(id).slice(0, 80))} has not 1 to ${MESSAGE_ID_BYTES_MAX} bytes`);
   }
-  return fitting({
+  return checkFrame({
     name: checkChannel(channel),
     isMessage: true,
     payload: data,
@@ -107,17 +107,6 @@ export function messageOf(channel: string, payload: unknown, id: string, options
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
     clockMs: null,
   });
-}
-
-/**
- * Converts an expiry set at `clockMs` of another clock, which was `nowMs` on the one here. An expiry nearer to the
- * other clock's time was computed with that clock, and is converted; any other stays.
- */
-export function expiryHere(expiresAt: bigint, clockMs: bigint, nowMs: bigint): bigint {
-  const distance = (other: bigint): bigint => (expiresAt < other ? other - expiresAt : expiresAt - other);
-  if (distance(clockMs) >= distance(nowMs)) return expiresAt;
-  const here = expiresAt - clockMs + nowMs;
-  return here < 1n ? 1n : here;
 }
 
 /**
@@ -140,7 +129,8 @@ export function publishOf(outgoing: Outgoing, request: number): WirePublish {
   return { ...both, object: name, version: version ?? 0n, deleted };
 }
 
-function fitting(outgoing: Outgoing): Outgoing {
+/** Returns it. Throws RangeError if it is too large for a session. */
+export function checkFrame(outgoing: Outgoing): Outgoing {
   const version = outgoing.version ?? (outgoing.isMessage ? null : VERSION_MAX);
   const largest = { ...outgoing, version, clockMs: VERSION_MAX };
   const size = encodeFrame(CLIENT_FRAME, { publish: publishOf(largest, REQUEST_MAX) }).length;

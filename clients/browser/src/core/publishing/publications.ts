@@ -9,7 +9,8 @@
  */
 
 import { OutboxFull } from "../../errors.js";
-import { expiryHere, type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
+import { type Outgoing, outdoes, publishOf, VERSION_MAX } from "./outgoing.js";
+import { expiryHere } from "../../schemas/wrongClocks.js";
 import { CLOCK_AHEAD_S_MAX, CLOCK_SET_S, PUBLISHES_UNANSWERED_MAX } from "../../schemas/protocol.js";
 import type { WireAskOutcome, WireOutcome, WirePublish } from "../../schemas/wire.js";
 
@@ -27,9 +28,9 @@ const ASK_MAX = 2 ** 32 - 1;
 const LAST_MAX = 10_000;
 
 /** The service's answer to a publish: its offset, the reason of a final refusal, or its new version. */
-export type Answer = { readonly offset: bigint } | { readonly reason: string } | { readonly renumbered: bigint };
+export type PublishAnswer = { readonly offset: bigint } | { readonly reason: string } | { readonly renumbered: bigint };
 
-type Told = (answer: Answer) => void;
+type Told = (answer: PublishAnswer) => void;
 
 /** A request for the outcome of a version that is in Kafka. */
 interface Question {
@@ -225,7 +226,7 @@ export class Publications {
     return this.#againAt === null || this.#unanswered > 0 ? Infinity : this.#againAt;
   }
 
-  #answered(request: number, answer: Answer): void {
+  #answered(request: number, answer: PublishAnswer): void {
     const one = this.#of(request);
     if (one === undefined) return;
     this.#said.splice(this.#said.indexOf(one), 1);

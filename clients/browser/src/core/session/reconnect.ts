@@ -1,18 +1,21 @@
 /** Chooses time and address of the next connection. See `docs/protocol.md`, "The end". */
 
 import { CloseCode, UNKNOWN_SESSION_DELAY_S } from "../../schemas/protocol.js";
-import { DISPLACED_JITTER, type Settings } from "../settings.js";
+import { DISPLACED_JITTER, type ClientSettings } from "../settings.js";
 
 /** Returns a number from 0 up to, but not including, 1. */
 export type Random = () => number;
 
+/** A gateway's WebSocket address. */
+export type Address = string;
+
 /** The known gateways. One that failed rests for a while; if all rest, the one that rested longest is next. */
-export class Addresses {
-  readonly #addresses: string[];
+export class GatewayAddresses {
+  readonly #addresses: Address[];
   readonly #restedAt = new Map<string, number>();
   readonly #restS: number;
 
-  constructor(addresses: readonly string[], restS: number, random: Random) {
+  constructor(addresses: readonly Address[], restS: number, random: Random) {
     // Shuffled, so that clients that know the same addresses spread over them.
     this.#addresses = [...addresses];
     for (let i = this.#addresses.length - 1; i > 0; i--) {
@@ -24,7 +27,7 @@ export class Addresses {
   }
 
   /** Returns the address to connect to now: the same one as long as it does not fail. */
-  next(now: number): string {
+  next(now: number): Address {
     const restedAt = (address: string): number => this.#restedAt.get(address) ?? -Infinity;
     const awake = this.#addresses.find((address) => restedAt(address) <= now);
     return awake ?? this.#addresses.reduce((a, b) => (restedAt(b) < restedAt(a) ? b : a));
@@ -41,12 +44,12 @@ export class Addresses {
 
 /** The delay before the next connection: truncated exponential back-off with full jitter. */
 export class Backoff {
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #random: Random;
   #failures = 0;
   #displaced = 0;
 
-  constructor(settings: Settings, random: Random) {
+  constructor(settings: ClientSettings, random: Random) {
     this.#settings = settings;
     this.#random = random;
   }

@@ -9,13 +9,13 @@
 
 import { DescriptionsUnknown, QueriesUnknown, RegistrationRefused } from "../../errors.js";
 import type { Delivery, Report } from "../delivery/delivery.js";
-import type { Identity } from "../document/document.js";
+import type { ClientIdentity } from "../document/document.js";
 import { FrameBuffer, FrameError } from "../../schemas/frames.js";
 import {
   channelOf,
   hashesOf,
   type Interest,
-  interestDigest,
+  hashOf,
   isName,
   isQuery,
   queryOf,
@@ -27,13 +27,13 @@ import type { Queries } from "../delivery/queries.js";
 import { NamesInUse } from "./namesInUse.js";
 import { NEXT, Phase, PhaseSaid } from "./phases.js";
 import { Publications } from "../publishing/publications.js";
-import { type Kind, type Operations, type Registrations } from "../interests/registrations.js";
+import { type OperationKind, type Operations, type Registrations } from "../interests/registrations.js";
 import { RegSync } from "./regSync.js";
-import { positionsOf, SessionChannels } from "./sessionChannels.js";
+import { SessionChannels } from "./sessionChannels.js";
 import { SessionRequests } from "./sessionRequests.js";
-import { OUT_BYTES_MAX, type Settings, silenceS } from "../settings.js";
+import { OUT_BYTES_MAX, type ClientSettings, silenceS } from "../settings.js";
 import { FIRST, firstOf, Stream, streamsOf } from "../streams/stream.js";
-import type { Unsettled } from "../delivery/unsettled.js";
+import type { UnsettledTold } from "../delivery/unsettled.js";
 import {
   CAPABILITY_DESCRIPTIONS,
   CAPABILITY_NAMES,
@@ -59,7 +59,7 @@ import {
 const fromUtf8 = new TextDecoder();
 
 /** The reason why a session is over: a close code, or null and an error text. */
-export interface Ended {
+export interface SessionEnded {
   readonly code: number | null;
   readonly reason: string;
 }
@@ -72,27 +72,27 @@ interface Doubt {
 
 /** The objects that a session works on: they outlive it. */
 export interface Parts {
-  readonly identity: Identity;
+  readonly identity: ClientIdentity;
   readonly journal: Journal;
   readonly registrations: Registrations;
   readonly delivery: Delivery;
   /** Its publishes; missing in a client that publishes nothing. */
   readonly publications?: Publications;
   /** Missing in a client that does not report unsettled interests. */
-  readonly unsettled?: Unsettled | null;
-  readonly settings: Settings;
+  readonly unsettled?: UnsettledTold | null;
+  readonly settings: ClientSettings;
   readonly report: Report;
 }
 
 /** The client's side of one connection. It is over when `ended` is set. */
-export class Session {
+export class ClientSession {
   readonly #parts: Parts;
   readonly #frames = new FrameBuffer(GATEWAY_FRAME_BYTES_MAX);
   readonly #out: Uint8Array[] = [];
   #outBytes = 0;
   #phase: Phase = Phase.OPENING;
   #caughtUpAt: number | null = null;
-  #ended: Ended | null = null;
+  #ended: SessionEnded | null = null;
   #saidBye = false;
 
   readonly #crcs = new NamesInUse();
@@ -145,7 +145,7 @@ export class Session {
     return this.#phase;
   }
 
-  get ended(): Ended | null {
+  get ended(): SessionEnded | null {
     return this.#ended;
   }
 
@@ -230,7 +230,7 @@ export class Session {
     if (this.#asksDescriptions) this.#describe((kinds & KINDS_DESCRIPTIONS) !== 0);
     this.#channels.learn(welcome, this.#asksForKinds);
     this.#refuse(refused, operations);
-    this.#parts.delivery.channels.resolved(positionsOf(welcome), operations);
+    this.#parts.delivery.channels.resolved(firstOf(welcome.streams)?.positions ?? [], operations);
     this.#sync = null;
     this.#helloOperations = new Map();
     if (inSync) {
@@ -315,7 +315,7 @@ export class Session {
 
   #refuse(refused: readonly Refusal[], operations: Operations): void {
     for (const { object, interest: hash, reason } of refused) {
-      const named = [...operations.keys()].find((interest) => !isName(interest) && interestDigest(interest) === hash);
+      const named = [...operations.keys()].find((interest) => !isName(interest) && hashOf(interest) === hash);
       const interest = hash === undefined ? object : named;
       if (interest !== undefined && this.#parts.registrations.refuse(interest, operations)) this.#refused(interest, reason);
     }
@@ -429,7 +429,7 @@ export class Session {
     this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
     this.#asksDescriptions = this.#queries.descriptions.asked;
     this.#crcs.areSaid = this.#asksForKinds || !this.#crcs.use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
-    const ofKind = (kind: Kind): Interest[] =>
+    const ofKind = (kind: OperationKind): Interest[] =>
       [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
     const [register, unregister] = [ofKind("register"), ofKind("unregister")];
     this.#send(
@@ -497,7 +497,7 @@ export class Session {
   }
 
   /** The unsettled interests; null if nothing is reported about them now. */
-  get #unsettled(): Unsettled | null {
+  get #unsettled(): UnsettledTold | null {
     return (this.#takesRequests && this.#parts.unsettled) || null;
   }
 

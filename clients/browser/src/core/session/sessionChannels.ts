@@ -125,6 +125,6 @@ export class SessionChannels {
 }
 
 /** Returns the beginnings of the channels that it answers. */
-export function positionsOf({ streams }: Welcome | Registered): readonly Position[] {
+function positionsOf({ streams }: Welcome | Registered): readonly Position[] {
   return firstOf(streams)?.positions ?? [];
 }

@@ -1,13 +1,13 @@
 /** A session's Register and Unregister until they are answered, and the versions that must follow the answers. */
 
 import { isName, type Interest } from "../interests/interests.js";
-import type { Operation, Operations, Registrations, Stage } from "../interests/registrations.js";
+import type { Operation, Operations, Registrations, OperationStage } from "../interests/registrations.js";
 import { REQUESTS_UNANSWERED_MAX } from "../../schemas/protocol.js";
-import type { Settings } from "../settings.js";
+import type { ClientSettings } from "../settings.js";
 
 /** Operations that wait: for an answer (`stage` sent), or for a notification after it (confirmed). */
 interface Request {
-  readonly stage: Stage;
+  readonly stage: OperationStage;
   readonly operations: Operations;
   readonly due: number;
 }
@@ -15,12 +15,12 @@ interface Request {
 /** The requests of a session. What is not answered in time is sent again. */
 export class SessionRequests {
   readonly #registrations: Registrations;
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #sent = new Map<number, Request>();
   #answered: Request[] = [];
   #number = 0;
 
-  constructor(registrations: Registrations, settings: Settings) {
+  constructor(registrations: Registrations, settings: ClientSettings) {
     this.#registrations = registrations;
     this.#settings = settings;
   }

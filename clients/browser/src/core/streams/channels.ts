@@ -26,7 +26,7 @@ import { BEGINNING, type ChannelJob, Feed, highest, isMissed, Item, type KeptCha
 import { byChannel, type Channel, channelOf, type Interest } from "../interests/interests.js";
 import type { Journal } from "../journal.js";
 import type { Operations, Registrations } from "../interests/registrations.js";
-import { CHANNELS_BACKLOG_BYTES_MAX, type Settings } from "../settings.js";
+import { CHANNELS_BACKLOG_BYTES_MAX, type ClientSettings } from "../settings.js";
 import { OLDEST, type Since } from "../interests/since.js";
 import { type Position, REASON, type WireInterest, type WireMessage, type WireMissed } from "../../schemas/wire.js";
 
@@ -51,7 +51,7 @@ export class Channels {
   progress = 0;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
-  readonly #settings: Settings;
+  readonly #settings: ClientSettings;
   readonly #report: (error: ColdNotifyError) => void;
   readonly #cursor: ChannelCursor;
   readonly #feeds = new Map<string, Feed>();
@@ -69,7 +69,7 @@ export class Channels {
   constructor(
     journal: Journal,
     registrations: Registrations,
-    settings: Settings,
+    settings: ClientSettings,
     report: (error: ColdNotifyError) => void,
     kept: KeptChannels,
   ) {

@@ -7,14 +7,16 @@ Each wanted object has at most one slot, so what waits is limited by the number 
 import heapq
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
 
-from coldnotify._core.delivery.member_descriptions import parsed
-from coldnotify._core.delivery.membership import Floor, KeptQuery, Membership
+from coldnotify._core.delivery.floors import Floor, Floors
+from coldnotify._core.delivery.member_descriptions import parsed_description
+from coldnotify._core.delivery.membership import KeptQuery, Membership
 from coldnotify._core.delivery.newest import KeptPayload, NewestUpdates
 from coldnotify._core.delivery.queries import Queries
 from coldnotify._core.delivery.slot import CallbackJob, Slot, Update
+from coldnotify._core.delivery.subscribers import Subscribers
 from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.delivery.unsettled import Failing
 from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
@@ -62,17 +64,15 @@ class Delivery:
         self._registrations = registrations
         self._settings = settings
         self.report = report
-        self.floors = dict(floors)
-        self.told_last = NewestUpdates(settings.newest_bytes_max, newest or {}, self.floors)
+        self._floors = Floors(journal, floors)
+        self.told_last = NewestUpdates(settings.newest_bytes_max, newest or {}, self._floors.told)
         self.epoch = epoch
         self._frontier = Frontier(cursor)
         self._slots: dict[str, Slot] = {}
-        self._subscribers: dict[Interest, set[int]] = {}
+        self._subscribers = Subscribers()
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._retries: list[tuple[float, str]] = []
         self._jobs: set[CallbackJob | MembersJob] = set()
-        self._known: dict[str, tuple[Floor, set[int]]] = {}
-        """By object: this version of it, and no newer one, has been told to exactly these subscribers."""
         self.failing = Failing(say_errors=settings.say_errors)
         self.parked: set[str] = set()
         """Objects whose callbacks failed too often, since the start and until they succeed."""
@@ -93,9 +93,9 @@ class Delivery:
         self._registrations.arrived(name)
         if update.version is not None and name in self._of:
             self.queries.missed(name)
-        known = self._known.pop(name, None) if self._known else None
+        known = self._floors.take_partly(name)
         slot = self._slots.get(name)
-        floor = self.floors.get(name)
+        floor = self._floors.get(name)
         again = known is not None and floor == known[0] == update.floor
         if update.version is not None and floor is not None and update.floor <= floor and not again:
             if slot is None:
@@ -133,9 +133,9 @@ class Delivery:
         new = self.queries.enter(name, entered, answer=answer)
         lacking, hearing = self._described(name, description, new) if description is not None else ([], set())
         if new and update.version is not None:
-            self._tell_also(name, self._subscribers_of(new))
+            self._tell_also(name, self._subscribers.of_queries(new))
         if lacking:
-            update = self._tell_description(name, update, self._subscribers_of(lacking))
+            update = self._tell_description(name, update, self._subscribers.of_queries(lacking))
         if update.version is not None or lacking:
             self.arrived(name, update)
             if entered and name in self._slots:
@@ -171,30 +171,25 @@ class Delivery:
         if isinstance(interest, QueryInterest):
             self.queries.add(interest)
         elif isinstance(interest, str) and interest in self._of:
-            self._tell_also(interest, self._subscribers.get(interest, set()))
+            self._tell_also(interest, self._subscribers.of(interest))
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
         """Another callback for this object, or for a query's members; what waited for one is ready now."""
         if isinstance(interest, ChannelInterest):
             self.channels.subscribe(interest.name, subscriber)
             return
-        subscribers = self._subscribers.setdefault(interest, set())
-        subscribers.add(subscriber)
-        if isinstance(interest, QueryInterest):
-            if len(subscribers) == 1:
-                self.queries.subscribe(interest)
-        else:
+        is_first = self._subscribers.add(interest, subscriber)
+        if not isinstance(interest, QueryInterest):
             self.offer(interest)
+        elif is_first:
+            self.queries.subscribe(interest)
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
         """One callback less. A job that has begun with it is not called back."""
         if isinstance(interest, ChannelInterest):
             self.channels.unsubscribe(interest.name, subscriber)
             return
-        subscribers = self._subscribers.get(interest, set())
-        subscribers.discard(subscriber)
-        if not subscribers:
-            self._subscribers.pop(interest, None)
+        if self._subscribers.remove(interest, subscriber):
             if isinstance(interest, QueryInterest):
                 self.queries.unsubscribe(interest)
             else:
@@ -338,6 +333,11 @@ class Delivery:
         return self.queries.get(query)
 
     @property
+    def floors(self) -> Mapping[str, Floor]:
+        """The newest version of each object that the application has been told."""
+        return self._floors.told
+
+    @property
     def cursor(self) -> int | None:
         """All at or below it is applied, or is a pending registration."""
         return self._frontier.cursor
@@ -382,7 +382,7 @@ class Delivery:
 
     def is_heard(self, query: QueryInterest) -> bool:
         """Returns true if callbacks are told the versions of its members."""
-        return query in self._subscribers
+        return self._subscribers.has(query)
 
     def newest(self, name: str) -> Floor | None:
         """Returns the object's newest version that waits to be told, or is being told."""
@@ -401,12 +401,11 @@ class Delivery:
         self.told_last.forget(name)
         self.failing.over(name)
         self.parked.discard(name)
-        self._known.pop(name, None)
+        self._floors.take_partly(name)
 
     def forget_floor(self, name: str) -> None:
         """Forgets the object's floor: when it comes again, it is told again."""
-        if self.floors.pop(name, None) is not None:
-            self._journal.changed()
+        self._floors.forget(name)
 
     def is_telling(self, name: str) -> bool:
         """Returns true if callbacks are being told a version of this object."""
@@ -421,7 +420,7 @@ class Delivery:
         """
         if name in self._registrations.wanted and not self._registrations.is_owed(name):
             return True
-        return any(membership.query in self._subscribers for membership in self._of.get(name, ()))
+        return any(self._subscribers.has(membership.query) for membership in self._of.get(name, ()))
 
     def _hold(self, name: str, slot: Slot) -> None:
         """The version in the slot has come again: a query that the object has entered may need it."""
@@ -433,7 +432,7 @@ class Delivery:
 
     def _offer(self, name: str, slot: Slot) -> None:
         """Let the waiting version run as soon as it may."""
-        if name not in self._subscribers and not (name in self._of and self._audience(name, slot.waiting)):
+        if not self._subscribers.has(name) and not (name in self._of and self._audience(name, slot.waiting)):
             self._ready.pop(name, None)
             if name in self._of and name not in self._registrations.wanted:
                 self._pass_over(name, slot)
@@ -445,21 +444,14 @@ class Delivery:
             else:
                 self._ready[name] = None
 
-    def _audience(self, name: str, update: Update | None = None) -> set[int]:
-        """Returns the subscribers that are told a version of this object. That it has none is told to those who asked
-        for it by its name, or for its description.
-        """
-        subscribers = self._subscribers.get(name, set())
+    def _audience(self, name: str, update: Update | None = None) -> Set[int]:
+        """Returns the subscribers that are told this version of the object; None: any."""
         unknown = update is not None and update.version is None
-        for membership in self._of.get(name, ()):
-            if unknown and membership.descriptions is None:
-                continue
-            subscribers = subscribers | self._subscribers.get(membership.query, set())
-        return subscribers
+        return self._subscribers.audience(name, self._of.get(name, ()), unknown=unknown)
 
-    def _untold(self, name: str, slot: Slot) -> set[int]:
+    def _untold(self, name: str, slot: Slot) -> Set[int]:
         """Returns the subscribers that must be told the version that waits."""
-        audience = self._audience(name, slot.waiting) if name in self._of else self._subscribers[name]
+        audience = self._audience(name, slot.waiting) if name in self._of else self._subscribers.of(name)
         return audience - slot.told
 
     def _pass(self, name: str, slot: Slot) -> None:
@@ -482,41 +474,46 @@ class Delivery:
             hold, slot.waiting_hold = slot.waiting_hold, None
             self.release(hold)
 
-    def _tell_also(self, name: str, numbers: set[int]) -> None:
+    def _tell_also(self, name: str, numbers: Set[int]) -> None:
         """These subscribers were not told this object's version: when it comes again, they are."""
         slot = self._slots.get(name)
         if slot is not None and slot.waiting is not None:
             slot.told -= numbers
-        elif name in self._known:
-            self._known[name][1].difference_update(numbers)
+        elif self._floors.unknown_to(name, numbers):
+            pass  # those that know it are fewer now
         elif slot is not None and slot.running is not None:
-            self._known[name] = slot.running.update.floor, {*slot.running.subscribers, *slot.told} - numbers
-        elif name in self.floors:
-            self._known[name] = self.floors[name], self._audience(name) - numbers
-            self.forget_floor(name)
+            told = {*slot.running.subscribers, *slot.told} - numbers
+            self._floors.told_to(name, slot.running.update.floor, told)
+        elif (floor := self._floors.get(name)) is not None:
+            self._floors.told_to(name, floor, {*self._audience(name)} - numbers)
+            self._floors.forget(name)
 
-    def _tell_description(self, name: str, update: Update, numbers: set[int]) -> Update:
+    def _tell_description(self, name: str, update: Update, numbers: Set[int]) -> Update:
         """The object's description differs from what these subscribers were told: its version is told them again.
 
         Returns what is to be told: without the version, if that is older than one that was told.
         """
         slot = self._slots.get(name)
-        newest = self.floors.get(name, update.floor) if slot is None else slot.newest
+        newest = (self._floors.get(name) or update.floor) if slot is None else slot.newest
         if update.floor < newest:
             if slot is not None and slot.waiting is not None:
                 slot.told -= numbers
                 return update  # what waits is told with the description
             # The object was removed, or its versions have begun over. Who wants it by its name hears nothing of it.
             update = Update(update.incarnation, None)
-            self._known[name] = update.floor, self._by_name_alone(name)
-        elif self.floors.get(name) == newest and (slot is None or slot.waiting is None) and name not in self._known:
+            self._floors.told_to(name, update.floor, self._by_name_alone(name))
+        elif (
+            self._floors.get(name) == newest
+            and (slot is None or slot.waiting is None)
+            and not self._floors.is_partly_told(name)
+        ):
             # All others have been told the version, if it is told anew now.
-            self._known[name] = newest, self._audience(name) - numbers
-        elif slot is not None or name in self._known:
+            self._floors.told_to(name, newest, {*self._audience(name)} - numbers)
+        elif slot is not None or self._floors.is_partly_told(name):
             self._tell_also(name, numbers)
         elif update.version is None:
             # Who wants it by its name has been told that there is no version.
-            self._known[name] = update.floor, self._by_name_alone(name)
+            self._floors.told_to(name, update.floor, self._by_name_alone(name))
         return update
 
     def _described(
@@ -535,10 +532,10 @@ class Delivery:
 
     def _by_name_alone(self, name: str) -> set[int]:
         """Returns the subscribers that were told the object's version by its name, and not its description."""
-        return set() if self._registrations.is_owed(name) else set(self._subscribers.get(name, ()))
+        return set() if self._registrations.is_owed(name) else set(self._subscribers.of(name))
 
     def _is_told(self, membership: Membership, subscribers: Collection[int]) -> bool:
-        return not self._subscribers.get(membership.query, set()).isdisjoint(subscribers)
+        return not self._subscribers.of(membership.query).isdisjoint(subscribers)
 
     def _leave_out(self, name: str, memberships: Iterable[Membership]) -> None:
         """These know the object's description, or are being told it: they need not be told the same waiting version."""
@@ -548,9 +545,9 @@ class Delivery:
         for one in memberships:
             if one.descriptions is not None:
                 hearing = slot.running is not None and self._telling(name, one) is not None
-                heard = slot.running.update.floor if slot.running is not None and hearing else self.floors.get(name)
+                heard = slot.running.update.floor if slot.running is not None and hearing else self._floors.get(name)
                 if heard == slot.waiting.floor:
-                    slot.told |= self._subscribers.get(one.query, set())
+                    slot.told |= self._subscribers.of(one.query)
 
     def _telling(self, name: str, membership: Membership) -> bytes | None:
         """Returns the description of this object that the callbacks of a query are being told;
@@ -559,19 +556,16 @@ class Delivery:
         slot = self._slots.get(name)
         if slot is None or slot.running is None:
             return None
-        hearing = self._subscribers.get(membership.query, set()) <= set(slot.running.subscribers)
+        hearing = self._subscribers.of(membership.query) <= set(slot.running.subscribers)
         return slot.running.description if hearing else None
-
-    def _subscribers_of(self, memberships: Iterable[Membership]) -> set[int]:
-        return {number for one in memberships for number in self._subscribers[one.query]}
 
     def _applied(self, name: str, slot: Slot, update: Update) -> None:
         # The same version may have come again, for those of a query that the object has entered.
         all_told = slot.waiting is None or slot.waiting.floor != update.floor
         # And it is still to come for those who have subscribed while it was being told.
-        if update.version is not None and all_told and name not in self._known:
-            self.floors[name] = update.floor
-        if update.version is not None or name not in self.floors:
+        if update.version is not None and all_told and not self._floors.is_partly_told(name):
+            self._floors.told_to_all(name, update.floor)
+        if update.version is not None or self._floors.get(name) is None:
             self.told_last.put(name, update)
         self.failing.over(name)
         self.parked.discard(name)
@@ -597,7 +591,7 @@ class Delivery:
     def _failed(self, name: str, slot: Slot, job: CallbackJob, failed: Mapping[int, BaseException], now: float) -> None:
         if slot.waiting is None:
             # Those who have come meanwhile are told with the ones who are to be told again.
-            self._known.pop(name, None)
+            self._floors.take_partly(name)
             slot.waiting = job.update
             slot.told |= set(job.subscribers) - set(failed)
             slot.waiting_hold, slot.running_hold = slot.running_hold, None
@@ -667,4 +661,4 @@ class Delivery:
                 payload = json.loads(update.payload)
             except (ValueError, RecursionError):
                 self.report(PayloadUnreadable(name, update.version))
-        return Notification(name, update.version, payload, update.deleted, parsed(description))
+        return Notification(name, update.version, payload, update.deleted, parsed_description(description))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def parsed(description: bytes | None) -> dict[str, Any] | None:
+def parsed_description(description: bytes | None) -> dict[str, Any] | None:
     """Returns a description as applications see it. None: the object has none, or it is not known."""
     try:
         found = json.loads(description) if description else None

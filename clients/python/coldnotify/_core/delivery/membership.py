@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 from coldnotify_schemas.digest import digest
 
+from coldnotify._core.delivery.floors import Floor
 from coldnotify._core.delivery.member_descriptions import MemberDescriptions
 from coldnotify._core.interests.interests import QueryInterest
 from coldnotify._core.streams.frontier import Hold
-
-Floor = tuple[int, int]
-"""(incarnation, version): the order of an object's versions."""
 
 
 class Reached(NamedTuple):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coldnotify._core.delivery.membership import Floor
+from coldnotify._core.delivery.floors import Floor
 from coldnotify._core.delivery.slot import Update
 from coldnotify.notification import Notification
 

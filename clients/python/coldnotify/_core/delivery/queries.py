@@ -11,7 +11,8 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import sets_digest
 
 from coldnotify._core.delivery.asked_descriptions import AskedDescriptions
-from coldnotify._core.delivery.membership import Floor, KeptQuery, Membership, Reached
+from coldnotify._core.delivery.floors import Floor
+from coldnotify._core.delivery.membership import KeptQuery, Membership, Reached
 from coldnotify._core.delivery.telling import MembersCallbacks
 from coldnotify._core.interests.interests import Interest, QueryInterest, queries_of, spare_bytes
 from coldnotify._core.interests.registrations import OperationStage, Registrations

@@ -6,7 +6,7 @@ A still newer one replaces the waiting one.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coldnotify._core.delivery.membership import Floor
+from coldnotify._core.delivery.floors import Floor
 from coldnotify._core.streams.frontier import Hold
 from coldnotify.notification import Notification
 

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 from coldnotify_schemas.protocol import STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES
 
-from coldnotify._core.delivery.membership import Floor, KeptQuery
+from coldnotify._core.delivery.floors import Floor
+from coldnotify._core.delivery.membership import KeptQuery
 from coldnotify._core.delivery.newest import KeptPayload
 from coldnotify._core.document.stored_channels import decode_channels, encode_channels
 from coldnotify._core.document.stored_fields import (

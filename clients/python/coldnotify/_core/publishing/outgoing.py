@@ -4,14 +4,22 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.interests import channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.priority import HIGH, check_priority
-from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
+from coldnotify_schemas.protocol import (
+    CLIENT_FRAME_BYTES_MAX,
+    FRAME_LENGTH_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    MESSAGE_ID_BYTES_MAX,
+)
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
 """Limit on a version's payload, the same as in coldnotify_schemas.records, which needs an extra."""
+_VERSION_BYTES, _CLOCK_BYTES = 11, 11
+"""Limit on fields that are set later."""
 
 
 class Outgoing(NamedTuple):
@@ -142,6 +150,29 @@ def message_of(
         traceparent=traceparent,
         priority=HIGH if check_priority(priority) else None,
     )
+
+
+def publish_of(outgoing: Outgoing, request: int) -> wire.Publish:
+    """Returns it as a Publish frame."""
+    publish = wire.Publish(request=request, payload=outgoing.payload or b"", expires_at=outgoing.expires_at or 0)
+    if outgoing.is_message:
+        publish.channel, publish.id = outgoing.name, outgoing.id
+        publish.to.extend(outgoing.to)
+    else:
+        publish.object, publish.version = outgoing.name, outgoing.version or 0
+        publish.incarnation, publish.deleted = outgoing.incarnation or 0, outgoing.deleted
+    publish.clock_ms = outgoing.clock_ms or 0
+    if outgoing.priority is not None:
+        publish.priority = wire.PRIORITY_HIGH
+    return publish
+
+
+def check_frame(outgoing: Outgoing) -> None:
+    """Raises ValueError where it is too large for a session."""
+    size = FRAME_LENGTH_BYTES_MAX + wire.ClientFrame(publish=publish_of(outgoing, (1 << 32) - 1)).ByteSize()
+    size += _CLOCK_BYTES + (_VERSION_BYTES if outgoing.version is None and not outgoing.is_message else 0)
+    if size > CLIENT_FRAME_BYTES_MAX:
+        raise ValueError(f"payload: with all fields has {size} bytes (at most {CLIENT_FRAME_BYTES_MAX} fit a frame)")
 
 
 def _check_names(domain: str, group: str) -> None:

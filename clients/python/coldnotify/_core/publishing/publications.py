@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, FRAME_LENGTH_BYTES_MAX, PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
 
-from coldnotify._core.publishing.outgoing import Outgoing
+from coldnotify._core.publishing.outgoing import Outgoing, publish_of
 
-_VERSION_BYTES, _CLOCK_BYTES = 11, 11
-"""Limit on fields that are set later."""
 _ASK_MAX = (1 << 32) - 1
 ONCE_MAX = 1000
 """Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped."""
@@ -125,8 +123,8 @@ class Publications:
                     one.request = self._last_request
                 one.sent = True
                 self._unanswered += 1
-                return _frame(one.outgoing, one.request)
-        return _frame(self._once.popleft(), 0) if self._once else None
+                return publish_of(one.outgoing, one.request)
+        return publish_of(self._once.popleft(), 0) if self._once else None
 
     def next_question(self) -> wire.AskOutcome | None:
         """Returns what to ask now, if anything."""
@@ -178,27 +176,5 @@ class Publications:
         return next((one for one in self._said if one.sent and one.request == request), None)
 
 
-def check_frame(outgoing: Outgoing) -> None:
-    """Raises ValueError where it is too large for a session."""
-    size = FRAME_LENGTH_BYTES_MAX + wire.ClientFrame(publish=_frame(outgoing, (1 << 32) - 1)).ByteSize()
-    size += _CLOCK_BYTES + (_VERSION_BYTES if outgoing.version is None and not outgoing.is_message else 0)
-    if size > CLIENT_FRAME_BYTES_MAX:
-        raise ValueError(f"payload: with all fields has {size} bytes (at most {CLIENT_FRAME_BYTES_MAX} fit a frame)")
-
-
 def _nobody(_answer: PublishAnswer) -> None:
     """Ignores an answer."""
-
-
-def _frame(outgoing: Outgoing, request: int) -> wire.Publish:
-    publish = wire.Publish(request=request, payload=outgoing.payload or b"", expires_at=outgoing.expires_at or 0)
-    if outgoing.is_message:
-        publish.channel, publish.id = outgoing.name, outgoing.id
-        publish.to.extend(outgoing.to)
-    else:
-        publish.object, publish.version = outgoing.name, outgoing.version or 0
-        publish.incarnation, publish.deleted = outgoing.incarnation or 0, outgoing.deleted
-    publish.clock_ms = outgoing.clock_ms or 0
-    if outgoing.priority is not None:
-        publish.priority = wire.PRIORITY_HIGH
-    return publish
