@@ -12,6 +12,8 @@ from coldnotify._core.session.reconnect import Address
 
 MESSAGE_BYTES_MAX = 1024 * 1024
 """Limit on one WebSocket message: a gateway sends at most a page and what waits beside it."""
+ENDED_BY_GATEWAY, CONNECTION_LOST = "the gateway closed the connection", "connection lost"
+"""The words for a connection that has ended by itself, or their beginning."""
 _NEEDS = {"ws": "websockets", "wss": "websockets"}
 
 
@@ -108,7 +110,7 @@ class _WebSocket:
             elif event.opcode in (Opcode.BINARY, Opcode.CONT):
                 said.append(bytes(event.data))
             elif event.opcode is Opcode.CLOSE:
-                self.over = "the gateway closed the connection"
+                self.over = ENDED_BY_GATEWAY
         if self._protocol.handshake_exc is not None:
             raise CarrierError(f"WebSocket: {self._protocol.handshake_exc}")
         if self._protocol.parser_exc is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
-from coldnotify._carriers import Carrier, CarrierError
+from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, CarrierError
 from coldnotify._core.session.reconnect import Address
 from coldnotify._tls import ResumingContext
 
@@ -179,10 +179,10 @@ class ClientLink:
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return b""
         except OSError as error:
-            self.close(f"connection lost: {error}")
+            self.close(f"{CONNECTION_LOST}: {error}")
             return b""
         if not data:
-            self.close("the gateway closed the connection")
+            self.close(ENDED_BY_GATEWAY)
         return b"" if self._half_closed else data
 
     def half_close(self) -> None:
@@ -214,7 +214,7 @@ class ClientLink:
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError as error:
-                self.close(f"connection lost: {error}")
+                self.close(f"{CONNECTION_LOST}: {error}")
                 return
             self._unsent = self._unsent[sent:]
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from coldnotify._carriers import Carrier, carrier_of
+from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, carrier_of
 from coldnotify._clock import sleep_counting_clock
 from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save, Status
 from coldnotify._core.session.reconnect import Address
@@ -32,6 +32,9 @@ MissedCallback = Callable[[Missed], object]
 coroutine function.
 """
 OnError = Callable[[Exception], object]
+
+_IN_THE_CLEAR = " before it answered; if its port speaks TLS, Connection needs a ca_cert"
+"""Follows the words of a connection without TLS that ended so: a port that speaks TLS says nothing else."""
 
 
 class NotifyRun:
@@ -68,6 +71,8 @@ class NotifyRun:
         self._served = False
         """True if the present or last connection has carried a session."""
         self._outage_told = False
+        self._may_need_tls = False
+        """True for a connection without TLS from which nothing came yet."""
 
     # What is to be done
 
@@ -162,7 +167,8 @@ class NotifyRun:
         """Returns the carrier and the TLS context for a connection to this address."""
         logger.info("connecting to %s", address)
         carrier = carrier_of(address)
-        return carrier, self._context if self._connection.uses_tls(address) else None
+        self._may_need_tls = not self._connection.uses_tls(address)
+        return carrier, None if self._may_need_tls else self._context
 
     def callbacks(self, job: AnyJob) -> Iterator[tuple[int, Callable[..., object]]]:
         """The callbacks to run, by number; those that were disposed of meanwhile are left out."""
@@ -190,6 +196,7 @@ class NotifyRun:
 
     def received(self, data: bytes) -> None:
         """Bytes came."""
+        self._may_need_tls = False
         with self.lock:
             self.driver.received(data, self._look())
             if not self._served and self.driver.connected:
@@ -202,6 +209,8 @@ class NotifyRun:
 
     def link_down(self, problem: str) -> None:
         """It could not be made, or is gone."""
+        if self._may_need_tls and problem.startswith((ENDED_BY_GATEWAY, CONNECTION_LOST)):
+            problem += _IN_THE_CLEAR
         logger.info("connection to the gateway ended: %s", problem)
         with self.lock:
             self.driver.link_down(problem, self._clock())

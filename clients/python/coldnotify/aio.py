@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from coldnotify._carriers import Carrier, CarrierError
+from coldnotify._carriers import CONNECTION_LOST, ENDED_BY_GATEWAY, Carrier, CarrierError
 from coldnotify._core.driver import (
     AnyJob,
     CallCallbacks,
@@ -388,7 +388,7 @@ class _Link(asyncio.Protocol):
         self._transport = None
         if self._tls is not None and self._context is not None:
             self._context.remember(self._tls)
-        self._down("the gateway closed the connection" if exc is None else f"connection lost: {exc}")
+        self._down(ENDED_BY_GATEWAY if exc is None else f"{CONNECTION_LOST}: {exc}")
 
     def _down(self, problem: str) -> None:
         if not self._over:

@@ -9,6 +9,7 @@ import pytest
 from coldnotify import Connection, Notify, State, aio
 from coldnotify._tls import ContextKeeper
 from coldnotify.testing import FakeService
+from coldnotify_testkit.waiting import until, wait_for
 
 LIMIT_S = 60
 
@@ -86,3 +87,22 @@ def test_a_token_that_cannot_be_had_is_a_connection_that_failed(certificate, ser
             break
     assert "no token" in (notify.status.last_problem or "")
     notify.disconnect()
+
+
+def test_a_client_without_tls_at_a_port_that_speaks_tls_is_told_so(service):
+    notify = Notify("d", "g", "c", State(None), Connection("127.0.0.1", service.port))
+    notify.connect()
+    wait_for(lambda: "if its port speaks TLS" in str(notify.status.last_problem), "the problem is named")
+    notify.disconnect()
+
+
+async def test_with_asyncio_it_is_told_so_too_and_without_a_port_it_is_not(service):
+    notify = aio.Notify("d", "g", "c", State(None), Connection("127.0.0.1", service.port))
+    await notify.connect()
+    await until(lambda: "if its port speaks TLS" in str(notify.status.last_problem), "the problem is named")
+    await notify.disconnect()
+    nowhere = Notify("d", "g", "c", State(None), Connection("127.0.0.1", 1))
+    nowhere.connect()
+    wait_for(lambda: nowhere.status.last_problem, "the problem is named")
+    assert "TLS" not in str(nowhere.status.last_problem)
+    nowhere.disconnect()

@@ -37,6 +37,7 @@ SECTIONS = (
 )
 
 OTHER_VARIABLES = {
+    "COLDNOTIFY_CONTEXT": "as `coldnotify --context NAME`",
     "COLDNOTIFY_CACHE": "directory of Kafka's jars and their archive; default: `coldnotify` in the user's cache",
     "COLDNOTIFY_JAVA": "the `java` (17 or later) that runs the embedded Kafka; default: the one installed with it",
     "COLDNOTIFY_MAVEN_URL": "a mirror to fetch Kafka's jars from; default: Maven's central repository",

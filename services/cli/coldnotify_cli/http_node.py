@@ -11,7 +11,8 @@ from urllib.request import Request, urlopen
 import click
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
-from coldnotify_cli.credentials import http_context, read_token
+from coldnotify_cli.asked_ports import why_no_answer
+from coldnotify_cli.credentials import http_base, http_context, read_token
 from coldnotify_cli.settings import HttpNodeSettings
 
 _NOT_FOUND = 404
@@ -25,11 +26,9 @@ class HttpNode:
     """The HTTP service of `settings.http`."""
 
     def __init__(self, settings: HttpNodeSettings) -> None:
-        address = settings.http.strip().rstrip("/")
-        if not address:
+        if not settings.http.strip():
             raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, host:port is wanted")
-        scheme = "https" if settings.ca_cert or settings.cert else "http"
-        self._base = address if address.startswith(("http://", "https://")) else f"{scheme}://{address}"
+        self._base = http_base(settings, settings.http)
         self._timeout_s = settings.http_timeout_s
         self._context = http_context(settings)
         token = read_token(settings)
@@ -56,7 +55,7 @@ class HttpNode:
             kinds = {_NOT_FOUND: NotKnown, 400: click.UsageError}
             raise kinds.get(error.code, click.ClickException)(words) from None
         except (OSError, HTTPException, ValueError) as error:
-            why = getattr(error, "reason", None) or error
+            why = why_no_answer(error, url, self._timeout_s)
             raise click.ClickException(f"no HTTP service at {self._base} (--http): {why}") from None
 
     def pages(self, *path: str, limit: int | None, **query: object) -> Iterator[dict[str, Any]]:

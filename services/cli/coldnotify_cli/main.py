@@ -7,13 +7,16 @@ import importlib
 import os
 import sys
 import traceback
+from collections import ChainMap
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+from coldnotify_common.settings import environment, put_environment
 from coldnotify_parts.registry import PARTS
 from coldnotify_schemas.visible import visible_lines
 
+from coldnotify_cli.contexts import variables_of
 from coldnotify_cli.printing import echo
 from coldnotify_cli.suggesting_group import SuggestingGroup
 
@@ -46,11 +49,14 @@ COMMANDS: dict[str, _Entry] = {
     "tenant": _Entry("tenant", "Set, list, show or remove tenants; show what they use."),
     "object": _Entry("object", "Administer one object."),
     "client": _Entry("one_client", "Disconnect a client, or have it forgotten."),
+    "context": _Entry("context", "Name installations: addresses and an identity, for --context."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }
 """Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
 _SERVICES = {name for name, entry in COMMANDS.items() if entry.module == "services"}
 """Services warn about the environment in their own logs."""
+_WITHOUT_CONTEXT = {*_SERVICES, "up", "broker", "context"}
+"""Commands that ask no running installation: a context must not send their data to one."""
 
 
 class _LazyGroup(SuggestingGroup):
@@ -81,13 +87,27 @@ class _LazyGroup(SuggestingGroup):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    cls=_LazyGroup,
+    flags_hidden=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(package_name="coldnotify-server", prog_name="coldnotify")
-def cli() -> None:
+@click.option(
+    "--context", "name", metavar="NAME", help="Installation of `coldnotify context add`.  [COLDNOTIFY_CONTEXT]"
+)
+@click.pass_context
+def cli(ctx: click.Context, name: str | None) -> None:
     """ColdNotify tells every registered application the newest version of each object, eventually and for certain.
 
-    Every setting is a flag or an environment variable of the same name, COLDNOTIFY_...; the flag takes precedence.
+    Every setting is a flag or an environment variable of the same name, COLDNOTIFY_...; the flag takes precedence. The
+    flags below may stand before a command or behind it.
     """
+    if ctx.invoked_subcommand in _WITHOUT_CONTEXT:
+        if name is not None:
+            raise click.UsageError(f"--context: is not for `coldnotify {ctx.invoked_subcommand}`")
+    elif name := name or environment().get("COLDNOTIFY_CONTEXT"):
+        put_environment(ctx, ChainMap(dict(environment()), variables_of(name)))
 
 
 def _warn_of_variables() -> None:

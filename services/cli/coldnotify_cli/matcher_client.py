@@ -9,9 +9,10 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import click
-from coldnotify_common.security.inside_tls import InsideTls
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
+from coldnotify_cli.asked_ports import why_no_answer
+from coldnotify_cli.credentials import InsideWay
 from coldnotify_cli.http_node import HttpNode, NotKnown
 from coldnotify_cli.settings import LookSettings
 
@@ -32,7 +33,7 @@ class Matchers:
         if not self._addresses:
             raise click.UsageError("COLDNOTIFY_MATCHER / --matcher: is empty, host:port is wanted")
         self._timeout_s = settings.matcher_timeout_s
-        self._tls = InsideTls(settings)
+        self._way = InsideWay(settings, settings.matcher_timeout_s)
 
     def get(self, *path: str, **query: object) -> Any:
         """The answer of the first matcher that has one. Raises NotKnown, click.ClickException."""
@@ -77,14 +78,15 @@ class Matchers:
                 limit -= len(page["items"])
 
     def _ask(self, address: str, path: tuple[str, ...], query: dict[str, object], body: object = None) -> Any:
-        url = f"{self._tls.scheme}://{address}/v1/" + "/".join(quote(part, safe="") for part in path)
+        base, context = self._way.to(address)
+        url = f"{base}/v1/" + "/".join(quote(part, safe="") for part in path)
         if query:
             url += "?" + urlencode(query)
         asked: str | Request = url
         if body is not None:
             asked = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"}, method="PATCH")
         try:
-            with urlopen(asked, timeout=self._timeout_s, context=self._tls.client) as response:
+            with urlopen(asked, timeout=self._timeout_s, context=context) as response:
                 return json.load(response)
         except HTTPError as error:
             with error:
@@ -99,7 +101,7 @@ class Matchers:
                 raise click.UsageError(words) from None
             raise click.ClickException(f"matcher {address}: {words}") from None
         except (OSError, HTTPException, ValueError) as error:
-            why = getattr(error, "reason", None) or error
+            why = why_no_answer(error, url, self._timeout_s)
             raise _NoAnswer(f"matcher {address} (--matcher): {why}") from None
 
 

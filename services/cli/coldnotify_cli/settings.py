@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from coldnotify_common.security.inside_tls import AskInsideSettings
 from coldnotify_common.settings import Settings, TopicsPrefixSettings, setting
 from coldnotify_common.settings.channel_settings import ChannelSettings
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT, USAGE_PORT
 from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
 
-from coldnotify_cli.credentials import CredentialSettings
+from coldnotify_cli.credentials import AskBothSettings, CredentialSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +119,7 @@ class WatchSettings(CredentialSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookSettings(HttpNodeSettings, AskInsideSettings):
+class LookSettings(HttpNodeSettings, AskBothSettings):
     """Settings for asking what matchers know: through the HTTP service, or at their own ports."""
 
     matcher: str = setting(
@@ -131,6 +130,14 @@ class LookSettings(HttpNodeSettings, AskInsideSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OperatorSettings(CredentialSettings, KafkaSettings):
+    """Settings of a context, and before each command: one installation's addresses, and an identity for all of it."""
+
+    http: str = setting(f"127.0.0.1:{HTTP_PORT}", "any node of the HTTP service, host:port or a URL")
+    gateway: str = setting(f"127.0.0.1:{DEVICE_PORT}", "gateways, host:port[,host:port]; any one of them will do")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DoctorSettings(LookSettings, TopicsSettings):
     """Settings of the checks: all addresses, and the services' own certificates."""
 
@@ -138,14 +145,19 @@ class DoctorSettings(LookSettings, TopicsSettings):
         f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
     )
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
+    replication: int = setting(
+        0,
+        "least number of copies of each partition; 0: as the objects' topic has",
+        minimum=0,
+        maximum=32,
+    )
     usage: str = setting(
         f"127.0.0.1:{USAGE_PORT}",
         "HTTP ports of all workers of the usage job, host:port[,host:port]; empty: none is run",
     )
     parts: str = setting(
         "",
-        "HTTP ports of parts without a setting of their own here, NAME=host:port[,NAME=host:port]; one that is not "
-        "named is looked for on this machine, at its default port",
+        "HTTP ports of other parts, NAME=host:port[,NAME=host:port]; others have the default port of this machine",
     )
     tls_certificate: str = setting("", "PEM file of a service's certificate and its intermediate certificates")
     tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")

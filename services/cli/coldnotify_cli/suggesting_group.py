@@ -1,12 +1,29 @@
-"""A group of commands that suggests the nearest command for an unknown one."""
+"""A group of commands that suggests the nearest command for an unknown one, and takes their common flags before it."""
 
 import difflib
+from collections import ChainMap
+from typing import Any
 
 import click
+from coldnotify_common.settings import PREFIX, environment, flags_of, put_environment
+
+from coldnotify_cli.settings import OperatorSettings
 
 
 class SuggestingGroup(click.Group):
     """For `click.group(cls=...)`."""
+
+    def __init__(self, *args: Any, flags_hidden: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._flags = flags_of(OperatorSettings, hidden=flags_hidden)
+        self.params += self._flags
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Does the same as click's; commands find the group's flags in their environment."""
+        given = {str(flag.name): ctx.params.pop(str(flag.name)) for flag in self._flags}
+        variables = {PREFIX + name.upper(): value for name, value in given.items() if value is not None}
+        put_environment(ctx, ChainMap(variables, dict(environment())))
+        return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -3,6 +3,7 @@
 Stands for: kafka_tool
 """
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.broker import free_port
 from coldnotify_testkit.command import RunningCommand, coldnotify
+
+NOWHERE = "127.0.0.1:1"
 
 
 @pytest.mark.kafka
@@ -55,6 +58,11 @@ def test_three_nodes_run_a_dead_one_comes_back_and_the_directory_is_theirs(tmp_p
         assert len(address.split(",")) == len(pids.split(", ")) == 3
         assert coldnotify("topics", "apply", "--replication", "3", kafka=address).returncode == 0
         assert coldnotify("topics", "plan", "--replication=3", kafka=address).stdout == "nothing to change\n"
+        told = coldnotify("doctor", "--json", kafka=address, http=NOWHERE)
+        topics = [one for one in map(json.loads, told.stdout.splitlines()) if one["what"] == "topics"]
+        assert [(one["state"], one["words"].rpartition(", ")[2]) for one in topics] == [("ok", "3 copies each")]
+        wants_more = coldnotify("doctor", "--replication=5", kafka=address, http=NOWHERE).stdout
+        assert "replication factor: 3 -> 5 is refused" in wants_more
         os.kill(int(pids.split(", ")[1]), signal.SIGKILL)
         broker.wait_for(lambda: len(pattern.findall(broker.output)) == 2)
         (_, before), (same_address, after) = pattern.findall(broker.output)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
+from coldnotify_cli.asked_ports import SPEAKS_TLS
 from coldnotify_cli.credentials import CredentialSettings, http_context, read_token
 from coldnotify_cli.tls_parts import TlsParts
 from coldnotify_common.errors import SettingError
@@ -105,24 +106,29 @@ def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
         assert "neither a service nor an operator" in looked[f"publisher.{domain}"].stderr
         assert looked[""].returncode != 0
         assert_only_kafka_is_in_the_clear(up)
-        inside = [f"--inside-{name}={certs / file}" for name, file in (("certificate", "inside.pem"), ("ca", "ca.pem"))]
-        checked = coldnotify(
-            *(
-                "doctor",
-                "--json",
-                "--kafka",
-                up.kafka,
-                "--ca-cert",
-                ca,
-                *inside,
-                f"--inside-key={certs / 'inside.key'}",
-            ),
-            *("--matcher", up.report["matcher"], "--gateway-http", up.report["gateways_http"][0]),
-            *("--http", f"https://{up.report['http']}"),
-        )
-        findings = [json.loads(line) for line in checked.stdout.splitlines()]
-        services = [one["state"] for one in findings if one["what"] in ("matcher", "gateway", "HTTP service")]
-        assert services == ["ok"] * (3 + len(LISTENERS)), checked.stdout
+        assert_one_identity_is_enough(up, certs)
+
+
+def assert_one_identity_is_enough(up: Up, certs: Path) -> None:
+    """For all commands and services, wherever it stands; without one, each command says that the port speaks TLS."""
+    ada = certs / "operator.ada"
+    identity = ["--ca-cert", str(certs / "ca.pem"), "--cert", f"{ada}.pem", "--key", f"{ada}.key"]
+    at = ["--http", str(up.report["http"])]
+    everything = [*at, "--kafka", up.kafka, "--usage", str(up.report["usage"]), "--data", str(up.data)]
+    checked = coldnotify(*identity, "doctor", "--json", *everything)
+    findings = [json.loads(line) for line in checked.stdout.splitlines()]
+    services = [one["state"] for one in findings if one["what"] in ("matcher", "gateway", "HTTP service")]
+    assert services == ["ok"] * (3 + len(LISTENERS)), checked.stdout
+    assert checked.returncode == 0, checked.stdout
+    partitions = coldnotify("state", *identity, "partitions", *at)
+    assert partitions.returncode == 0, partitions.stderr
+    assert partitions.stdout == coldnotify("state", "partitions", *identity, *at).stdout
+    matcher = ["--matcher", str(up.report["matcher"])]
+    assert coldnotify("state", "partitions", *identity, *matcher).returncode == 0
+    told = coldnotify("doctor", *everything, *matcher, "--gateway-http", up.report["gateways_http"][0])
+    assert (told.returncode, told.stdout.count(SPEAKS_TLS), "start it" in told.stdout) == (1, 4, False), told.stdout
+    unit = coldnotify("watch", "d", "g", "c", "o", "--once", "--timeout-s=1", "--gateway", str(up.report["gateway"]))
+    assert SPEAKS_TLS in unit.stderr
 
 
 def look(up: Up, ca: str, certificate: Path) -> "subprocess.CompletedProcess[str]":

@@ -1,10 +1,11 @@
 """`coldnotify doctor`: each thing that is wrong is found, with what to do, and what is right is no reason to fail.
 
-Stands for: checkup, open_transactions
+Stands for: checkup, findings, open_transactions, service_checks, topic_checks
 """
 
 import json
 import resource
+import shlex
 import socket
 import time
 from contextlib import ExitStack
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli import checkup, open_transactions
-from coldnotify_cli.checkup import BAD, OK, WARNING, CheckFinding, all_checks
+from coldnotify_cli.checkup import all_checks
+from coldnotify_cli.findings import BAD, OK, WARNING, CheckFinding
+from coldnotify_cli.service_checks import service_findings
 from coldnotify_cli.settings import DoctorSettings
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
@@ -28,7 +31,7 @@ from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.waiting import wait_for
 from coldnotify_usage import metrics as usage_metrics
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -80,11 +83,27 @@ def test_topics_and_clock_are_compared_with_kafka(kafka: EmbeddedBroker, monkeyp
     shown = found(kafka=kafka.bootstrap, replication=3)
     assert shown["topics"][0].state == BAD
     assert not [name for name in admin.list_topics(timeout=60).topics if "doctor" in name]
+    _set_policy(admin, "delete")
+    try:
+        (lost,) = found(kafka=kafka.bootstrap)["topics"]
+        assert (lost.state, lost.words.startswith("EMERGENCY: coldnotify.objects has ")) == (BAD, True)
+        mending = lost.todo.removeprefix("at once: coldnotify ")
+        assert coldnotify(*shlex.split(mending)).returncode == 0
+        assert [one.state for one in found(kafka=kafka.bootstrap)["topics"]] == [OK]
+    finally:
+        _set_policy(admin, "compact")
     real_s = time.time
     monkeypatch.setattr(time, "time", lambda: real_s() + 100)
     (clock,) = found(kafka=kafka.bootstrap)["clock"]
     assert (clock.state, clock.todo) == (BAD, "set both by NTP (chrony, timesyncd)")
     assert " s ahead of Kafka's" in clock.words
+
+
+def _set_policy(admin: AdminClient, policy: str) -> None:
+    entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, TOPICS.objects, incremental_configs=[entry])
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(60)
 
 
 @pytest.mark.kafka
@@ -129,10 +148,11 @@ def test_a_transaction_that_commits_meanwhile_holds_nothing_up(kafka: EmbeddedBr
 def test_without_kafka_the_rest_is_checked_and_the_exit_code_says_it() -> None:
     done = coldnotify("doctor", "--doctor-timeout-s", "0.5", "--json", **HERE)
     findings = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (done.returncode, [one["what"] for one in findings if one["state"] == BAD]) == (1, ["Kafka"])
+    assert (done.returncode, [one["what"] for one in findings if one["state"] == BAD]) == (1, ["Kafka", "services"])
+    assert "none of 2 runs where it was looked for" in findings[-1]["words"]
     assert "--kafka is 127.0.0.1:1" in findings[0]["todo"]
     assert "Traceback" not in done.stderr
-    assert "1 wrong" in coldnotify("doctor", "--doctor-timeout-s", "0.5", **HERE).stdout
+    assert "2 wrong, 2 warnings" in coldnotify("doctor", "--doctor-timeout-s", "0.5", **HERE).stdout
 
 
 @pytest.mark.parametrize(
@@ -197,7 +217,7 @@ def test_services_are_asked_whether_they_are_ready() -> None:
         settings = HERE | {"matcher": f"{ready},{loading}", "gateway_http": NOWHERE, "http": f"http://{ready}/x"}
         states = [
             (one.what, one.state)
-            for one in checkup._services(DoctorSettings(**settings))  # type: ignore[arg-type]
+            for one in service_findings(DoctorSettings(**settings))  # type: ignore[arg-type]
         ]
     finally:
         for server in servers:
@@ -218,7 +238,7 @@ def test_the_usage_job_is_asked_how_far_it_lags(seconds: int, records: int, stat
         usage = {"matcher": "", "usage": f"127.0.0.1:{server.port},{NOWHERE}"}
         findings = [
             one
-            for one in checkup._services(DoctorSettings(**HERE | usage))  # type: ignore[arg-type]
+            for one in service_findings(DoctorSettings(**HERE | usage))  # type: ignore[arg-type]
             if one.what == "usage job"
         ]
     finally:
@@ -237,7 +257,7 @@ def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -
 
     def states(address: str) -> list[tuple[str, str]]:
         settings = DoctorSettings(**HERE | {"gateway_http": address, "matcher": ""})  # type: ignore[arg-type]
-        return [(one.state, one.words) for one in checkup._services(settings) if one.what == "gateway"]
+        return [(one.state, one.words) for one in service_findings(settings) if one.what == "gateway"]
 
     thread = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/gateway", gateway)]))
     thread.start()

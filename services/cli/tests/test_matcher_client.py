@@ -9,10 +9,10 @@ import click
 import pytest
 from aiohttp import web
 from click.testing import CliRunner
-from coldnotify_cli import checkup
-from coldnotify_cli.checkup import BAD, OK, WARNING
+from coldnotify_cli import service_checks
 from coldnotify_cli.commands.object import _incarnation_of_removed
 from coldnotify_cli.commands.state import command_state
+from coldnotify_cli.findings import BAD, OK, WARNING
 from coldnotify_cli.http_node import NotKnown
 from coldnotify_cli.matcher_client import Matchers
 from coldnotify_cli.settings import DoctorSettings, LookSettings
@@ -128,7 +128,7 @@ def test_pending_removals_are_shown_and_confirmed(fake: FakeMatcher) -> None:
 
 def test_the_doctor_names_clocks_that_are_apart_and_says_what_waits(fake: FakeMatcher) -> None:
     def found() -> tuple[str, str]:
-        (one,) = checkup._removals(f"http://{fake.address}", DoctorSettings(), None)
+        (one,) = service_checks._removals(f"http://{fake.address}", DoctorSettings(), None)
         return one.state, one.words
 
     state, words = found()

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from coldnotify_cli import checkup, every_setting, parts_in_kafka, up_ports
+from coldnotify_cli import every_setting, parts_in_kafka, service_checks, up_ports
 from coldnotify_cli.settings import UpSettings
 from coldnotify_common.errors import SettingError
 from coldnotify_common.settings import describe, settings_options
@@ -28,7 +28,7 @@ PLANTED = replace(
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (checkup, parts_in_kafka):
+    for module in (service_checks, parts_in_kafka):
         monkeypatch.setattr(module, "PARTS", (*PARTS, PLANTED))
 
 
@@ -57,13 +57,13 @@ def test_a_role_may_not_name_a_topic_that_no_row_has(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize(("text", "at"), [("", "127.0.0.1:51999"), ("planted=far:1", "far:1")])
 def test_a_part_without_a_setting_is_looked_for_where_parts_says(text: str, at: str) -> None:
-    assert checkup._added(text) == {"planted": at}
+    assert service_checks._added(text) == {"planted": at}
 
 
 @pytest.mark.parametrize("text", ["nobody=here:1", "nobody", "usage=here:1"])
 def test_the_address_of_a_part_that_is_not_there_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match="--parts"):
-        checkup._added(text)
+        service_checks._added(text)
 
 
 def test_up_has_one_setting_for_each_port() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
+from coldnotify_cli.asked_ports import SILENT
 from coldnotify_cli.supervisor import DEATHS_MAX
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.fetching import fetch
@@ -62,10 +63,13 @@ def test_with_two_matchers_every_group_and_partition_is_shown_and_every_object_i
         os.kill(pid, signal.SIGSTOP)
         try:
             without = coldnotify("state", "partitions", "--json", **ours)
+            doctor = coldnotify("doctor", gateway_http="", usage="", **ours).stdout
         finally:
             os.kill(pid, signal.SIGCONT)
         assert (without.returncode, f"without matcher {matchers[1]}: no answer" in without.stderr) == (1, True)
         assert without.stdout
+        assert f"http://{matchers[0]} is ready" in doctor
+        assert f"http://{matchers[1]}: {SILENT}" in doctor
 
 
 def test_a_part_that_keeps_dying_stops_all(tmp_path: Path) -> None:

@@ -16,13 +16,16 @@ def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
     """Check Kafka, its topics, the clock, certificates, limits and the services; say what to do.
 
     Exit code 1 if something is wrong; a warning alone does not count. To compare clocks, the command creates a topic
-    and removes it. Give it the settings of the services, as flags or environment variables.
+    and removes it. Give it the settings of the services, as flags or environment variables, or a --context. Without
+    --matcher and --gateway-http it checks those that the HTTP service asks, if you are an operator.
     """
-    from coldnotify_cli.checkup import BAD, all_checks
+    from coldnotify_cli.checkup import all_checks
+    from coldnotify_cli.findings import BAD, WARNING
 
-    bad = 0
+    bad = warnings = 0
     for finding in all_checks(settings):
         bad += finding.state == BAD
+        warnings += finding.state == WARNING
         if as_json:
             echo(json.dumps(finding._asdict()))
             continue
@@ -30,5 +33,6 @@ def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
         if finding.todo:
             echo(f"{'':<23}-> {finding.todo}")
     if not as_json:
-        echo(f"{bad} wrong" if bad else "nothing is wrong")
+        also = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
+        echo((f"{bad} wrong" if bad else "nothing is wrong") + also)
     return 1 if bad else 0

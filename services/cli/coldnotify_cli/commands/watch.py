@@ -13,6 +13,7 @@ import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import StopFlag, stop_flag
 
+from coldnotify_cli.asked_ports import SPEAKS_TLS, address_speaks_tls
 from coldnotify_cli.credentials import connection_options
 from coldnotify_cli.described import show_pairs
 from coldnotify_cli.noting import Notes, message_payload
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.5
 """Interval of checks for a connection that fails."""
+_TLS_ASKED_S = 5.0
+"""Timeout of the question whether a gateway that served nobody speaks TLS."""
 
 
 @click.command("watch")
@@ -115,13 +118,14 @@ def command_watch(
     # What the library logs of problems would be printed beside what `_report` says of them.
     logging.getLogger("coldnotify").addHandler(logging.NullHandler())
     failures: list[str] = []
+    addresses = settings.gateway.split(",")
     with stop_flag() as stop, Notes(history, domain, group, client, objects, keeps_state=state is not None) as notes:
         notify = coldnotify.Notify(
             domain=domain,
             group_id=group,
             client_id=client,
             state=coldnotify.State(state),
-            connection=coldnotify.Connection(address=settings.gateway.split(","), **connection_options(settings)),
+            connection=coldnotify.Connection(address=addresses, **connection_options(settings)),
             on_error=lambda error: _report(error, failures, stop),
         )
         printer = _Printer(as_json, failures, stop, notes, descriptions=descriptions)
@@ -151,6 +155,8 @@ def command_watch(
                         notes.caught_up()
                 else:
                     problem = notify.status.last_problem
+                    if not settings.ca_cert and any(address_speaks_tls(one, _TLS_ASKED_S) for one in addresses):
+                        problem = SPEAKS_TLS
                     why = f": {problem}" if problem else ""
                     failures.append(f"not caught up within {timeout_s:g} s (gateway {settings.gateway}){why}")
             else:

@@ -25,9 +25,12 @@ __all__ = [
     "Settings",
     "TopicsPrefixSettings",
     "describe",
+    "environment",
+    "flags_of",
     "load",
     "markdown_table",
     "networks_of",
+    "put_environment",
     "setting",
     "settings_options",
     "unknown_variables",
@@ -226,6 +229,26 @@ def load(cls: type[S], environ: Mapping[str, str], **overrides: object) -> S:
     return cls(**values)
 
 
+def environment() -> Mapping[str, str]:
+    """Returns the variables by which the command goes: `os.environ`, unless a click group has replaced it for its
+    commands by an entry of this name in their contexts' `meta`.
+    """
+    context = click.get_current_context(silent=True)
+    found: Mapping[str, str] = os.environ if context is None else context.meta.get(__name__, os.environ)
+    return found
+
+
+def put_environment(context: click.Context, variables: Mapping[str, str]) -> None:
+    """Has `environment` return these variables for the commands of this group."""
+    context.meta[__name__] = variables
+
+
+def flags_of(cls: type[Settings], *, hidden: bool = False) -> list[click.Option]:
+    """Returns an option for each setting, for a group or command that takes them as texts, None where not given."""
+    options = map(_option, describe(cls))
+    return [click.Option(names, hidden=hidden, **attributes) for names, attributes in options]
+
+
 def settings_options(cls: type[S], *others: type[Settings]) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """A click decorator: adds one option per setting; the function gets them as one argument `settings`.
 
@@ -240,7 +263,7 @@ def settings_options(cls: type[S], *others: type[Settings]) -> Callable[[Callabl
         def with_settings(*args: Any, **kwargs: Any) -> T:
             given = [(one, {info.name: kwargs.pop(info.name) for info in describe(one)}) for one in classes]
             try:
-                settings, *more = [load(one, os.environ, **overrides) for one, overrides in given]
+                settings, *more = [load(one, environment(), **overrides) for one, overrides in given]
             except SettingError as error:
                 raise click.UsageError(str(error)) from None
             if others:
@@ -249,7 +272,8 @@ def settings_options(cls: type[S], *others: type[Settings]) -> Callable[[Callabl
 
         command: Callable[..., T] = with_settings
         for info in reversed([info for one in classes for info in describe(one)]):
-            command = _option(info)(command)
+            names, attributes = _option(info)
+            command = click.option(*names, **attributes)(command)
         return command
 
     return decorate
@@ -263,13 +287,14 @@ def networks_of(name: str, text: str) -> tuple[Network, ...]:
         raise SettingError(f"{PREFIX}{name.upper()} / --{name.replace('_', '-')}: {error}") from None
 
 
-def _option(info: SettingInfo) -> Callable[[Callable[..., T]], Callable[..., T]]:
+def _option(info: SettingInfo) -> tuple[list[str], dict[str, Any]]:
+    """Returns the names and attributes of a setting's option."""
     # Values stay text here, so that the same code, with the same errors, parses flags and environment.
     words = f"{info.help}  [{info.variable}; default: {_default(info)}]"
     if info.type is bool:
-        return click.option(f"{info.flag}/--no-{info.flag[2:]}", info.name, default=None, help=words)
+        return [f"{info.flag}/--no-{info.flag[2:]}", info.name], {"default": None, "help": words}
     metavar = "|".join(info.choices) if info.choices else info.type.__name__.upper()
-    return click.option(info.flag, info.name, type=str, default=None, metavar=metavar, help=words)
+    return [info.flag, info.name], {"type": str, "default": None, "metavar": metavar, "help": words}
 
 
 def unknown_variables(
