@@ -136,10 +136,10 @@ class World {
 
   /** Whom the service would take for one that has applied a version has been told it. */
   checkLedger(): void {
-    const { registered, objects, cursor, unsettled } = this.service;
+    const { names, objects, cursor, unsettled } = this.service;
     if (unsettled === null || cursor === null) return;
     for (const [name, newest] of objects) {
-      if (!registered.has(name) || unsettled.has(name) || newest.offset > cursor) continue;
+      if (!names.has(name) || unsettled.has(name) || newest.offset > cursor) continue;
       if (!this.wanted.has(name) || this.forgotten.has(name)) continue;
       const told = this.told.get(name);
       assert(told !== undefined && compare(told, newest) >= 0, `the ledger says that ${name} is applied`);
@@ -178,7 +178,7 @@ class World {
   }
 
   serviceForgets(name: string): void {
-    if (this.service.registered.delete(name)) this.forgotten.add(name);
+    if (this.service.names.delete(name)) this.forgotten.add(name);
   }
 
   /** Bytes in both directions, perhaps not all of them. */
@@ -215,7 +215,7 @@ class World {
 
   step(): void {
     const draw = this.below(100);
-    if (draw < 10) this.service.publish(this.name(), this.random() < 0.05);
+    if (draw < 10) this.service.record(this.name(), { version: true, newIncarnation: this.random() < 0.05 });
     else if (draw < 16) this.register(this.name());
     else if (draw < 18) this.unregister(this.name());
     else if (draw < 19) for (const name of this.random() < 0.2 ? MANY : []) this.register(name);
@@ -239,7 +239,7 @@ class World {
   settle(): void {
     this.service.losesAnswers = 0;
     for (let i = 0, quiet = 0; i < 1000 && quiet < 5; i++) {
-      quiet = this.client.caughtUp && this.service.registered.size === this.wanted.size ? quiet + 1 : 0;
+      quiet = this.client.caughtUp && this.service.names.size === this.wanted.size ? quiet + 1 : 0;
       this.tick(2);
       this.beginSave();
       this.endSave();
@@ -253,7 +253,7 @@ class World {
     }
     const status = this.client.status(this.now);
     assert.deepEqual([status.pending, status.waiting, status.registrations], [0, 0, this.wanted.size]);
-    assert.deepEqual([...this.service.registered].sort(), [...this.wanted].sort());
+    assert.deepEqual([...this.service.names].sort(), [...this.wanted].sort());
     assert.deepEqual([...(this.service.unsettled ?? [])], [], "the ledger holds nothing for unsettled that is told");
     if (status.cursor !== null) assert.equal(this.service.session?.acknowledged ?? status.cursor, status.cursor);
   }
@@ -303,9 +303,9 @@ test("what changed while the document was being stored is not durable with it", 
 test("a cursor of the old epoch is not acknowledged in the new one", () => {
   const world = new World(1);
   world.register("a");
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.settle();
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.network(true);
   world.beginJob();
   world.endJob();
@@ -322,7 +322,7 @@ test("a cursor of the old epoch is not acknowledged in the new one", () => {
 test("floors survive a new process and a new epoch", () => {
   const world = new World(1);
   for (const name of NAMES) world.register(name);
-  for (const name of NAMES) world.service.publish(name);
+  for (const name of NAMES) world.service.record(name, { version: true });
   world.settle();
   const before = world.tellings;
   world.service.newEpoch();
@@ -336,7 +336,7 @@ test("a reg-sync lets the cursor pass what is being told: it is a pending regist
   const world = new World(1);
   world.register("a");
   world.settle();
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.network(true);
   world.beginJob();
   world.client.receive(encodeFrame(GATEWAY_FRAME, { welcome: {} }), world.now);
@@ -346,9 +346,9 @@ test("a reg-sync lets the cursor pass what is being told: it is a pending regist
 test("a registration is not settled by what came before it was confirmed", () => {
   const world = new World(1);
   world.register("a");
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.settle();
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.network(true);
   world.beginJob();
   world.service.losesAnswers = 1;
@@ -365,7 +365,7 @@ test("a registration is not settled by what came before it was confirmed", () =>
 test("an unchanged wake is of constant size and tells nothing", () => {
   const world = new World(1);
   for (const name of MANY) world.register(name);
-  for (const name of MANY) world.service.publish(name);
+  for (const name of MANY) world.service.record(name, { version: true });
   world.settle();
   const before = world.tellings;
   world.crash();
@@ -393,9 +393,9 @@ test("an unchanged wake is of constant size and tells nothing", () => {
 test("stopping waits for the callback that runs, stores, acknowledges and says Bye", () => {
   const world = new World(1);
   world.register("a");
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.settle();
-  world.service.publish("a");
+  world.service.record("a", { version: true });
   world.network(true);
   world.beginJob();
   assert(world.job);

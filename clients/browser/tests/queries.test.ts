@@ -16,7 +16,7 @@ import type { Random } from "../src/core/session/reconnect.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import type { MembersJob } from "../src/core/delivery/telling.js";
 import { ObjectParked, QueryParked, StateError } from "../src/errors.js";
-import { QueryService, QuerySession } from "./queryService.js";
+import { Service, ServiceSession } from "./service.js";
 
 const ME = { domain: "animal.observer", group: "region-1", client: "page-1" };
 const NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -59,7 +59,7 @@ class Known {
 }
 
 class World {
-  readonly service = new QueryService(TEXTS);
+  readonly service = new Service(TEXTS);
   readonly random: Random;
   readonly wanted = new Set<string>();
   readonly queries = new Set<string>();
@@ -77,7 +77,7 @@ class World {
   begun = false;
   stored: string | null = null;
   client!: Client;
-  link: QuerySession | null = null;
+  link: ServiceSession | null = null;
   save: Save | null = null;
   isFailing = false;
   savedAt = 0;
@@ -365,7 +365,7 @@ class World {
     if (this.link === null) {
       if (this.client.connectDue(this.now) === null) return;
       if (!whole && this.random() < 0.2) return this.client.linkDown("no route", this.now);
-      this.link = new QuerySession(this.service);
+      this.link = new ServiceSession(this.service);
       this.client.linkUp(this.now);
     }
     const { link } = this;
