@@ -41,11 +41,12 @@ class Network:
         self._proxies: list[Proxy] = []
 
     def proxy(
-        self, listen: Address, target: Address, watch: Callable[[], Watch] | None = None, bits_per_s: float = 0.0
+        self, listen: Address, target: Address, watch: Callable[[], Watch | None] | None = None, bits_per_s: float = 0.0
     ) -> "Proxy":
         """A proxy from one address to another, each direction of a connection with at most `bits_per_s` (0: no limit).
 
-        `watch` makes the watch of each connection. Raises OSError if it cannot listen there.
+        `watch` is called for each connection, and makes its watch, if it is to have one. Raises OSError if it cannot
+        listen there.
         """
         proxy = Proxy(self.loop, listen, target, watch, bits_per_s)
         asyncio.run_coroutine_threadsafe(proxy.start(), self.loop).result(_START_S)
@@ -68,7 +69,7 @@ class Network:
 
 @contextmanager
 def in_front_of(
-    host: str, port: int, *, watch: Callable[[], Watch] | None = None, bits_per_s: float = 0.0
+    host: str, port: int, *, watch: Callable[[], Watch | None] | None = None, bits_per_s: float = 0.0
 ) -> Iterator["Proxy"]:
     """Yields a proxy on a free port of this machine, with a network of its own."""
     with Network() as network:
@@ -83,7 +84,7 @@ class Proxy:
         loop: asyncio.AbstractEventLoop,
         listen: Address,
         target: Address,
-        watch: Callable[[], Watch] | None,
+        watch: Callable[[], Watch | None] | None,
         bits_per_s: float,
     ) -> None:
         self._loop, self.address, self._target, self._watch = loop, listen, target, watch
@@ -139,6 +140,10 @@ class Proxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def lead_to(self, target: Address) -> None:
+        """Passes new connections on to this address."""
+        self._call(lambda: setattr(self, "_target", target))
 
     def cut(self) -> None:
         """End all connections, without a word; new ones are served."""

@@ -115,6 +115,21 @@ def test_refused_until_it_is_healed(ends: Ends) -> None:
     assert ends.passes()
 
 
+def test_new_connections_lead_to_another_address(ends: Ends) -> None:
+    assert ends.passes()
+    with socket.create_server((HOST, 0)) as other:
+        ends.proxy.lead_to(other.getsockname())
+        ends.proxy.cut()
+        assert ended(ends.client)
+        ends.client.close()
+        ends.client = socket.create_connection(ends.address, LIMIT_S)
+        ends.server.close()
+        other.settimeout(LIMIT_S)
+        ends.server = other.accept()[0]
+        ends.server.settimeout(LIMIT_S)
+        assert ends.passes()
+
+
 def test_held_bytes_arrive_later(ends: Ends) -> None:
     assert ends.passes()
     ends.proxy.hold()
