@@ -11,9 +11,10 @@ from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query_places import PlacesMax
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
-from coldnotify_schemas.internal_pb2 import Open, Query, Request
+from coldnotify_schemas.internal_pb2 import Open, Request
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.wire_pb2 import INTEREST_QUERY, Interest
 
 from coldnotify_simulation.describing import QUERIES
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS
@@ -61,7 +62,8 @@ class Crowding:
         group = next(f"g{n}" for n in range(100) if partition_of(_DOMAIN, f"g{n}", PARTITIONS) == partition)
         self._number += 1
         texts = [f"a = {self._number} AND b = {number}" for number in range(_QUERIES_EACH)]
-        opened = Open(digest=sum(map(query_hash, texts)) % MODULUS, queries=[Query(text=text) for text in texts], ask=1)
+        queries = [Interest(kind=INTEREST_QUERY, text=text) for text in texts]
+        opened = Open(digest=sum(map(query_hash, texts)) % MODULUS, interests=queries, ask=1)
         request = Request(
             format=1, gateway=_GATEWAY, inbox=self.random.randrange(INBOXES), session=self._number, domain=_DOMAIN,
             group=group, client=f"c{self._number}", open=opened,

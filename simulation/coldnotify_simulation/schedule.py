@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 from coldnotify_matcher.engine.rules.rules import Intervals, Rules
 from coldnotify_matcher.engine.rules.tuning import Bounds
-from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Register, Request
+from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Request
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, GenerationRecord
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.wire_pb2 import Register
 from coldnotify_streams.core.run import RunLimits
 
 from coldnotify_simulation import second_opinion

@@ -47,11 +47,11 @@ def ask(world: World, session: int, **body: object) -> None:
     world.kafka.append(TOPICS.requests, NUMBER, world.clock.now_ms, b"key", request.SerializeToString())
 
 
-def pages(world: World, session: int) -> list[internal_pb2.ChannelPage]:
+def pages(world: World, session: int) -> list[internal_pb2.Page]:
     inbox = world.kafka.log(TOPICS.notifications, 0)
     records = (Inbox.FromString(entry.value or b"") for entry in inbox.entries)
     items = [item for record in records if record.gateway == 999 for item in record.items]
-    return [item.channel_page for item in items if item.channel_page.session == session]
+    return [item.stream_page for item in items if item.stream_page.session == session]
 
 
 def test_a_log_is_followed_and_committed_across_a_takeover() -> None:
@@ -78,9 +78,13 @@ def test_a_client_that_is_behind_is_told_every_message_that_still_exists() -> No
     for matcher in world.matchers:
         matcher.start()
     world.run(5.0)
-    channel = internal_pb2.Channel(name="tasks", since=wire_pb2.SINCE_OLDEST)
+    channel = wire_pb2.Interest(kind=wire_pb2.INTEREST_CHANNEL, text="tasks", since=wire_pb2.SINCE_OLDEST)
     digest = channel_hash("tasks")
-    ask(world, 1, open=internal_pb2.Open(digest=digest, ask=1, channels=[channel], channels_ask=1))
+    ask(
+        world,
+        1,
+        open=internal_pb2.Open(digest=digest, ask=1, interests=[channel], streams=[internal_pb2.OpenStream(ask=1)]),
+    )
     until(world, lambda: any(page.last for page in pages(world, 1)))
     entries = [entry_of(entry) for page in pages(world, 1) for entry in page.entries]
     assert [one[0] for one in entries] == list(range(10, 40))

@@ -142,9 +142,9 @@ def an_answer_to_any_beat_counts() -> Iterator[None]:
     beat_answered = PartitionView.beat_answered
 
     def without(
-        self: PartitionView[Identified], serial: int, *, agreed: bool, complete: int, channels: Mapping[int, int]
+        self: PartitionView[Identified], serial: int, *, agreed: bool, complete: int, streams: Mapping[int, int]
     ) -> bool:
-        return beat_answered(self, self._believed_from, agreed=agreed, complete=complete, channels=channels)
+        return beat_answered(self, self._believed_from, agreed=agreed, complete=complete, streams=streams)
 
     with patch.object(PartitionView, "beat_answered", without):
         yield

@@ -67,7 +67,7 @@ def the_last_channel_goes_before_its_gateway_has_asked() -> None:
     world.unregister_channel(client, "x")
     world.run(0.5)
     gateway.requests_held = False
-    until_request(world, "catch_up_channels")
+    until_request(world, "stream_catch_up")
     world.run(3.0)
     subscribe(world, "y")
     must_be_caught_up(world)
@@ -113,15 +113,15 @@ def a_page_is_answered_twice_and_the_second_answer_alone_is_the_last_page() -> N
     world.send(client.key_of("y"), b'{"m":"y3"}', [("id", b"y3")])
     world.run(1.0)
     subscribe(world, "x")
-    until_request(world, "catch_up_channels", 2)  # page 1 is applied: x0
+    until_request(world, "stream_catch_up", 2)  # page 1 is applied: x0
     gateway = gateway_of(world, client)
     gateway.inbox_held = True
     asked = world.kafka.log(TOPICS.requests, 0).entries[-1]
     request = Request.FromString(asked.value or b"")
     gateway.core.on_delivery_failed(Produce(0, asked.key or b"", request), world.clock.now_s)
-    until_item(world, "channel_page", gateway.core.inbox)  # x1
-    until_request(world, "catch_up_channels")
-    until_item(world, "channel_page", gateway.core.inbox)  # x0 and x1 have expired, and x2
+    until_item(world, "stream_page", gateway.core.inbox)  # x1
+    until_request(world, "stream_catch_up")
+    until_item(world, "stream_page", gateway.core.inbox)  # x0 and x1 have expired, and x2
     gateway.inbox_held = False
     must_be_caught_up(world)
 
@@ -145,7 +145,7 @@ def an_inbox_record_of_a_channel_is_lost() -> None:
     gateway.late = 1.0
     world.send(client.key_of("x"), b'{"m":"x3"}', [("id", b"x3")])
     inbox = gateway.core.inbox
-    world.kafka.log(TOPICS.notifications, inbox).remove(until_item(world, "channel_fan_out", inbox))
+    world.kafka.log(TOPICS.notifications, inbox).remove(until_item(world, "stream_fan_out", inbox))
     world.run(2.0)
     world.send(client.key_of("y"), b'{"m":"y3"}', [("id", b"y3")])
     must_be_caught_up(world)

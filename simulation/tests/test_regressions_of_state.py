@@ -22,9 +22,9 @@ from coldnotify_matcher.engine.writing.strays import Strays
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.internal_pb2 import SyncChunk
 from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord
 from coldnotify_schemas.topics import TopicNames
+from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module
 from coldnotify_simulation.client import SimulatedClient

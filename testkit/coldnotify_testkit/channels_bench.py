@@ -231,7 +231,7 @@ class ChannelsBench:
     def open(
         self,
         wanted: Iterable[str],
-        channels: Iterable[internal_pb2.Channel] = (),
+        channels: Iterable[wire_pb2.Interest] = (),
         *,
         session: int = 1,
         client: str = "client-1",
@@ -245,6 +245,9 @@ class ChannelsBench:
         page_bytes: int = 0,
     ) -> None:
         """An Open of a client that wants these registrations of channels, by their texts, in the end."""
+        stream = internal_pb2.OpenStream(
+            epoch=epoch if cursor is None or epoch is not None else self.epoch, cursor=cursor, ask=ask, acked=acked
+        )
         self.request(
             session,
             client,
@@ -254,12 +257,9 @@ class ChannelsBench:
                 epoch=EPOCH,
                 ask=ask,
                 again=again,
-                channels=channels,
-                unregister_channels=unregister,
-                channels_epoch=epoch if cursor is None or epoch is not None else self.epoch,
-                channels_cursor=cursor,
-                channels_ask=ask,
-                channels_acked=acked,
+                interests=channels,
+                unregister_interests=unregister,
+                streams=[stream],
                 page_bytes=page_bytes,
             ),
         )
@@ -276,11 +276,11 @@ class ChannelsBench:
         gateway: int = GATEWAY,
         page_bytes: int = 0,
     ) -> None:
-        """A CatchUpChannels."""
-        catch_up = internal_pb2.CatchUpChannels(
+        """A CatchUp of channels."""
+        catch_up = internal_pb2.CatchUp(
             cursor=cursor, ask=ask, page=page, epoch=self.epoch, page_bytes=page_bytes, paging=paging
         )
-        self.request(session, client, gateway, catch_up_channels=catch_up)
+        self.request(session, client, gateway, stream_catch_up=catch_up)
 
     def take(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:
         """Returns the items that a gateway received since the last call."""
@@ -288,11 +288,9 @@ class ChannelsBench:
         return items
 
 
-def channel(
-    name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0
-) -> internal_pb2.Channel:
+def channel(name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0) -> wire_pb2.Interest:
     """Returns a channel as it is in a frame."""
-    return internal_pb2.Channel(name=name, attributes=attributes, since=since, at=at)
+    return wire_pb2.Interest(kind=wire_pb2.INTEREST_CHANNEL, text=name, attributes=attributes, since=since, at=at)
 
 
 def text(name: str, *attributes: str) -> str:
@@ -305,17 +303,18 @@ def hash_of(name: str, *attributes: str) -> int:
     return channel_hash(channel_text(name, attributes))
 
 
-def channel_pages(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.ChannelPage]:
-    """Returns the ChannelPages among the items, without those that only make a live session ask again."""
-    return [item.channel_page for item in items if item.WhichOneof("item") == "channel_page" and item.channel_page.page]
+def channel_pages(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.Page]:
+    """Returns the pages of channels among the items, without those that only make a live session ask again."""
+    pages = [item.stream_page for item in items if item.WhichOneof("item") == "stream_page"]
+    return [page for page in pages if page.kind in (internal_pb2.PAGE, internal_pb2.PAGE_AHEAD)]
 
 
-def channel_fan_outs(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.ChannelFanOut]:
-    """The ChannelFanOuts among the items."""
-    return [item.channel_fan_out for item in items if item.WhichOneof("item") == "channel_fan_out"]
+def channel_fan_outs(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.FanOut]:
+    """Returns the fan-outs of channels among the items."""
+    return [item.stream_fan_out for item in items if item.WhichOneof("item") == "stream_fan_out"]
 
 
-def entry_of(entry: internal_pb2.ChannelEntry) -> tuple[object, ...]:
+def entry_of(entry: internal_pb2.Entry) -> tuple[object, ...]:
     """(offset, what lies before it is known from here) of a message; (reason, after, before) of a Missed."""
     if entry.HasField("message"):
         return entry.message.offset, entry.message.offset - entry.message.back

@@ -297,10 +297,10 @@ class ChannelsMachine:
                 one.said = True
             session.registers += 1
             session.behind = True
-            said = internal_pb2.Register(request=9, channels=[one.frame() for one in new])
+            said = wire_pb2.Register(request=9, interests=[one.frame() for one in new])
             self.bench.request(session.number, device.name, session.gateway, register=said)
         if device.unregistering:
-            gone = internal_pb2.Unregister(request=9, channels=sorted(device.unregistering))
+            gone = wire_pb2.Unregister(request=9, interests=sorted(device.unregistering))
             self.bench.request(session.number, device.name, session.gateway, unregister=gone)
 
     @rule(3, client=CLIENTS, gateway=GATEWAYS, leaves=(False, True))
@@ -337,8 +337,9 @@ class ChannelsMachine:
     def hang_up(self, device: SubscriberDevice, *, leaves: bool) -> None:
         session, device.session = device.session, None
         if session is not None and leaves:
-            complete = None if device.cursor == NOWHERE else device.cursor
-            leave = internal_pb2.Leave(channels_complete=complete)
+            leave = internal_pb2.Leave()
+            if device.cursor != NOWHERE:
+                leave.streams.add(complete=device.cursor)
             self.bench.request(session.number, device.name, session.gateway, leave=leave)
             self.sessions.pop((session.gateway, session.number), None)
 
@@ -346,7 +347,8 @@ class ChannelsMachine:
     def acknowledge(self, client: str) -> None:
         device = self.devices[client]
         if device.session is not None and device.cursor != NOWHERE:
-            acks = internal_pb2.Acks(channels_sessions=[device.session.number], channels_completes=[device.cursor])
+            stream = internal_pb2.AckedStream(sessions=[device.session.number], completes=[device.cursor])
+            acks = internal_pb2.Acks(streams=[stream])
             self.bench.request(gateway=device.session.gateway, acks=acks)
 
     # --- gateways
@@ -356,6 +358,8 @@ class ChannelsMachine:
         session.ask += 1
         session.state, session.live = "opening" if not again else "announced", False
         device = session.device
+        cursor = None if session.cursor == NOWHERE else session.cursor
+        stream = internal_pb2.OpenStream(epoch=session.epoch, cursor=cursor, ask=session.ask)
         self.bench.request(
             session.number,
             device.name,
@@ -365,11 +369,9 @@ class ChannelsMachine:
                 epoch=EPOCH,
                 ask=session.ask,
                 again=again,
-                channels=[] if again else session.channels,
-                unregister_channels=[] if again else session.unregister,
-                channels_epoch=session.epoch,
-                channels_cursor=None if session.cursor == NOWHERE else session.cursor,
-                channels_ask=session.ask,
+                interests=[] if again else session.channels,
+                unregister_interests=[] if again else session.unregister,
+                streams=[stream],
                 page_bytes=PAGE_BYTES,
             ),
         )
@@ -380,7 +382,7 @@ class ChannelsMachine:
             session.ask += 1
             session.live = False
         session.due = True
-        catch_up = internal_pb2.CatchUpChannels(
+        catch_up = internal_pb2.CatchUp(
             cursor=None if session.cursor == NOWHERE else session.cursor,
             ask=session.ask,
             page=page,
@@ -388,7 +390,7 @@ class ChannelsMachine:
             page_bytes=PAGE_BYTES,
             paging=session.paging if page else 0,
         )
-        self.bench.request(session.number, session.device.name, session.gateway, catch_up_channels=catch_up)
+        self.bench.request(session.number, session.device.name, session.gateway, stream_catch_up=catch_up)
 
     def close(self, session: SubscriberSession) -> None:
         self.sessions.pop((session.gateway, session.number), None)
@@ -416,11 +418,11 @@ class ChannelsMachine:
 
     def on_item(self, gateway: int, item: internal_pb2.Item) -> None:
         match item.WhichOneof("item"):
-            case "channel_fan_out":
-                for number in sessions_of(item.channel_fan_out):
+            case "stream_fan_out":
+                for number in sessions_of(item.stream_fan_out):
                     session = self.sessions.get((gateway, number))
                     if session is not None and session.live:
-                        self.on_live(session, item.channel_fan_out.entry)
+                        self.on_live(session, item.stream_fan_out.entry)
             case "opened":
                 self.on_opened(gateway, item.opened)
             case "answered":
@@ -428,10 +430,10 @@ class ChannelsMachine:
             case "page":
                 page = item.page
                 session = self.sessions.get((gateway, page.session))
-                if session is not None and page.HasField("channels_complete") and page.channels_ask == session.ask:
-                    self.on_caught_up(session, page.channels_complete)
-            case "channel_page":
-                self.on_page(gateway, item.channel_page)
+                if session is not None and page.streams and page.streams[0].ask == session.ask:
+                    self.on_caught_up(session, page.streams[0].complete)
+            case "stream_page":
+                self.on_page(gateway, item.stream_page)
             case "closed":
                 session = self.sessions.get((gateway, item.closed.session))
                 if session is not None:
@@ -444,25 +446,26 @@ class ChannelsMachine:
         if session is None:
             return
         assert not opened.refused
-        self.check_positions(session, opened.positions)
+        stream = opened.streams[0] if opened.streams else internal_pb2.BegunStream()
+        self.check_positions(session, stream.positions)
         if opened.ask != session.ask or session.state not in ("opening", "announced", "unsynced"):
             if session.state == "open" and not opened.in_sync:
                 self.announce(session)
             return
-        session.due, session.page = opened.retention != internal_pb2.RETENTION_UNSAID, 1
+        session.due, session.page = bool(opened.streams), 1
         if session.state == "announced":
-            if not opened.in_sync or (opened.HasField("channels_epoch") and session.epoch != opened.channels_epoch):
+            if not opened.in_sync or (stream.HasField("epoch") and session.epoch != stream.epoch):
                 self.close(session)
             else:
                 session.state = "open"
                 if session.connected:
                     self.say_operations(session.device)
             return
-        if opened.HasField("channels_epoch"):
+        if stream.HasField("epoch"):
             session.behind |= session.epoch is not None
-            session.epoch, session.cursor = opened.channels_epoch, NOWHERE
+            session.epoch, session.cursor = stream.epoch, NOWHERE
         if session.connected:
-            self.on_welcome(session, opened)
+            self.on_welcome(session, opened, stream)
 
     def announce(self, session: SubscriberSession) -> None:
         if session.behind or session.epoch is None:
@@ -470,17 +473,19 @@ class ChannelsMachine:
         else:
             self.open(session)
 
-    def on_welcome(self, session: SubscriberSession, opened: internal_pb2.Opened) -> None:
+    def on_welcome(
+        self, session: SubscriberSession, opened: internal_pb2.Opened, stream: internal_pb2.BegunStream
+    ) -> None:
         device = session.device
-        if opened.HasField("channels_epoch"):
+        if stream.HasField("epoch"):
             void = device.epoch is not None
-            device.epoch, device.cursor = opened.channels_epoch, NOWHERE
+            device.epoch, device.cursor = stream.epoch, NOWHERE
             for one in device.channels.values():
                 if void and one.position is not None:
                     one.lost, one.pending = True, True
         device.unregistering -= set(session.unregister)
         session.unregister = []
-        self.on_positions(device, opened.positions)
+        self.on_positions(device, stream.positions)
         if opened.in_sync:
             session.state = "open"
             session.digest = opened.digest
@@ -496,14 +501,14 @@ class ChannelsMachine:
             said.append(one.frame())
         session.digest = device.digest
         session.unregister = sorted(device.unregistering)
-        chunk = internal_pb2.SyncChunk(index=0, channels=said, last=True)
+        chunk = wire_pb2.SyncChunk(index=0, interests=said, last=True)
         self.bench.request(session.number, device.name, session.gateway, sync=chunk)
         self.counted["syncs"] += 1
 
-    def on_positions(self, device: SubscriberDevice, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
+    def on_positions(self, device: SubscriberDevice, positions: Iterable[wire_pb2.Position]) -> None:
         for one in positions:
             position = one.position if one.HasField("position") else NOWHERE
-            subscribed = device.channels.get(one.channel)
+            subscribed = device.channels.get(one.interest)
             if subscribed is None:
                 continue
             if subscribed.lost:
@@ -511,17 +516,17 @@ class ChannelsMachine:
             elif subscribed.position is None:
                 subscribed.position = subscribed.known = position
 
-    def check_positions(self, session: SubscriberSession, positions: Iterable[internal_pb2.ChannelPosition]) -> None:
+    def check_positions(self, session: SubscriberSession, positions: Iterable[wire_pb2.Position]) -> None:
         """Asserts that a position that was reported once is reported again, to whichever session."""
         name, now = session.device.name, session.device.channels
         for one in positions:
-            subscribed = now.get(one.channel)
+            subscribed = now.get(one.interest)
             if subscribed is None or subscribed.since == wire_pb2.SINCE_BEGINNING or subscribed.position is not None:
                 continue
-            if (name, one.channel) in self.asked_twice:
+            if (name, one.interest) in self.asked_twice:
                 continue
             position = one.position if one.HasField("position") else NOWHERE
-            first = self.said_positions.setdefault((name, one.channel, self.bench.epoch), position)
+            first = self.said_positions.setdefault((name, one.interest, self.bench.epoch), position)
             assert first == position, f"{name} is told {position} where it was {first} before"
 
     def on_answered(self, gateway: int, answered: internal_pb2.Answered) -> None:
@@ -529,7 +534,8 @@ class ChannelsMachine:
         if session is None:
             return
         assert not answered.refused
-        self.check_positions(session, answered.positions)
+        stream = answered.streams[0] if answered.streams else internal_pb2.BegunStream()
+        self.check_positions(session, stream.positions)
         if answered.unregistered:
             if session.connected:
                 session.device.unregistering.clear()
@@ -537,26 +543,26 @@ class ChannelsMachine:
             return
         session.registers -= 1
         session.digest = answered.digest
-        if answered.HasField("channels_epoch"):
-            session.epoch, session.cursor = answered.channels_epoch, NOWHERE
+        if stream.HasField("epoch"):
+            session.epoch, session.cursor = stream.epoch, NOWHERE
             if session.connected:
-                session.device.epoch, session.device.cursor = answered.channels_epoch, NOWHERE
+                session.device.epoch, session.device.cursor = stream.epoch, NOWHERE
         if session.connected:
-            self.on_positions(session.device, answered.positions)
-        if answered.catch_up_channels and session.state == "open" and not session.due:
+            self.on_positions(session.device, stream.positions)
+        if stream.catch_up and session.state == "open" and not session.due:
             self.ask(session)
 
-    def on_page(self, gateway: int, page: internal_pb2.ChannelPage) -> None:
+    def on_page(self, gateway: int, page: internal_pb2.Page) -> None:
         session = self.sessions.get((gateway, page.session))
         if session is None or page.ask != session.ask or session.state != "open":
             return
-        if page.ahead:
+        if page.kind == internal_pb2.PAGE_AHEAD:
             # As gateways do: what follows the page that its client has.
             if not session.due and not session.live and page.page == session.page and session.connected:
                 for entry in page.entries:
                     self.on_entry(session.device, entry)
             return
-        if not session.due or page.page != session.page:
+        if page.kind != internal_pb2.PAGE or not session.due or page.page != session.page:
             if session.live:
                 self.ask(session)
             return
@@ -594,7 +600,7 @@ class ChannelsMachine:
                 assert not one.lost, "what was lost is told first"
         self.complete(device, complete)
 
-    def on_live(self, session: SubscriberSession, entry: internal_pb2.ChannelEntry) -> None:
+    def on_live(self, session: SubscriberSession, entry: internal_pb2.Entry) -> None:
         told = entry.message if entry.HasField("message") else entry.missed
         assert not told.paged
         complete = entry.message.offset if entry.HasField("message") else entry.missed.before - 1
@@ -607,7 +613,7 @@ class ChannelsMachine:
     def on_beat(self, gateway: int, answer: internal_pb2.BeatAnswer) -> None:
         for (at, _), session in self.sessions.items():
             if at == gateway and session.live and answer.agreed:
-                for one in answer.channels:
+                for one in answer.streams:
                     session.cursor = max(session.cursor, one.complete)
                     if session.connected:
                         self.complete(session.device, one.complete)
@@ -634,7 +640,7 @@ class ChannelsMachine:
                 raise AssertionError(f"P8: {device.name} was not told {sent}, and is to know all up to {upto}")
         one.known = max(known, upto)
 
-    def on_entry(self, device: SubscriberDevice, entry: internal_pb2.ChannelEntry) -> None:
+    def on_entry(self, device: SubscriberDevice, entry: internal_pb2.Entry) -> None:
         if entry.HasField("message"):
             self.on_message(device, entry.message)
         else:

@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import channel_hash, channel_text
+
+from coldnotify_testkit.channels_bench import channel
 
 NOWHERE = -1
 
@@ -48,15 +50,11 @@ class Subscribed:
     def wants(self, sent: TakenMessage) -> bool:
         return sent.channel == self.name and (not sent.to or bool(set(sent.to) & set(self.attributes)))
 
-    def frame(self) -> internal_pb2.Channel:
+    def frame(self) -> wire_pb2.Interest:
         if self.position is None:
-            return internal_pb2.Channel(name=self.name, attributes=self.attributes, since=self.since, at=self.at)
-        return internal_pb2.Channel(
-            name=self.name,
-            attributes=self.attributes,
-            since=wire_pb2.SINCE_BEGINNING if self.known == NOWHERE else wire_pb2.SINCE_POSITION,
-            at=max(self.known, 0),
-        )
+            return channel(self.name, *self.attributes, since=self.since, at=self.at)
+        since = wire_pb2.SINCE_BEGINNING if self.known == NOWHERE else wire_pb2.SINCE_POSITION
+        return channel(self.name, *self.attributes, since=since, at=max(self.known, 0))
 
 
 @dataclass
@@ -83,7 +81,7 @@ class SubscriberSession:
     gateway: int
     number: int
     digest: int
-    channels: list[internal_pb2.Channel]
+    channels: list[wire_pb2.Interest]
     unregister: list[int]
     cursor: int
     epoch: int | None

@@ -11,7 +11,7 @@ from coldnotify_matcher.engine import Engine, ProducedRecord, Rules, Step
 from coldnotify_matcher.matcher_partition import MatcherPartition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.run_topics import Cluster
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
@@ -319,13 +319,13 @@ class EngineBench:
         self, *names: str, request: int = 1, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
     ) -> None:
         """A Register."""
-        self.request(session, client, gateway, register=internal_pb2.Register(request=request, objects=names))
+        self.request(session, client, gateway, register=wire_pb2.Register(request=request, objects=names))
 
     def unregister(
         self, *names: str, request: int = 1, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
     ) -> None:
         """An Unregister."""
-        self.request(session, client, gateway, unregister=internal_pb2.Unregister(request=request, objects=names))
+        self.request(session, client, gateway, unregister=wire_pb2.Unregister(request=request, objects=names))
 
     def sync(
         self,
@@ -339,8 +339,8 @@ class EngineBench:
         descriptions: bool = False,
     ) -> None:
         """A SyncChunk."""
-        said = [internal_pb2.Query(text=text) for text in queries]
-        chunk = internal_pb2.SyncChunk(index=index, objects=names, last=last, queries=said)
+        said = map(query_interest, queries)
+        chunk = wire_pb2.SyncChunk(index=index, objects=names, last=last, interests=said)
         self.request(session, client, gateway, sync=chunk, descriptions=descriptions)
 
     def catch_up(
@@ -397,6 +397,11 @@ class EngineBench:
         return {key: value for key, value in last.items() if value is not None}
 
 
+def query_interest(text: str, *, held: int | None = None, reached: str = "", reached_at: int = 0) -> wire_pb2.Interest:
+    """Returns a query as it is in a frame."""
+    return wire_pb2.Interest(kind=wire_pb2.INTEREST_QUERY, text=text, held=held, reached=reached, reached_at=reached_at)
+
+
 def fan_outs(items: Iterable[internal_pb2.Item]) -> list[tuple[str, int, int, list[int]]]:
     """(object, version, offset, sessions) of each FanOut."""
     return [
@@ -406,7 +411,7 @@ def fan_outs(items: Iterable[internal_pb2.Item]) -> list[tuple[str, int, int, li
     ]
 
 
-def sessions_of(fan_out: internal_pb2.FanOut | internal_pb2.ChannelFanOut) -> list[int]:
+def sessions_of(fan_out: internal_pb2.FanOut) -> list[int]:
     """The sessions that a FanOut is for."""
     return list(struct.unpack(f"<{len(fan_out.sessions) // 4}I", fan_out.sessions))
 

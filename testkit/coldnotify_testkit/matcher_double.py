@@ -16,8 +16,8 @@ from coldnotify_schemas.internal_pb2 import (
     Opened,
     Page,
     Request,
-    SyncChunk,
 )
+from coldnotify_schemas.wire_pb2 import SyncChunk
 
 from coldnotify_testkit.device_frames import EPOCH
 

@@ -6,7 +6,7 @@ A writer of the topic may write anything. An unreadable record is set aside, and
 from dataclasses import dataclass
 
 from coldnotify_schemas.descriptions import DESCRIPTION_BYTES_MAX
-from coldnotify_schemas.internal_pb2 import ChannelEntry, Inbox, Item, Newest
+from coldnotify_schemas.internal_pb2 import Entry, FanOut, Inbox, Item, Newest, Page
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, check_object
@@ -58,26 +58,21 @@ def _check_item(item: Item) -> None:
     match item.WhichOneof("item"):
         case "fan_out":
             _check_newest(item.fan_out.newest)
-            if item.fan_out.traceparent and not is_traceparent(item.fan_out.traceparent):
-                raise UnreadableInbox("traceparent: not a W3C trace context")
+            _check_traceparent(item.fan_out)
         case "page":
-            _check_offset("complete", item.page.complete)
-            _check_offset("channels_complete", item.page.channels_complete)
-            for newest in item.page.newest:
-                _check_newest(newest)
+            _check_page(item.page)
         case "answered":
             for newest in item.answered.newest:
                 _check_newest(newest)
         case "beat":
             _check_offset("complete", item.beat.complete)
-            for log in item.beat.channels:
-                _check_offset("channels", log.complete)
-        case "channel_page":
-            _check_offset("complete", item.channel_page.complete)
-            for entry in item.channel_page.entries:
-                _check_entry(entry)
-        case "channel_fan_out":
-            _check_entry(item.channel_fan_out.entry)
+            for stream in item.beat.streams:
+                _check_offset("streams", stream.complete)
+        case "stream_page":
+            _check_page(item.stream_page)
+        case "stream_fan_out":
+            _check_entry(item.stream_fan_out.entry)
+            _check_traceparent(item.stream_fan_out)
         case "became":
             said = item.became.outcome
             if said.version > VERSION_MAX or said.incarnation > VERSION_MAX:
@@ -89,6 +84,21 @@ def _check_item(item: Item) -> None:
                 raise UnreadableInbox(f"code: is {item.closed.code} (at most {CODE_MAX})")
             if len(item.closed.reason) > REASON_CHARS_MAX:
                 raise UnreadableInbox(f"reason: has {len(item.closed.reason)} characters (at most {REASON_CHARS_MAX})")
+
+
+def _check_page(page: Page) -> None:
+    _check_offset("complete", page.complete)
+    for stream in page.streams:
+        _check_offset("streams", stream.complete)
+    for newest in page.newest:
+        _check_newest(newest)
+    for entry in page.entries:
+        _check_entry(entry)
+
+
+def _check_traceparent(fan_out: FanOut) -> None:
+    if fan_out.traceparent and not is_traceparent(fan_out.traceparent):
+        raise UnreadableInbox("traceparent: not a W3C trace context")
 
 
 def _check_newest(newest: Newest) -> None:
@@ -108,7 +118,7 @@ def _check_newest(newest: Newest) -> None:
         raise UnreadableInbox(f"description: has {size} bytes (at most {DESCRIPTION_BYTES_MAX} are allowed)")
 
 
-def _check_entry(entry: ChannelEntry) -> None:
+def _check_entry(entry: Entry) -> None:
     message, missed = entry.message, entry.missed
     if entry.HasField("missed"):
         _check_offset("before", missed.before)

@@ -10,6 +10,7 @@ from coldnotify_streams.core.events import JobRecord
 from coldnotify_streams.core.job import LogBounds
 
 from coldnotify_matcher.engine import Block, Engine, MessageRecord
+from coldnotify_matcher.engine.interests.kinds import channels_in
 from coldnotify_matcher.run_topics import ChannelsLog
 from coldnotify_matcher.state_records import OFFSET_MAX, retention_of
 
@@ -127,9 +128,9 @@ class ChannelLogs:
             return None
         body = request.WhichOneof("body")
         if body == "open":
-            concerned = bool(request.open.channels) or request.open.HasField("channels_epoch")
+            concerned = bool(_channels(request)) or any(one.HasField("epoch") for one in request.open.streams)
         else:
-            concerned = body == "catch_up_channels" or bool(_channels(request))
+            concerned = body == "stream_catch_up" or bool(_channels(request))
         return self._log_of(request) if concerned else None
 
     def times_of(self, request: internal_pb2.Request) -> list[tuple[str, int]]:
@@ -150,15 +151,15 @@ class ChannelLogs:
         return self._topics.get(self._retentions.of(request.domain))
 
 
-def _channels(request: internal_pb2.Request) -> Sequence[internal_pb2.Channel]:
+def _channels(request: internal_pb2.Request) -> Sequence[wire_pb2.Interest]:
     """Returns the channels that a request registers, or reports to be behind in."""
     match request.WhichOneof("body"):
         case "open":
-            return request.open.channels
+            return channels_in(request.open.interests)
         case "register":
-            return request.register.channels
+            return channels_in(request.register.interests)
         case "sync":
-            return request.sync.channels
+            return channels_in(request.sync.interests)
     return ()
 
 

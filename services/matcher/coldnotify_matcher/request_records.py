@@ -75,15 +75,15 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
         case "open":
             _check_objects("register", request.open.register)
             _check_objects("unregister", request.open.unregister)
-            _check_channels(request.open.channels)
+            _check_interests(request.open.interests)
         case "register":
             _check_objects("objects", request.register.objects)
-            _check_channels(request.register.channels)
+            _check_interests(request.register.interests)
         case "unregister":
             _check_objects("objects", request.unregister.objects)
         case "sync":
             _check_objects("objects", request.sync.objects)
-            _check_channels(request.sync.channels)
+            _check_interests(request.sync.interests)
         case "unsettled":
             _check_unsettled(request.unsettled)
         case "is_there":
@@ -92,12 +92,12 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
             _check_objects("object", [request.ask_outcome.object])
         case "catch_up" if request.catch_up.page > PAGE_MAX:
             raise UnreadableState(f"page: is {request.catch_up.page} (at most {PAGE_MAX})")
-        case "catch_up_channels" if request.catch_up_channels.page > PAGE_MAX:
-            raise UnreadableState(f"page: is {request.catch_up_channels.page} (at most {PAGE_MAX})")
-        case "acks" if len(request.acks.channels_sessions) != len(request.acks.channels_completes):
-            raise UnreadableState("acks: sessions and completes of channels are not equally many")
-        case "acks" if len(request.acks.sessions) != len(request.acks.completes):
-            raise UnreadableState("acks: sessions and completes are not equally many")
+        case "stream_catch_up" if request.stream_catch_up.page > PAGE_MAX:
+            raise UnreadableState(f"page: is {request.stream_catch_up.page} (at most {PAGE_MAX})")
+        case "acks":
+            _check_acks(request.acks)
+            for stream in request.acks.streams:
+                _check_acks(stream)
         case "beat" if request.beat.generation > generation_max(now_ms):
             raise UnreadableState(f"generation: {request.beat.generation} takeovers cannot have been")
 
@@ -115,14 +115,19 @@ def _check_unsettled(said: wire_pb2.Unsettled) -> None:
         )
 
 
-def _check_channels(channels: Sequence[internal_pb2.Channel]) -> None:
-    """Check channels, but not their names and attributes: the engine refuses invalid ones, for which the client is
-    responsible."""
-    if len(channels) > OBJECTS_PER_FRAME_MAX:
-        raise UnreadableState(f"channels: has {len(channels)} channels (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
-    for channel in channels:
-        if channel.since not in wire_pb2.Since.values():
-            raise UnreadableState(f"since: is {channel.since}, which this release does not know")
+def _check_acks(acks: internal_pb2.Acks | internal_pb2.AckedStream) -> None:
+    if len(acks.sessions) != len(acks.completes):
+        raise UnreadableState("acks: sessions and completes are not equally many")
+
+
+def _check_interests(interests: Sequence[wire_pb2.Interest]) -> None:
+    """Check interests, but not their texts: the engine refuses invalid ones, for which the client is responsible."""
+    if len(interests) > OBJECTS_PER_FRAME_MAX:
+        count = len(interests)
+        raise UnreadableState(f"interests: has {count} interests (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+    for interest in interests:
+        if interest.since not in wire_pb2.Since.values():
+            raise UnreadableState(f"since: is {interest.since}, which this release does not know")
 
 
 def _check_objects(field: str, objects: Sequence[str]) -> None:

@@ -72,14 +72,16 @@ class Listener:
         """A new session of the client, that says its cursor, or registers the channel. Returns the answer."""
         self.session += 1
         self.asks += 1
-        channels = [] if since is None else [internal_pb2.Channel(name="tasks", since=since, at=at)]
+        channels = (
+            []
+            if since is None
+            else [wire_pb2.Interest(kind=wire_pb2.INTEREST_CHANNEL, text="tasks", since=since, at=at)]
+        )
         body = internal_pb2.Open(
             digest=hash_of("tasks") % MODULUS,
             ask=self.asks,
-            channels=channels,
-            channels_ask=self.asks,
-            channels_cursor=cursor,
-            channels_epoch=epoch,
+            interests=channels,
+            streams=[internal_pb2.OpenStream(ask=self.asks, cursor=cursor, epoch=epoch)],
         )
         self.player.request(self.session, open=body)
         session = self.session
@@ -98,23 +100,23 @@ class Listener:
             entries += map(entry_of, found.entries)
             if found.last:
                 return entries
-            ask = internal_pb2.CatchUpChannels(ask=self.asks, page=page, paging=found.paging)
-            self.player.request(self.session, catch_up_channels=ask)
+            ask = internal_pb2.CatchUp(ask=self.asks, page=page, paging=found.paging)
+            self.player.request(self.session, stream_catch_up=ask)
 
-    def page(self, number: int) -> internal_pb2.ChannelPage | None:
+    def page(self, number: int) -> internal_pb2.Page | None:
         """One page; None: nothing lacks."""
         ask = self.asks
 
         def said(items: list[internal_pb2.Item]) -> bool:
             return bool(self._page(number, items)) or any(
-                one.page.channels_ask == ask and one.page.HasField("channels_complete") for one in items
+                stream.ask == ask for one in items for stream in one.page.streams
             )
 
         self.player.wait(said, f"page {number}")
         found = self._page(number, self.player.items)
         return found[-1] if found else None
 
-    def _page(self, number: int, items: list[internal_pb2.Item]) -> list[internal_pb2.ChannelPage]:
+    def _page(self, number: int, items: list[internal_pb2.Item]) -> list[internal_pb2.Page]:
         return [one for one in channel_pages(items) if one.ask == self.asks and one.page == number]
 
     @property
@@ -141,8 +143,8 @@ def test_messages_are_told_across_a_matcher_that_is_killed(bootstrap: str, liste
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         answer = listener.open(wire_pb2.SINCE_NOW)
-        epoch = answer.channels_epoch
-        assert [(one.channel, one.position) for one in answer.positions] == [(hash_of("tasks"), 0)]
+        epoch = answer.streams[0].epoch
+        assert [(one.interest, one.position) for one in answer.streams[0].positions] == [(hash_of("tasks"), 0)]
         assert listener.caught_up() == []
         listener.send(b"first")
         listener.wait_live(b"first")
@@ -152,7 +154,7 @@ def test_messages_are_told_across_a_matcher_that_is_killed(bootstrap: str, liste
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         again = listener.open(cursor=1, epoch=epoch)
-        assert not again.HasField("channels_epoch"), "the log is the same"
+        assert not again.streams[0].HasField("epoch"), "the log is the same"
         assert listener.caught_up() == [(2, 1), (3, 2)]
         listener.send(b"fourth")
         listener.wait_live(b"fourth")
@@ -162,7 +164,7 @@ def test_messages_are_told_across_a_matcher_that_is_killed(bootstrap: str, liste
 def test_a_repeat_is_told_to_nobody_also_after_a_takeover(bootstrap: str, listener: Listener, tmp_path: Path) -> None:
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        epoch = listener.open(wire_pb2.SINCE_NOW).channels_epoch
+        epoch = listener.open(wire_pb2.SINCE_NOW).streams[0].epoch
         listener.caught_up()
         listener.send(b"once", headers=MessageHeaders(id="17"))
         listener.send(b"again", headers=MessageHeaders(id="17"))
@@ -224,7 +226,7 @@ def test_a_subscription_begins_at_a_time(bootstrap: str, listener: Listener, tmp
         at_ms = int(time.time() * 1000)
         listener.send(b"2")
         answer = listener.open(wire_pb2.SINCE_TIME, at_ms)
-        assert [one.position for one in answer.positions] == [1]
+        assert [one.position for one in answer.streams[0].positions] == [1]
         assert listener.caught_up() == [(2, 1)]
 
 
@@ -236,7 +238,7 @@ def test_who_was_away_for_longer_than_retention_is_told_so(bootstrap: str, liste
     listener.send(*[b"%d" % number for number in range(30)])
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        epoch = listener.open(wire_pb2.SINCE_NOW).channels_epoch
+        epoch = listener.open(wire_pb2.SINCE_NOW).streams[0].epoch
         wait_committed(bootstrap)
         process.kill()
     listener.send(b"30")
@@ -257,7 +259,7 @@ def test_a_log_that_is_made_anew_is_followed_anew_and_clients_are_told(
 ) -> None:
     with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        epoch = listener.open(wire_pb2.SINCE_NOW).channels_epoch
+        epoch = listener.open(wire_pb2.SINCE_NOW).streams[0].epoch
         listener.caught_up()
         listener.send(b"0", b"1")
         listener.wait_live(b"1")
@@ -268,7 +270,7 @@ def test_a_log_that_is_made_anew_is_followed_anew_and_clients_are_told(
         process.wait_serving()
         listener.send(b"anew")
         again = listener.open(cursor=1, epoch=epoch)
-        assert again.channels_epoch != epoch
+        assert again.streams[0].epoch != epoch
         entries = listener.caught_up()
         assert [one[0] for one in entries] == ["LOST", 0]
 

@@ -10,7 +10,6 @@ from coldnotify_schemas.internal_pb2 import (
     Acks,
     Beat,
     CatchUp,
-    CatchUpChannels,
     CheckDigest,
     Disconnect,
     Forget,
@@ -44,20 +43,27 @@ def request(**fields: object) -> Request:
         request(),
         request(inbox=INBOXES - 1),
         request(open=Open(register=["a"] * OBJECTS_PER_FRAME_MAX, unregister=["x" * 255], cursor=2**64 - 1)),
-        request(register=internal_pb2.Register(request=1, objects=["a"])),
-        request(unregister=internal_pb2.Unregister(request=1, objects=["a"])),
-        request(sync=internal_pb2.SyncChunk(index=2**32 - 1)),
+        request(register=wire_pb2.Register(request=1, objects=["a"])),
+        request(unregister=wire_pb2.Unregister(request=1, objects=["a"])),
+        request(sync=wire_pb2.SyncChunk(index=2**32 - 1)),
         request(catch_up=CatchUp(page=PAGE_MAX, page_bytes=2**32 - 1, ask=2**32 - 1)),
         request(check_digest=CheckDigest(digest=2**64 - 1)),
         request(leave=Leave(complete=2**64 - 1)),
-        request(catch_up_channels=CatchUpChannels(page=PAGE_MAX, cursor=2**64 - 1)),
+        request(stream_catch_up=CatchUp(page=PAGE_MAX, cursor=2**64 - 1)),
         request(is_there=IsThere(object="x" * 255, ask=2**32 - 1)),
         request(
-            register=internal_pb2.Register(
-                request=1, channels=[internal_pb2.Channel(name="a/b", since=wire_pb2.SINCE_BEGINNING, at=2**64 - 1)]
+            register=wire_pb2.Register(
+                request=1,
+                interests=[
+                    wire_pb2.Interest(
+                        kind=wire_pb2.INTEREST_CHANNEL, text="a/b", since=wire_pb2.SINCE_BEGINNING, at=2**64 - 1
+                    )
+                ],
             )
         ),
-        request(acks=Acks(channels_sessions=[1], channels_completes=[2**64 - 1]), domain="", session=0),
+        request(
+            acks=Acks(streams=[internal_pb2.AckedStream(sessions=[1], completes=[2**64 - 1])]), domain="", session=0
+        ),
         request(acks=Acks(sessions=[1], completes=[2**64 - 1]), domain="", group="", client="", session=0),
         request(beat=Beat(generation=generation_max(NOW_MS), serial=2**64 - 1), domain="", session=0),
         request(disconnect=Disconnect(reason="x" * REASON_CHARS_MAX), gateway=0, session=0),
@@ -80,10 +86,18 @@ def test_what_gateways_and_operators_say_is_understood(fine: Request) -> None:
         ("inbox", request(inbox=INBOXES)),
         ("inbox", request(inbox=2**32 - 1)),
         ("session", request(session=0)),
-        ("page", request(catch_up_channels=CatchUpChannels(page=PAGE_MAX + 1))),
-        ("acks", request(acks=Acks(channels_sessions=[1]))),
-        ("since", request(sync=internal_pb2.SyncChunk(channels=[internal_pb2.Channel(name="a", since=6)]))),  # type: ignore[arg-type]
-        ("channels", request(open=Open(channels=[internal_pb2.Channel(name="a")] * (OBJECTS_PER_FRAME_MAX + 1)))),
+        ("page", request(stream_catch_up=CatchUp(page=PAGE_MAX + 1))),
+        ("acks", request(acks=Acks(streams=[internal_pb2.AckedStream(sessions=[1])]))),
+        ("since", request(sync=wire_pb2.SyncChunk(interests=[wire_pb2.Interest(text="a", since=6)]))),  # type: ignore[arg-type]
+        (
+            "interests",
+            request(
+                open=Open(
+                    interests=[wire_pb2.Interest(kind=wire_pb2.INTEREST_CHANNEL, text="a")]
+                    * (OBJECTS_PER_FRAME_MAX + 1)
+                )
+            ),
+        ),
         ("domain", request(domain="")),
         ("domain", request(domain="a/b")),
         ("group", request(group="x" * 65)),
@@ -92,10 +106,10 @@ def test_what_gateways_and_operators_say_is_understood(fine: Request) -> None:
         ("client", request(client="c/0")),
         ("register", request(open=Open(register=["x" * 900_000]))),
         ("unregister", request(open=Open(unregister=[""]))),
-        ("objects", request(register=internal_pb2.Register(objects=["x" * 900_000]))),
-        ("objects", request(register=internal_pb2.Register(objects=["a"] * (OBJECTS_PER_FRAME_MAX + 1)))),
-        ("objects", request(unregister=internal_pb2.Unregister(objects=["x" * 256]))),
-        ("objects", request(sync=internal_pb2.SyncChunk(objects=["ø" * 128], last=True))),
+        ("objects", request(register=wire_pb2.Register(objects=["x" * 900_000]))),
+        ("objects", request(register=wire_pb2.Register(objects=["a"] * (OBJECTS_PER_FRAME_MAX + 1)))),
+        ("objects", request(unregister=wire_pb2.Unregister(objects=["x" * 256]))),
+        ("objects", request(sync=wire_pb2.SyncChunk(objects=["ø" * 128], last=True))),
         ("object", request(is_there=IsThere())),
         ("page", request(catch_up=CatchUp(page=2**32 - 1))),
         ("acks", request(acks=Acks(sessions=[1, 2], completes=[1]))),

@@ -167,7 +167,7 @@ class HostileBodies:
         self._messages.fill(body, 0.6)
         if known.sessions and draw.random() < 0.7:
             number = draw.choice(known.sessions).number
-            if isinstance(body, internal_pb2.FanOut | internal_pb2.ChannelFanOut):
+            if isinstance(body, internal_pb2.FanOut):
                 body.sessions = number.to_bytes(4, "little") * draw.choice((1, 2, 100)) + b"\1" * draw.choice(
                     (0, 0, 1, 3)
                 )

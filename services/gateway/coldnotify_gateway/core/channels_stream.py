@@ -5,8 +5,11 @@ page is longer, because the matcher reads distant offsets in turns. The log is k
 session whose client has no channels has no such stream.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, Interest
 
 from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX
 from coldnotify_gateway.core.stream import CHANNELS, NONE, Stage, Stream
@@ -14,6 +17,11 @@ from coldnotify_gateway.core.timers import NEVER_S
 
 PAGE_S = 60.0
 """A page that does not arrive within this time is requested again."""
+
+
+def has_channels(interests: Iterable[Interest]) -> bool:
+    """Returns true if at least one of these interests is a channel."""
+    return any(one.kind == INTEREST_CHANNEL for one in interests)
 
 
 @dataclass(slots=True, eq=False)
@@ -53,9 +61,9 @@ class ChannelsStream(Stream):
         elsewhere."""
         self.behind, self.registering = True, register
 
-    def answered(self, retention: int, register: int = 0) -> None:
+    def answered(self, log: int, register: int = 0) -> None:
         """Sets the channels' log, which the matcher has sent. It has handled all Registers up to this one."""
-        self.log = retention or None
+        self.log = log or None
         if self.registering is not None and register >= self.registering:
             self.registering = None
 

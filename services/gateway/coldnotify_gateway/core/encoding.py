@@ -1,16 +1,16 @@
 """Builds the frames that a gateway writes, and has a dialect encode them."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.internal_pb2 import Answered, ChannelEntry, ChannelPage, Newest, Opened, Page
+from coldnotify_schemas.internal_pb2 import Answered, BegunStream, Entry, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
     Close,
     GatewayFrame,
     PageEnd,
     Pong,
-    Position,
     Registered,
     Stream,
     Unregistered,
@@ -71,8 +71,9 @@ def welcome(opened: Opened, encode: Encode, *, kinds_wanted: bool) -> Frame:
     supports."""
     epoch = opened.epoch if opened.HasField("epoch") else None
     kinds = opened.kinds if kinds_wanted else 0
-    if opened.refused or opened.positions or opened.HasField("channels_epoch"):
-        said = Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds, streams=_begun(opened))
+    streams = _begun(opened.streams)
+    if opened.refused or streams:
+        said = Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds, streams=streams)
         return encode(GatewayFrame(welcome=said), _WELCOME)
     return _welcome(encode, opened.in_sync, epoch, kinds)
 
@@ -89,7 +90,7 @@ def answer(answered: Answered, dialect: Dialect) -> list[Frame]:
         frames.append(plain(GatewayFrame(unregistered=Unregistered(request=answered.request)), dialect.encode))
     elif answered.request:
         said = Registered(
-            request=answered.request, refused=answered.refused, kinds=answered.kinds, streams=_begun(answered)
+            request=answered.request, refused=answered.refused, kinds=answered.kinds, streams=_begun(answered.streams)
         )
         frames.append(_registered(said, dialect.encode))
     return frames + [notification(one, dialect) for one in answered.newest]
@@ -136,23 +137,20 @@ def _complete(channels_complete: int) -> list[Stream]:
     return [] if channels_complete == NONE else [Stream(complete=channels_complete)]
 
 
-def _begun(said: Opened | Answered) -> list[Stream]:
-    """Returns the epoch of the channels' log, and the channels' first offsets in it."""
-    epoch = said.channels_epoch if said.HasField("channels_epoch") else None
-    if epoch is None and not said.positions:
-        return []
-    positions = [
-        Position(interest=one.channel, position=one.position if one.HasField("position") else None)
-        for one in said.positions
+def _begun(streams: Iterable[BegunStream]) -> list[Stream]:
+    """Returns the epochs of streams, and the first offsets of their registrations; nothing for one that has neither."""
+    return [
+        Stream(epoch=one.epoch if one.HasField("epoch") else None, positions=one.positions)
+        for one in streams
+        if one.HasField("epoch") or one.positions
     ]
-    return [Stream(epoch=epoch, positions=positions)]
 
 
 def _registered(registered: Registered, encode: Encode) -> Frame:
     return encode(GatewayFrame(registered=registered), _REGISTERED)
 
 
-def channel_entry(entry: ChannelEntry, encode: Encode) -> Frame:
+def stream_entry(entry: Entry, encode: Encode) -> Frame:
     """Returns the frame of a Message or a Missed."""
     missed = entry.HasField("missed")
     frame = GatewayFrame(missed=entry.missed) if missed else GatewayFrame(message=entry.message)
@@ -170,20 +168,20 @@ def as_part_of_a_page(frame: Frame, encode: Encode) -> Frame:
     return encode(said, of_entry(said))
 
 
-def channel_entries(page: ChannelPage, encode: Encode) -> list[Frame]:
+def stream_entries(page: Page, encode: Encode) -> list[Frame]:
     """Returns the entries of a page of channels, which do not move the cursor."""
     for entry in page.entries:
         message = entry.missed if entry.HasField("missed") else entry.message
         message.paged = True
-    return [channel_entry(entry, encode) for entry in page.entries]
+    return [stream_entry(entry, encode) for entry in page.entries]
 
 
-def channel_page(page: ChannelPage, encode: Encode) -> list[Frame]:
+def stream_page(page: Page, encode: Encode) -> list[Frame]:
     """Returns the frames of a page of channels, with its PageEnd."""
     said = PageEnd(page=page.page, stream=CHANNELS, last=page.last)
     if page.HasField("complete"):
         said.complete = page.complete
-    return [*channel_entries(page, encode), plain(GatewayFrame(page_end=said), encode)]
+    return [*stream_entries(page, encode), plain(GatewayFrame(page_end=said), encode)]
 
 
 def pong(complete: int, encode: Encode, channels_complete: int = NONE) -> Frame:

@@ -4,7 +4,7 @@ import sys
 from array import array
 from itertools import repeat
 
-from coldnotify_schemas.internal_pb2 import ChannelFanOut, FanOut
+from coldnotify_schemas.internal_pb2 import FanOut
 
 from coldnotify_gateway.core import encoding, overtaking
 from coldnotify_gateway.core.counters import Counters
@@ -91,7 +91,7 @@ class FanOuts:
             outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))
         return outputs
 
-    def of_channel(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
+    def of_stream(self, view: View, fan_out: FanOut) -> list[Output]:
         """Sends a channel message, or a Missed, to the sessions of this partition that the fan-out lists."""
         entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
         if numbers is None:
@@ -102,11 +102,11 @@ class FanOuts:
             sessions = [session for session in map(live.get, numbers) if session is not None] if live else None
             if sessions:
                 delivered += len(sessions)
-                outputs += self._message_to_all(sessions, fan_out, encoding.channel_entry(entry, encode))
+                outputs += self._message_to_all(sessions, fan_out, encoding.stream_entry(entry, encode))
         self._counters.live_dropped += len(numbers) - delivered
         return outputs
 
-    def _message_to_all(self, sessions: list[Identified], fan_out: ChannelFanOut, frame: Frame) -> list[Output]:
+    def _message_to_all(self, sessions: list[Identified], fan_out: FanOut, frame: Frame) -> list[Output]:
         for session in sessions:
             if session.channels is not None:
                 session.channels.told(frame.told.offset)

@@ -22,7 +22,9 @@ from coldnotify_gateway.core.from_matcher import FromMatcher, RecordIntake
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, PublishRecord, Send
+from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
+from coldnotify_gateway.core.recovery import Recovery
 from coldnotify_gateway.core.requests import RequestMaker
 from coldnotify_gateway.core.session_publishes import AskedAgreements, Publishing, WithoutLimits
 from coldnotify_gateway.core.timers import NEVER_S, Timers
@@ -73,15 +75,16 @@ class Gateway:
         self._publishing = Publishing(
             topics or TopicNames(), retentions, limits, agreements, self._requests, self.counters
         )
+        self._recovery = Recovery(self._connections, self._requests, limits, self.counters)
         self._from_client = FromClient(self._connections, self._requests, self._publishing)
         self._fan_outs = FanOuts(self.counters)
         self._from_matcher = FromMatcher(
             gateway_id,
             self._connections,
             self._requests,
-            self._from_client,
+            self._recovery,
+            Pages(self._requests, self._recovery, self._from_client, self.counters),
             self._publishing,
-            limits,
             self.counters,
         )
         self._acks_due_s = NEVER_S
@@ -250,11 +253,11 @@ class Gateway:
         session.drain()
         outputs: list[Output] = []
         if session.channels is not None and session.channels.slow:
-            outputs = self._requests.catch_up_channels(session, now_s)
+            outputs = self._recovery.catch_up(session, session.channels, now_s)
         if not session.slow:
             return outputs
         high_water_bytes = session.link.reached(now_s)
-        outputs += self._from_matcher.catch_up(session, now_s)
+        outputs += self._recovery.catch_up(session, session.objects, now_s)
         if high_water_bytes is not None:
             outputs.append(HighWater(peer, high_water_bytes))
         return outputs
@@ -288,8 +291,8 @@ class Gateway:
         """
         if item.HasField("fan_out"):
             return self._fan_outs.of_object(self._connections.views[partition], item.fan_out)
-        if item.HasField("channel_fan_out"):
-            return self._fan_outs.of_channel(self._connections.views[partition], item.channel_fan_out)
+        if item.HasField("stream_fan_out"):
+            return self._fan_outs.of_stream(self._connections.views[partition], item.stream_fan_out)
         return self._counted(self._from_matcher.on_item(partition, item, now_s))
 
     def on_malformed_inbox(self) -> None:
@@ -313,7 +316,7 @@ class Gateway:
         for view in self._connections.views:
             view.lost_number()
             self.counters.gaps += 1
-            outputs += self._from_matcher.after_loss(view, now_s)
+            outputs += self._recovery.after_loss(view, now_s)
         return outputs
 
     def on_delivery_failed(self, failed: Produce, now_s: float) -> None:
@@ -376,7 +379,7 @@ class Gateway:
             outputs.append(Send(connection.peer, [encoding.wait(self.limits.wait_s, connection.dialect.encode)]))
         question = connection.question
         if question.answer_due_s <= now_s and not question.put_off(now_s, self.limits, connection.view.beats_handled):
-            outputs += self._from_matcher.again(connection, now_s)
+            outputs += self._recovery.again(connection, now_s)
         if connection.channels is not None and connection.channels.due_s <= now_s:
             outputs += self._requests.channels_again(connection, now_s)
         return outputs + self._publishing.on_due(connection, now_s)

@@ -19,8 +19,7 @@ from coldnotify_schemas.wire_pb2 import (
     Hello,
 )
 
-from coldnotify_gateway.core import interests
-from coldnotify_gateway.core.channels_stream import ChannelsStream
+from coldnotify_gateway.core.channels_stream import ChannelsStream, has_channels
 from coldnotify_gateway.core.claim import Claim, PendingOperations
 from coldnotify_gateway.core.dialects import CRC, NAMES
 from coldnotify_gateway.core.limits import Limits
@@ -241,11 +240,11 @@ class Identified:
         if self.channels is not None:
             self.channels.other_matcher()
 
-    def has_channels(self, retention: int, register: int = 0) -> ChannelsStream:
+    def follow_channels(self, log: int, register: int = 0) -> ChannelsStream:
         """Notes that the session has channels, and their log. `register`: the Register that the matcher has
         answered."""
         channels = self._channels()
-        channels.answered(retention, register)
+        channels.answered(log, register)
         return channels
 
     def say_channels(self, register: int = 0) -> None:
@@ -359,7 +358,7 @@ def _objects(hello: Hello) -> Stream:
 def _channels(hello: Hello) -> ChannelsStream | None:
     said = hello.streams[0] if hello.streams else None
     known = said is not None and said.HasField("epoch")
-    registers = interests.has_channels(hello.interests)
+    registers = has_channels(hello.interests)
     if not known and not registers:
         return None
     channels = ChannelsStream(said.epoch if said is not None and known else None)

@@ -12,8 +12,8 @@ from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.told import Dialect, Encode
 
 _CHECKSUM_MODULUS = 1 << 64
-NO_CHANNELS: Mapping[int, int] = MappingProxyType({})
-"""Positions from a matcher that follows no channel log."""
+NO_STREAMS: Mapping[int, int] = MappingProxyType({})
+"""Positions from a matcher that follows the objects' log only."""
 LEAVES_OWED_MAX = 100_000
 """More sessions than a gateway holds can end during an outage of Kafka only if clients constantly reconnect."""
 _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
@@ -208,12 +208,12 @@ class PartitionView(Generic[S]):
         self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else NEVER_S
 
     def beat_answered(
-        self, serial: int, *, agreed: bool, complete: int, channels: Mapping[int, int] = NO_CHANNELS
+        self, serial: int, *, agreed: bool, complete: int, streams: Mapping[int, int] = NO_STREAMS
     ) -> bool:
         """Handles a BeatAnswer of a matcher whose position is `complete`. Returns true if the sessions must be
         announced, because the matcher has forgotten some of them.
 
-        `channels`: its position in each channel log, by retention.
+        `streams`: its position in each other log.
         """
         self.beats_handled = max(self.beats_handled, min(serial, self._beats))
         if serial < self._believed_from:
@@ -223,8 +223,8 @@ class PartitionView(Generic[S]):
             self._trusted = True
             self._disagreements = 0
             self._reached(OBJECTS_LOG, complete)
-            for retention, at in channels.items():
-                self._reached(retention, at)
+            for log, at in streams.items():
+                self._reached(log, at)
             return False
         self._distrust()
         self._disagreements += 1

@@ -3,15 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import zip_longest
+from operator import itemgetter
 
-from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import (
     Acks,
     AskOutcome,
     Beat,
     CatchUp,
-    CatchUpChannels,
     CheckDigest,
     IsThere,
     Leave,
@@ -21,8 +20,7 @@ from coldnotify_schemas.internal_pb2 import (
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister, Unsettled
 
-from coldnotify_gateway.core import interests
-from coldnotify_gateway.core.channels_stream import ChannelsStream
+from coldnotify_gateway.core.channels_stream import ChannelsStream, has_channels
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import CATCH_UPS_BEFORE_OPEN, Limits
@@ -35,8 +33,9 @@ from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
-OfEpoch = tuple[int | None, list[tuple[int, int]]]
-"""Acknowledgements of one epoch: the epoch, and a pair of session number and acknowledged offset for each."""
+OfEpoch = tuple[int, int | None, list[tuple[int, int]]]
+"""Acknowledgements of one epoch: the log, the epoch, and a pair of session number and acknowledged offset for each."""
+_NUMBER, _OFFSET = itemgetter(0), itemgetter(1)
 ACKS_MAX = 4096
 """Most sessions in one request: about 60 KiB, and a few milliseconds of the matcher's time."""
 
@@ -70,10 +69,8 @@ class RequestMaker:
             digest=session.claim.digest(announced=announced),
             register=pending.register,
             unregister=pending.unregister,
-            queries=interests.queries(pending.interests),
-            unregister_queries=pending.unregister_interests,
-            channels=interests.channels(pending.interests),
-            unregister_channels=pending.unregister_interests,
+            interests=pending.interests,
+            unregister_interests=pending.unregister_interests,
             epoch=session.objects.epoch,
             cursor=or_none(session.objects.complete),
             ask=session.question.number,
@@ -86,13 +83,13 @@ class RequestMaker:
             all_unsettled=session.all_unsettled and not announced,
         )
         if channels is not None:
-            said.channels_ask = channels.number
-            if channels.epoch is not None:
-                said.channels_epoch = channels.epoch
-            if channels.complete != NONE:
-                said.channels_cursor = channels.complete
-            if again and channels.acked != NONE:
-                said.channels_acked = channels.acked
+            said.streams.add(
+                log=channels.log or 0,
+                epoch=channels.epoch,
+                cursor=or_none(channels.complete),
+                ask=channels.number,
+                acked=or_none(channels.acked) if again else None,
+            )
         return self._request(session, open=said)
 
     def catch_up(self, session: Identified, now_s: float) -> list[Output]:
@@ -135,8 +132,8 @@ class RequestMaker:
 
     def channels_not_taken(self, session: Identified, failed: Request, now_s: float) -> None:
         """Repeats a question about channels sooner, because Kafka may not have accepted this request."""
-        if session.channels is not None and failed.HasField("catch_up_channels"):
-            session.channels.not_taken(failed.catch_up_channels.ask, now_s + self._limits.ask_again_s)
+        if session.channels is not None and failed.HasField("stream_catch_up"):
+            session.channels.not_taken(failed.stream_catch_up.ask, now_s + self._limits.ask_again_s)
             self._timers.look_at(session, now_s)
 
     def next_page(self, session: Identified, stream: Stream, now_s: float) -> Output:
@@ -178,15 +175,15 @@ class RequestMaker:
         """Forwards a Register, unless too many requests are unanswered."""
         if not self._may_request(session, now_s):
             return []
-        if interests.has_channels(register.interests):
+        if has_channels(register.interests):
             session.say_channels(register.request)
-        return [self._request(session, register=interests.register(register))]
+        return [self._request(session, register=register)]
 
     def unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
         """Forwards an Unregister, unless too many requests are unanswered."""
         if not self._may_request(session, now_s):
             return []
-        return [self._request(session, unregister=interests.unregister(unregister))]
+        return [self._request(session, unregister=unregister)]
 
     def unsettled(self, session: Identified, unsettled: Unsettled, now_s: float) -> list[Output]:
         """Forwards an Unsettled, unless too many requests are unanswered."""
@@ -212,9 +209,9 @@ class RequestMaker:
             # A repeated set does not restart the wait: a matcher that has loaded the session answers the set with an
             # unknown question number, which is ignored, until it gets a new question.
             self._expect(session, QuestionStep.EXPECT_SET, now_s)
-        if interests.has_channels(chunk.interests):
+        if has_channels(chunk.interests):
             session.say_channels()
-        return [self._request(session, sync=interests.sync(chunk))]
+        return [self._request(session, sync=chunk)]
 
     def is_there(self, session: Identified, object_: str, now_s: float) -> Output:
         """Makes an IsThere, which asks if this object is published. The client's publish of it waits for the answer,
@@ -233,28 +230,22 @@ class RequestMaker:
         # Before the Opened the client's offset may belong to another epoch.
         objects = session.objects
         said = Leave(complete=or_none(objects.acked), epoch=objects.epoch) if session.opened else Leave()
-        if session.channels is not None and session.opened and session.channels.acked != NONE:
-            said.channels_complete = session.channels.acked
-            if session.channels.epoch is not None:
-                said.channels_epoch = session.channels.epoch
+        channels = session.channels
+        if channels is not None and session.opened and channels.acked != NONE:
+            said.streams.add(log=channels.log or 0, epoch=channels.epoch, complete=channels.acked)
         return self._request(session, leave=said)
 
     def acks(self, view: PartitionView[Identified]) -> list[Output]:
         """Makes Acks of the partition's new acknowledgements, and clears these."""
-        objects, channels = (_by_epoch(said, view.sessions, place) for place, said in enumerate(view.acks))
+        objects, others = (_by_epoch(said, view.sessions, place) for place, said in enumerate(view.acks))
         for said in view.acks:
             said.clear()
         outputs: list[Output] = []
-        nothing: OfEpoch = (None, [])
-        for (epoch, some), (channels_epoch, others) in zip_longest(objects, channels, fillvalue=nothing):
-            acks = Acks(
-                sessions=[number for number, _ in some],
-                completes=[complete for _, complete in some],
-                epoch=epoch,
-                channels_sessions=[number for number, _ in others],
-                channels_completes=[complete for _, complete in others],
-                channels_epoch=channels_epoch,
-            )
+        nothing: OfEpoch = (0, None, [])
+        for (_, epoch, some), (log, other_epoch, more) in zip_longest(objects, others, fillvalue=nothing):
+            acks = Acks(sessions=map(_NUMBER, some), completes=map(_OFFSET, some), epoch=epoch)
+            if more:
+                acks.streams.add(log=log, epoch=other_epoch, sessions=map(_NUMBER, more), completes=map(_OFFSET, more))
             outputs.append(self._of_gateway(view, acks=acks))
         return outputs
 
@@ -283,15 +274,12 @@ class RequestMaker:
         position."""
         cursor, page_bytes = or_none(stream.complete), session.link.page_bytes
         paging = stream.paging if page else 0
-        if stream.place == OBJECTS:
-            said = CatchUp(
-                cursor=cursor, ask=stream.number, page=page, epoch=stream.epoch, page_bytes=page_bytes, paging=paging
-            )
-            return self._request(session, catch_up=said)
-        of_channels = CatchUpChannels(
+        said = CatchUp(
             cursor=cursor, ask=stream.number, page=page, epoch=stream.epoch, page_bytes=page_bytes, paging=paging
         )
-        return self._request(session, catch_up_channels=of_channels)
+        if stream.place == OBJECTS:
+            return self._request(session, catch_up=said)
+        return self._request(session, stream_catch_up=said)
 
     def _expect(self, session: Identified, step: QuestionStep, now_s: float) -> None:
         session.question.step(step, now_s, self._limits, session.view.beats)
@@ -309,11 +297,11 @@ class RequestMaker:
         session: Identified,
         *,
         open: Open | None = None,  # noqa: A002  (the field's name)
-        register: internal_pb2.Register | None = None,
-        unregister: internal_pb2.Unregister | None = None,
-        sync: internal_pb2.SyncChunk | None = None,
+        register: Register | None = None,
+        unregister: Unregister | None = None,
+        sync: SyncChunk | None = None,
         catch_up: CatchUp | None = None,
-        catch_up_channels: CatchUpChannels | None = None,
+        stream_catch_up: CatchUp | None = None,
         check_digest: CheckDigest | None = None,
         is_there: IsThere | None = None,
         ask_outcome: AskOutcome | None = None,
@@ -333,7 +321,7 @@ class RequestMaker:
             unregister=unregister,
             sync=sync,
             catch_up=catch_up,
-            catch_up_channels=catch_up_channels,
+            stream_catch_up=stream_catch_up,
             check_digest=check_digest,
             is_there=is_there,
             ask_outcome=ask_outcome,
@@ -356,11 +344,12 @@ class RequestMaker:
 
 def _by_epoch(acks: Mapping[int, int], sessions: Mapping[int, Identified], place: int) -> list[OfEpoch]:
     """Groups acknowledgements by epoch, at most ACKS_MAX in a group. After a takeover they include every session's."""
-    by_epoch: defaultdict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    by_epoch: defaultdict[tuple[int, int | None], list[tuple[int, int]]] = defaultdict(list)
     for number, complete in acks.items():
-        by_epoch[sessions[number].streams[place].epoch].append((number, complete))
+        stream = sessions[number].streams[place]
+        by_epoch[stream.log or 0, stream.epoch].append((number, complete))
     return [
-        (epoch, said[start : start + ACKS_MAX])
-        for epoch, said in by_epoch.items()
+        (log, epoch, said[start : start + ACKS_MAX])
+        for (log, epoch), said in by_epoch.items()
         for start in range(0, len(said), ACKS_MAX)
     ]

@@ -12,15 +12,14 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import by_channel, digest_of
 from coldnotify_schemas.internal_pb2 import (
-    RETENTION_1D,
-    RETENTION_30D,
+    LOG_1D,
+    LOG_30D,
     Answered,
     BeatAnswer,
-    ChannelEntry,
-    ChannelFanOut,
-    ChannelPage,
-    ChannelPosition,
-    ChannelsComplete,
+    BegunStream,
+    CompleteStream,
+    Entry,
+    FanOut,
     Item,
     Opened,
     Page,
@@ -74,36 +73,32 @@ def of_channel(name: str, since: Since = SINCE_NOW, at: int = 0, attributes: Seq
     return Interest(kind=INTEREST_CHANNEL, text=name, since=since, at=at, attributes=attributes)
 
 
-def message(offset: int, back: int = 1) -> ChannelEntry:
-    return ChannelEntry(message=Message(channel=TASKS.hash, offset=offset, back=back, payload=b"{}"))
+def message(offset: int, back: int = 1) -> Entry:
+    return Entry(message=Message(channel=TASKS.hash, offset=offset, back=back, payload=b"{}"))
 
 
-def fan_out(entry: ChannelEntry, *sessions: int) -> Item:
-    return Item(channel_fan_out=ChannelFanOut(entry=entry, sessions=struct.pack(f"<{len(sessions)}I", *sessions)))
+def fan_out(entry: Entry, *sessions: int) -> Item:
+    return Item(stream_fan_out=FanOut(entry=entry, sessions=struct.pack(f"<{len(sessions)}I", *sessions)))
 
 
-def opened(session: int, ask: int, *, epoch: int | None = None, positions: tuple[ChannelPosition, ...] = ()) -> Item:
+def opened(session: int, ask: int, *, epoch: int | None = None, positions: tuple[Position, ...] = ()) -> Item:
     return Item(
         opened=Opened(
             session=session,
             ask=ask,
             in_sync=True,
             digest=digest_of([TASKS]),
-            retention=RETENTION_1D,
-            channels_epoch=epoch,
-            positions=positions,
+            streams=[BegunStream(log=LOG_1D, epoch=epoch, positions=positions)],
             kinds=KINDS_NAMES | KINDS_CHANNELS,
         )
     )
 
 
 def page_of(
-    session: int, ask: int, page: int, *entries: ChannelEntry, last: bool = False, complete: int | None = None
+    session: int, ask: int, page: int, *entries: Entry, last: bool = False, complete: int | None = None
 ) -> Item:
     return Item(
-        channel_page=ChannelPage(
-            session=session, ask=ask, page=page, paging=9, entries=entries, last=last, complete=complete
-        )
+        stream_page=Page(session=session, ask=ask, page=page, paging=9, entries=entries, last=last, complete=complete)
     )
 
 
@@ -111,10 +106,10 @@ def live(bench: GatewayBench, complete: int = 41) -> WireDouble:
     """A session whose objects and channels are live."""
     wire = bench.opening(hello_with())
     (request,) = bench.take_requests("open")
-    assert (request.open.channels_epoch, request.open.channels_cursor) == (EPOCH, 40)
+    assert (request.open.streams[0].epoch, request.open.streams[0].cursor) == (EPOCH, 40)
     bench.inbox(
         opened(1, request.open.ask),
-        Item(page=Page(session=1, ask=1, page=1, last=True, channels_complete=complete, channels_ask=1)),
+        Item(page=Page(session=1, ask=1, page=1, last=True, streams=[CompleteStream(complete=complete, ask=1)])),
     )
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == complete
     wire.take()
@@ -127,7 +122,7 @@ def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
     (request,) = bench.take_requests("open")
     bench.inbox(
         opened(1, request.open.ask),
-        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, channels_complete=41, channels_ask=1)),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, streams=[CompleteStream(complete=41, ask=1)])),
     )
     welcome, caught_up = wire.take()
     assert welcome.WhichOneof("frame") == "welcome"
@@ -149,7 +144,7 @@ def test_an_unchanged_wake_is_27_bytes_longer() -> None:
     wire = with_channels.opening(hello_with())
     with_channels.inbox(
         opened(1, 1),
-        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, channels_complete=41, channels_ask=1)),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, streams=[CompleteStream(complete=41, ask=1)])),
     )
     assert len(wire.data) - len(plain.data) == 11
     bare = Hello(protocol=1, domain="d", group="g", client="c", digest=1, epoch=1, cursor=5)
@@ -174,8 +169,8 @@ def test_pages_come_one_by_one_and_the_last_makes_it_live() -> None:
     bench.inbox(page_of(1, 1, 2, message(43)))  # nobody has asked for it
     assert wire.take() == []
     bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(page=1)]))))
-    (request,) = bench.take_requests("catch_up_channels")
-    asked = request.catch_up_channels
+    (request,) = bench.take_requests("stream_catch_up")
+    asked = request.stream_catch_up
     assert (asked.ask, asked.page, asked.cursor, asked.epoch, asked.paging) == (1, 1, 42, EPOCH, 9)
     bench.inbox(page_of(1, 1, 2, message(43), message(44), last=True, complete=44))
     assert [frame.WhichOneof("frame") for frame in wire.take()] == ["message", "message", "page_end"]
@@ -187,7 +182,7 @@ def test_what_is_missed_is_passed_on() -> None:
     bench = GatewayBench()
     wire = live(bench)
     missed = Missed(channel=TASKS.hash, after=41, before=50, reason=RETENTION)
-    bench.inbox(fan_out(ChannelEntry(missed=missed), 1))
+    bench.inbox(fan_out(Entry(missed=missed), 1))
     (frame,) = wire.take()
     assert frame.missed == missed
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 49
@@ -200,8 +195,8 @@ def test_a_full_connection_is_caught_up_from_where_it_stood() -> None:
     bench.inbox(fan_out(message(42), 1))
     assert wire.take() == []
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
-    channels, _ = bench.take_requests("catch_up_channels", "catch_up")
-    assert (channels.catch_up_channels.cursor, channels.catch_up_channels.ask, channels.catch_up_channels.page) == (
+    channels, _ = bench.take_requests("stream_catch_up", "catch_up")
+    assert (channels.stream_catch_up.cursor, channels.stream_catch_up.ask, channels.stream_catch_up.page) == (
         41,
         2,
         0,
@@ -216,9 +211,9 @@ def test_pong_and_beats_say_how_far_it_is() -> None:
     bench = GatewayBench()
     wire = live(bench)
     bench.later(6)
-    log = ChannelsComplete(retention=RETENTION_1D, complete=60)
-    other = ChannelsComplete(retention=RETENTION_30D, complete=99)
-    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, channels=[log, other])))
+    log = CompleteStream(log=LOG_1D, complete=60)
+    other = CompleteStream(log=LOG_30D, complete=99)
+    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, streams=[log, other])))
     bench.say(wire, ping())
     (pong,) = wire.take()
     assert pong.pong.streams[0].complete == 60
@@ -230,10 +225,10 @@ def test_acks_and_the_leave_say_what_is_applied() -> None:
     bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(complete=41)]))))
     bench.later(2)
     acks = [request.acks for request in bench.take_requests() if request.HasField("acks")]
-    assert [(list(said.channels_sessions), list(said.channels_completes)) for said in acks] == [([1], [41])]
+    assert [(list(said.streams[0].sessions), list(said.streams[0].completes)) for said in acks] == [([1], [41])]
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
     (leave,) = [request.leave for request in bench.take_requests() if request.HasField("leave")]
-    assert leave.channels_complete == 41
+    assert leave.streams[0].complete == 41
 
 
 def test_a_new_matcher_is_told_what_was_acknowledged_once_the_channels_are_live() -> None:
@@ -246,16 +241,22 @@ def test_a_new_matcher_is_told_what_was_acknowledged_once_the_channels_are_live(
     bench.inbox(Item(opened=Opened(session=1, in_sync=False, digest=digest_of([TASKS]))))
     bench.later(4)
     asked = bench.take_requests()
-    assert not any(request.acks.channels_sessions for request in asked), "of which epoch the log is now is not known"
+    assert not any(request.acks.streams for request in asked), "of which epoch the log is now is not known"
     (said,) = [request.open for request in asked if request.HasField("open")]
-    page = Page(session=1, ask=said.ask, page=1, last=True, channels_complete=42, channels_ask=said.channels_ask)
+    page = Page(
+        session=1, ask=said.ask, page=1, last=True, streams=[CompleteStream(complete=42, ask=said.streams[0].ask)]
+    )
     bench.inbox(
-        Item(opened=Opened(session=1, ask=said.ask, in_sync=True, digest=digest_of([TASKS]), retention=RETENTION_1D)),
+        Item(
+            opened=Opened(
+                session=1, ask=said.ask, in_sync=True, digest=digest_of([TASKS]), streams=[BegunStream(log=LOG_1D)]
+            )
+        ),
         Item(page=page),
     )
     bench.later(6)
     acks = [request.acks for request in bench.take_requests() if request.HasField("acks")]
-    assert [(list(said.channels_sessions), list(said.channels_completes)) for said in acks] == [([1], [41])]
+    assert [(list(said.streams[0].sessions), list(said.streams[0].completes)) for said in acks] == [([1], [41])]
 
 
 def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
@@ -264,7 +265,7 @@ def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
     bench.inbox(fan_out(message(42), 1))
     bench.inbox(number=bench.number + 2)
     (request,) = bench.take_requests("open")
-    assert (request.open.channels_cursor, request.open.channels_ask) == (42, 2)
+    assert (request.open.streams[0].cursor, request.open.streams[0].ask) == (42, 2)
     wire.take()
     bench.inbox(fan_out(message(44), 1))
     assert wire.take() == []
@@ -274,7 +275,7 @@ def test_where_only_the_client_knows_it_comes_back_itself() -> None:
     bench = GatewayBench()
     wire = bench.opening(hello_with(of_channel("tasks", since=SINCE_POSITION, at=10)))
     (request,) = bench.take_requests("open")
-    assert [channel.at for channel in request.open.channels] == [10]
+    assert [channel.at for channel in request.open.interests] == [10]
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
     (welcome, _) = wire.take()
     assert welcome.welcome.kinds == KINDS_NAMES | KINDS_CHANNELS
@@ -293,7 +294,7 @@ def test_caught_up_once_it_is_announced_as_others() -> None:
     bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=41))
     bench.inbox(number=bench.number + 2)
     (request,) = bench.take_requests("open")
-    assert request.open.channels_cursor == 41
+    assert request.open.streams[0].cursor == 41
 
 
 def test_a_register_is_answered_and_caught_up_with() -> None:
@@ -303,24 +304,21 @@ def test_a_register_is_answered_and_caught_up_with() -> None:
     channel = of_channel("tasks", since=SINCE_OLDEST)
     bench.say(wire, encode(ClientFrame(register=Register(request=1, interests=[channel]))))
     bench.take_requests("register")
-    positions = [ChannelPosition(channel=TASKS.hash, position=3)]
+    positions = [Position(interest=TASKS.hash, position=3)]
     bench.inbox(
         Item(
             answered=Answered(
                 session=1,
                 request=1,
-                positions=positions,
-                channels_epoch=EPOCH,
-                retention=RETENTION_1D,
-                catch_up_channels=True,
+                streams=[BegunStream(log=LOG_1D, epoch=EPOCH, positions=positions, catch_up=True)],
             )
         )
     )
     (registered,) = wire.take()
     assert list(registered.registered.streams[0].positions) == [Position(interest=TASKS.hash, position=3)]
     assert registered.registered.streams[0].epoch == EPOCH
-    (request,) = bench.take_requests("catch_up_channels")
-    assert (request.catch_up_channels.ask, request.catch_up_channels.epoch) == (1, EPOCH)
+    (request,) = bench.take_requests("stream_catch_up")
+    assert (request.stream_catch_up.ask, request.stream_catch_up.epoch) == (1, EPOCH)
     bench.inbox(page_of(1, 1, 1, message(4), last=True, complete=4))
     assert wire.kinds() == ["message", "page_end"]
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 4
@@ -332,7 +330,7 @@ def test_a_page_that_does_not_come_is_asked_for_again() -> None:
     bench.take_requests("open")
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
     bench.later(PAGE_S + 2)
-    asked = [request.catch_up_channels for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    asked = [request.stream_catch_up for request in bench.take_requests() if request.HasField("stream_catch_up")]
     assert [(one.ask, one.page, one.cursor) for one in asked] == [(2, 0, 40)]
 
 
@@ -342,8 +340,9 @@ def registered(bench: GatewayBench) -> WireDouble:
     channel = of_channel("tasks", since=SINCE_POSITION, at=10)
     bench.say(wire, encode(ClientFrame(register=Register(request=1, interests=[channel]))))
     bench.take_requests("register")
-    positions = [ChannelPosition(channel=TASKS.hash, position=10)]
-    answered = Answered(session=1, request=1, positions=positions, retention=RETENTION_1D, catch_up_channels=True)
+    positions = [Position(interest=TASKS.hash, position=10)]
+    stream = BegunStream(log=LOG_1D, positions=positions, catch_up=True)
+    answered = Answered(session=1, request=1, streams=[stream])
     bench.inbox(Item(answered=answered))
     wire.take()
     return wire
@@ -351,7 +350,7 @@ def registered(bench: GatewayBench) -> WireDouble:
 
 def questions(bench: GatewayBench) -> list[tuple[int, int]]:
     """The ask and page of each question about channels."""
-    asked = [request.catch_up_channels for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    asked = [request.stream_catch_up for request in bench.take_requests() if request.HasField("stream_catch_up")]
     return [(one.ask, one.page) for one in asked]
 
 
@@ -361,10 +360,10 @@ def test_an_answer_to_something_else_does_not_say_that_the_matcher_knows_where_c
     channels = ChannelsStream()
     channels.ask(0.0)
     channels.said(2)
-    channels.answered(RETENTION_1D, other)
+    channels.answered(LOG_1D, other)
     channels.arrived(10, 1, last=True, blocked=False)
     assert channels.behind
-    channels.answered(RETENTION_1D, 2)
+    channels.answered(LOG_1D, 2)
     channels.ask(1.0)
     channels.arrived(10, 2, last=True, blocked=False)
     assert not channels.behind
@@ -398,7 +397,7 @@ def test_before_the_opened_the_open_asks_for_them() -> None:
         bench.say(wire, ping())
         kinds += [request.WhichOneof("body") for request in bench.take_requests()]
     assert kinds.count("open") > 1
-    assert "catch_up_channels" not in kinds
+    assert "stream_catch_up" not in kinds
 
 
 @pytest.mark.parametrize("behind", [True, False])
@@ -410,16 +409,16 @@ def test_what_kafka_did_not_take_is_asked_again_sooner(behind: bool) -> None:
         wire = live(bench)
         bench.gateway.on_blocked(wire, bench.now_s)
         bench.do(bench.gateway.on_drained(wire, bench.now_s))
-    (failed,) = [request for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    (failed,) = [request for request in bench.take_requests() if request.HasField("stream_catch_up")]
     bench.gateway.on_delivery_failed(Produce(0, b"", failed), bench.now_s)
     bench.later(bench.gateway.limits.ask_again_s + 2)
-    assert questions(bench) == [(failed.catch_up_channels.ask + (not behind), 0)]
+    assert questions(bench) == [(failed.stream_catch_up.ask + (not behind), 0)]
 
 
 def test_what_kafka_did_not_take_is_not_asked_again_once_something_else_is_asked() -> None:
     bench = GatewayBench()
     registered(bench)
-    (failed,) = [request for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    (failed,) = [request for request in bench.take_requests() if request.HasField("stream_catch_up")]
     bench.inbox(page_of(1, 1, 1, message(11), complete=11))
     bench.gateway.on_delivery_failed(Produce(0, b"", failed), bench.now_s)
     bench.later(bench.gateway.limits.ask_again_s + 2)
@@ -459,7 +458,7 @@ def test_a_new_matcher_has_the_row_of_pages_begun_anew() -> None:
     assert channels.stage is Stage.SENT
     bench.new_matcher()
     (request,) = bench.take_requests("open")
-    assert (request.open.channels_cursor, request.open.channels_ask) == (42, 2)
+    assert (request.open.streams[0].cursor, request.open.streams[0].ask) == (42, 2)
 
 
 @pytest.mark.parametrize(
@@ -503,10 +502,10 @@ def test_what_a_new_matcher_owes_is_asked_for_before_its_beats_count() -> None:
     bench.new_matcher()
     bench.take_requests()
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True, complete=5)))
-    (request,) = [one for one in bench.take_requests() if one.HasField("catch_up_channels")]
-    assert (request.catch_up_channels.cursor, request.catch_up_channels.ask) == (41, 2)
-    log = ChannelsComplete(retention=RETENTION_1D, complete=60)
-    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=9, channels=[log])))
+    (request,) = [one for one in bench.take_requests() if one.HasField("stream_catch_up")]
+    assert (request.stream_catch_up.cursor, request.stream_catch_up.ask) == (41, 2)
+    log = CompleteStream(log=LOG_1D, complete=60)
+    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=9, streams=[log])))
     wire.take()
     bench.say(wire, ping())
     (pong,) = wire.take()
@@ -519,17 +518,19 @@ def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_
     wire = live(bench)
     bench.say(wire, ping(digest([])))
     (check,) = bench.take_requests("check_digest")
-    bench.inbox(Item(opened=Opened(session=1, ask=check.check_digest.ask, in_sync=False, retention=RETENTION_1D)))
+    bench.inbox(
+        Item(opened=Opened(session=1, ask=check.check_digest.ask, in_sync=False, streams=[BegunStream(log=LOG_1D)]))
+    )
     (request,) = bench.take_requests()
-    assert (request.catch_up_channels.cursor, request.catch_up_channels.ask) == (41, 2)
-    log = ChannelsComplete(retention=RETENTION_1D, complete=60)
-    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, channels=[log])))
+    assert (request.stream_catch_up.cursor, request.stream_catch_up.ask) == (41, 2)
+    log = CompleteStream(log=LOG_1D, complete=60)
+    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, streams=[log])))
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 41
     wire.take()
     bench.say(
         wire, encode(ClientFrame(sync=SyncChunk(last=True, interests=[of_channel("tasks", since=SINCE_POSITION)])))
     )
-    page = Page(session=1, ask=check.check_digest.ask, page=1, last=True, channels_complete=70, channels_ask=2)
+    page = Page(session=1, ask=check.check_digest.ask, page=1, last=True, streams=[CompleteStream(complete=70, ask=2)])
     bench.inbox(opened(1, check.check_digest.ask), Item(page=page))
     assert [frame.WhichOneof("frame") for frame in wire.take()] == ["welcome", "caught_up"]
     assert bench.session(1).complete_in(bench.session(1).streams[CHANNELS]) == 70
@@ -543,14 +544,14 @@ def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() ->
     bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
     sizes = []
     for number in range(1, 5):
-        large = ChannelEntry(message=Message(channel=TASKS.hash, offset=50 + number, back=1, payload=b"x" * 12_000))
-        page = ChannelPage(session=1, ask=1, page=number, paging=1, entries=[large])
-        bench.inbox(Item(channel_page=page))
+        large = Entry(message=Message(channel=TASKS.hash, offset=50 + number, back=1, payload=b"x" * 12_000))
+        page = Page(session=1, ask=1, page=number, paging=1, entries=[large])
+        bench.inbox(Item(stream_page=page))
         wire.take()
         bench.now_s += 4.0
         bench.say(wire, encode(ClientFrame(ack=Ack(streams=[Stream(page=number)]))))
-        (asked,) = bench.take_requests("catch_up_channels")
-        sizes.append(asked.catch_up_channels.page_bytes)
+        (asked,) = bench.take_requests("stream_catch_up")
+        sizes.append(asked.stream_catch_up.page_bytes)
     assert sizes[0] == 16 * 1024, "what is in front of the first one is not known"
     assert 5_500 < sizes[1] < 6_500, "what the link carries in 2 s"
     assert sizes[1] == sizes[2] == sizes[3]

@@ -1,4 +1,7 @@
-"""What the matcher says to sessions, one rule after the other: fan-outs, Opened, pages, answers, Closed."""
+"""What the matcher says to sessions, one rule after the other: fan-outs, Opened, pages, answers, Closed.
+
+Stands for: recovery, pages
+"""
 
 import pytest
 from coldnotify_gateway.core import SessionState

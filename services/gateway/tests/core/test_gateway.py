@@ -8,7 +8,7 @@ from ipaddress import ip_network
 import pytest
 from coldnotify_gateway.core import Limits, Produce, SessionState, Violation
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Closed, Item, Opened, Page
+from coldnotify_schemas.internal_pb2 import PAGE_WORKING, Closed, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_testkit.device_frames import ack, hello, ping, register
 from coldnotify_testkit.gateway_bench import GatewayBench, WireDouble, beat_answer, fan_out
@@ -399,7 +399,9 @@ def test_pages_that_the_matcher_works_on_are_not_asked_for_again(bench):
     wire = bench.opening(hello(keepalive_s=3600))
     (request,) = bench.take_requests("open")
     ask = request.open.ask
-    bench.inbox(Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=Page(session=1, ask=ask)))
+    bench.inbox(
+        Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=Page(session=1, ask=ask, kind=PAGE_WORKING))
+    )
     assert wire.kinds() == ["welcome"]
     bench.later(60)
     assert asked(bench) == []
@@ -416,7 +418,9 @@ def test_pages_that_never_come_are_asked_for_all_the_same(bench):
     bench.opening(hello(keepalive_s=3600))
     (request,) = bench.take_requests("open")
     ask = request.open.ask
-    bench.inbox(Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=Page(session=1, ask=ask)))
+    bench.inbox(
+        Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=Page(session=1, ask=ask, kind=PAGE_WORKING))
+    )
     bench.later(122)
     assert asked(bench) == ["catch_up"]
 

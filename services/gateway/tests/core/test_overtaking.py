@@ -23,11 +23,13 @@ from coldnotify_gateway.core import (
 from coldnotify_gateway.core.stream import CHANNELS
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import (
-    RETENTION_1D,
+    LOG_1D,
+    PAGE_AHEAD,
     Answered,
-    ChannelEntry,
-    ChannelFanOut,
-    ChannelPage,
+    BegunStream,
+    CompleteStream,
+    Entry,
+    FanOut,
     Item,
     Newest,
     Opened,
@@ -346,13 +348,11 @@ X, Y = 0xAAAA, 0xBBBB
 
 def of(channel: int, offset: int, *, paged: bool = False) -> Frame:
     said = Message(channel=channel, offset=offset, back=1, payload=b"1", paged=paged)
-    return encoding.channel_entry(ChannelEntry(message=said), CRC.encode)
+    return encoding.stream_entry(Entry(message=said), CRC.encode)
 
 
 def missed(channel: int, before: int) -> Frame:
-    return encoding.channel_entry(
-        ChannelEntry(missed=Missed(channel=channel, before=before, reason=EXPIRED)), CRC.encode
-    )
+    return encoding.stream_entry(Entry(missed=Missed(channel=channel, before=before, reason=EXPIRED)), CRC.encode)
 
 
 def said(frames: list[GatewayFrame]) -> list[tuple[str, int, bool] | str]:
@@ -489,16 +489,16 @@ def live_with_channels(bench: GatewayBench, *, capabilities: int = 0) -> WireDou
     (request,) = bench.take_requests("open")
     assert request.open.channels_in_order == bool(capabilities)
     bench.inbox(
-        Item(opened=Opened(session=1, ask=1, in_sync=True, retention=RETENTION_1D)),
-        Item(page=Page(session=1, ask=1, page=1, last=True, complete=3, channels_complete=5, channels_ask=1)),
+        Item(opened=Opened(session=1, ask=1, in_sync=True, streams=[BegunStream(log=LOG_1D)])),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=3, streams=[CompleteStream(complete=5, ask=1)])),
     )
     wire.take()
     return wire
 
 
 def live_message(channel: int, offset: int, *, urgent: bool = False) -> Item:
-    entry = ChannelEntry(message=Message(channel=channel, offset=offset, back=1, payload=b"1"))
-    return Item(channel_fan_out=ChannelFanOut(entry=entry, sessions=struct.pack("<I", 1), urgent=urgent))
+    entry = Entry(message=Message(channel=channel, offset=offset, back=1, payload=b"1"))
+    return Item(stream_fan_out=FanOut(entry=entry, sessions=struct.pack("<I", 1), urgent=urgent))
 
 
 def test_a_live_message_takes_its_channel_in_front_of_what_waits(bench):
@@ -535,7 +535,7 @@ def test_a_slow_session_is_told_in_the_page_to_come_which_begins_with_it(bench):
     wire.go_on()
     assert said(wire.take()) == [("y", 6, False)], "messages of its channel may have been left out before it"
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
-    catch_up = next(one.catch_up_channels for one in bench.take_requests() if one.HasField("catch_up_channels"))
+    catch_up = next(one.stream_catch_up for one in bench.take_requests() if one.HasField("stream_catch_up"))
     assert catch_up.cursor == 6
 
 
@@ -544,14 +544,12 @@ def test_what_is_urgent_of_a_page_goes_in_front_of_pages_of_objects(bench):
     wire.stuck = True
     bench.gateway.on_blocked(wire, bench.now_s)
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
-    asked = next(one.catch_up_channels for one in bench.take_requests() if one.HasField("catch_up_channels"))
-    entries = [
-        ChannelEntry(message=Message(channel=channel, offset=offset, back=1)) for channel, offset in ((X, 9), (Y, 7))
-    ]
+    asked = next(one.stream_catch_up for one in bench.take_requests() if one.HasField("stream_catch_up"))
+    entries = [Entry(message=Message(channel=channel, offset=offset, back=1)) for channel, offset in ((X, 9), (Y, 7))]
     bench.inbox(
         fan_out("o", 1, 4, 1),
         Item(page=Page(session=1, ask=2, page=1, newest=[Newest(name="p", version=1, offset=4)])),
-        Item(channel_page=ChannelPage(session=1, ask=asked.ask, page=1, entries=entries, complete=7, urgent=[X])),
+        Item(stream_page=Page(session=1, ask=asked.ask, page=1, entries=entries, complete=7, urgent=[X])),
     )
     wire.go_on()
     told = said(wire.take())
@@ -560,8 +558,8 @@ def test_what_is_urgent_of_a_page_goes_in_front_of_pages_of_objects(bench):
 
 
 def ahead(channel: int, offset: int, *, ask: int = 2, page: int = 1) -> Item:
-    entry = ChannelEntry(message=Message(channel=channel, offset=offset, back=1))
-    return Item(channel_page=ChannelPage(session=1, ask=ask, page=page, entries=[entry], ahead=True))
+    entry = Entry(message=Message(channel=channel, offset=offset, back=1))
+    return Item(stream_page=Page(session=1, ask=ask, page=page, entries=[entry], kind=PAGE_AHEAD))
 
 
 def paged(bench: GatewayBench, wire: WireDouble) -> None:
@@ -569,8 +567,8 @@ def paged(bench: GatewayBench, wire: WireDouble) -> None:
     bench.gateway.on_blocked(wire, bench.now_s)
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
     wire.stuck = True
-    entries = [ChannelEntry(message=Message(channel=Y, offset=offset, back=1)) for offset in (6, 7)]
-    bench.inbox(Item(channel_page=ChannelPage(session=1, ask=2, page=1, entries=entries, complete=7)))
+    entries = [Entry(message=Message(channel=Y, offset=offset, back=1)) for offset in (6, 7)]
+    bench.inbox(Item(stream_page=Page(session=1, ask=2, page=1, entries=entries, complete=7)))
 
 
 def test_while_a_page_is_on_its_way_its_channel_is_told_in_front_of_it(bench):

@@ -13,13 +13,13 @@ from coldnotify_matcher.engine.inputs.registering import registration_requests
 from coldnotify_matcher.engine.interests.by_query import sets
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.telling import paging
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.descriptions import Description, parse_description_record
 from coldnotify_schemas.digest import MODULUS, digest, sets_digest
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_schemas.topics import TopicNames
-from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX
+from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, query_interest
 from coldnotify_testkit.examples import examples
 from coldnotify_testkit.promises_machine import (
     CLIENTS,
@@ -178,14 +178,14 @@ class Querying(Machine):
             held.answer = held.reached = None
         super().wake_without_cursor(client, frames)
 
-    def said(self, held: Held, hash_: int) -> internal_pb2.Query:
+    def said(self, held: Held, hash_: int) -> wire_pb2.Interest:
         (text,) = (text for text in QUERIES if query_hash(text) == hash_)
         if held.in_doubt or held.reached is None:
             held.answer = held.reached = None
-            return internal_pb2.Query(text=text, held=digest(held.members) if held.in_doubt else None)
+            return query_interest(text, held=digest(held.members) if held.in_doubt else None)
         self.counted["reached"] += 1
         name, at = held.reached
-        return internal_pb2.Query(text=text, reached=name, reached_at=at)
+        return query_interest(text, reached=name, reached_at=at)
 
     @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from([GATEWAY, OTHER_GATEWAY]), leaves=st.booleans())
     def connect(self, client: str, gateway: int, leaves: bool) -> None:
@@ -206,8 +206,8 @@ class Querying(Machine):
             return {"descriptions": self.describes(session.device)}
         return {
             "descriptions": self.describes(session.device),
-            "queries": [self.said(held, hash_) for hash_, held in self.queries[name].items() if held.pending],
-            "unregister_queries": sorted(self.unregistering[name]),
+            "interests": [self.said(held, hash_) for hash_, held in self.queries[name].items() if held.pending],
+            "unregister_interests": sorted(self.unregistering[name]),
         }
 
     def on_operations_durable(self, session: MachineSession) -> None:
@@ -237,11 +237,11 @@ class Querying(Machine):
         if owed:
             for held in owed.values():
                 held.said = True
-            said = internal_pb2.Register(request=9, queries=[self.said(held, hash_) for hash_, held in owed.items()])
+            said = wire_pb2.Register(request=9, interests=[self.said(held, hash_) for hash_, held in owed.items()])
             described = self.describes(device)
             self.bench.request(session.number, device.name, session.gateway, register=said, descriptions=described)
         if self.unregistering[device.name]:
-            gone = internal_pb2.Unregister(request=9, queries=sorted(self.unregistering[device.name]))
+            gone = wire_pb2.Unregister(request=9, interests=sorted(self.unregistering[device.name]))
             self.bench.request(session.number, device.name, session.gateway, unregister=gone)
 
     def ask_for_queries(self, session: MachineSession) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import channel_endpoints, state_endpoints
 from coldnotify_matcher.looking.channel_standing import behind
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_streams.core.partition_progress import OwningPhase
 from coldnotify_testkit.channels_bench import LOG_EPOCH, ChannelsBench, channel, text
@@ -44,9 +44,9 @@ def look(port: int, path: str) -> Any:
     return fetch(f"http://127.0.0.1:{port}{BASE}/{path}").json()
 
 
-def follow(bench: ChannelsBench, number: int, client: str, *channels: internal_pb2.Channel) -> None:
+def follow(bench: ChannelsBench, number: int, client: str, *channels: wire_pb2.Interest) -> None:
     """A session that has told its client all, which has not acknowledged it."""
-    texts = [text(one.name, *one.attributes) for one in channels]
+    texts = [text(one.text, *one.attributes) for one in channels]
     bench.open(texts, list(channels), session=number, client=client)
     bench.settle()
 

@@ -17,7 +17,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.names import looking_name
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, EngineBench
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, PARTITION, EngineBench, query_interest
 from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
@@ -234,7 +234,7 @@ def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Engi
 
 
 def with_query(bench: EngineBench, text: str, client: str, session: int) -> None:
-    open_ = internal_pb2.Open(digest=query_hash(text), queries=[internal_pb2.Query(text=text)], epoch=EPOCH, ask=1)
+    open_ = internal_pb2.Open(digest=query_hash(text), interests=[query_interest(text)], epoch=EPOCH, ask=1)
     bench.request(session, client, open=open_)
     bench.settle()
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from coldnotify_common.http.admin import AdminServer, AdminThread
 from coldnotify_matcher.looking import query_endpoints, state_endpoints
-from coldnotify_schemas import internal_pb2
-from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench
+from coldnotify_schemas import wire_pb2
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, EngineBench, query_interest
 from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
@@ -32,8 +32,8 @@ def port(bench: EngineBench) -> Iterator[int]:
 
 def register(bench: EngineBench, session: int, client: str, *texts: str) -> None:
     bench.opened("a", session=session, client=client)
-    queries = [internal_pb2.Query(text=text) for text in texts]
-    bench.request(session, client, register=internal_pb2.Register(request=1, queries=queries))
+    queries = [query_interest(text) for text in texts]
+    bench.request(session, client, register=wire_pb2.Register(request=1, interests=queries))
     bench.settle()
     bench.catch_up(None, ask=2, session=session, client=client)
     bench.settle()

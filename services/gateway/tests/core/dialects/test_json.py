@@ -25,9 +25,10 @@ from coldnotify_gateway.core.told import Told
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import (
-    RETENTION_1D,
-    ChannelEntry,
-    ChannelFanOut,
+    LOG_1D,
+    BegunStream,
+    CompleteStream,
+    Entry,
     FanOut,
     Item,
     Newest,
@@ -95,11 +96,11 @@ def live(bench: GatewayBench) -> tuple[WireDouble, WireDouble, PlayedDouble]:
         bench.do(bench.gateway.on_client_bytes(wire, encode(ClientFrame(hello=said)), bench.now_s))
         (request,) = bench.take_requests("open")
         ask = request.open.ask
+        streams = [BegunStream(log=LOG_1D)]
+        opened = Opened(session=number, ask=ask, in_sync=True, digest=request.open.digest, streams=streams)
         bench.inbox(
-            Item(
-                opened=Opened(session=number, ask=ask, in_sync=True, digest=request.open.digest, retention=RETENTION_1D)
-            ),
-            Item(page=Page(session=number, ask=ask, page=1, last=True, channels_complete=1, channels_ask=1)),
+            Item(opened=opened),
+            Item(page=Page(session=number, ask=ask, page=1, last=True, streams=[CompleteStream(complete=1, ask=1)])),
         )
         bench.take_requests()
     return by_crc, by_name, played
@@ -153,24 +154,24 @@ def test_a_message_is_told_once_by_frames_and_once_by_values():
     for wire in (by_crc, by_name, played):
         wire.take()
     counters = bench.gateway.counters
-    entry = ChannelEntry(message=Message(channel=7, offset=9, back=1, payload=b"1"))
+    entry = Entry(message=Message(channel=7, offset=9, back=1, payload=b"1"))
     outputs = bench.gateway.on_item(
-        0, Item(channel_fan_out=ChannelFanOut(entry=entry, sessions=SESSIONS + SESSIONS[:4])), bench.now_s
+        0, Item(stream_fan_out=FanOut(entry=entry, sessions=SESSIONS + SESSIONS[:4])), bench.now_s
     )
     bench.do(outputs)
     assert len(outputs) == 2
     assert by_crc.take()[0] == by_name.take()[0] == played.take()[0]
     assert (counters.messages, counters.live_dropped) == (4, 0)
     say(bench, played, use_names())
-    entry = ChannelEntry(missed=Missed(channel=7, before=12))
-    bench.inbox(Item(channel_fan_out=ChannelFanOut(entry=entry, sessions=SESSIONS)))
+    entry = Entry(missed=Missed(channel=7, before=12))
+    bench.inbox(Item(stream_fan_out=FanOut(entry=entry, sessions=SESSIONS)))
     assert kinds(played.take()) == ["missed"]
 
 
 def test_an_overtaking_frame_stays_a_value_and_moves_no_cursor():
     waiting = WaitingFrames(JSON.encode)
     for offset, channel in ((1, 8), (2, 7)):
-        waiting.add(encoding.channel_entry(ChannelEntry(message=Message(channel=channel, offset=offset)), JSON.encode))
+        waiting.add(encoding.stream_entry(Entry(message=Message(channel=channel, offset=offset)), JSON.encode))
     waiting.overtake((7,))
     values = values_of(waiting.take_frames(waiting.size_bytes))
     assert [(one.message.offset, one.message.paged) for one in values] == [(2, True), (1, False), (2, False)]

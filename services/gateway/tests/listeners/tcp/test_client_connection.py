@@ -9,7 +9,7 @@ from coldnotify_gateway.core import CRC, Frame, Urgent, encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 from coldnotify_schemas.frames import FrameBuffer
-from coldnotify_schemas.internal_pb2 import ChannelEntry
+from coldnotify_schemas.internal_pb2 import Entry
 from coldnotify_schemas.wire_pb2 import GatewayFrame, Message, Notification
 from coldnotify_testkit.waiting import until
 
@@ -141,7 +141,7 @@ def test_what_is_urgent_overtakes_what_waits_and_all_of_it_comes(runner, parts):
 def test_a_channel_overtakes_what_waits_of_others(runner):
     def message(channel, offset):
         said = Message(channel=channel, offset=offset, payload=b"x" * 700)
-        return encoding.channel_entry(ChannelEntry(message=said), CRC.encode)
+        return encoding.stream_entry(Entry(message=said), CRC.encode)
 
     async def work(events, connection, device):
         connection.overtake([2], ())

@@ -5,7 +5,7 @@ import asyncio
 from coldnotify_gateway.core import CRC, Frame, encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
-from coldnotify_schemas.internal_pb2 import ChannelEntry
+from coldnotify_schemas.internal_pb2 import Entry
 from coldnotify_schemas.wire_pb2 import Message
 from coldnotify_testkit.device_frames import parse
 
@@ -74,7 +74,7 @@ async def test_what_was_sent_before_the_end_is_taken_and_nothing_after_it():
 
 
 def message(channel, offset):
-    return encoding.channel_entry(ChannelEntry(message=Message(channel=channel, offset=offset)), CRC.encode)
+    return encoding.stream_entry(Entry(message=Message(channel=channel, offset=offset)), CRC.encode)
 
 
 async def test_a_channel_overtakes_what_waits_of_others_and_wakes_who_takes():

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.channels import MessageHeaders, Retention
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS
 from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
@@ -39,11 +40,20 @@ FORGOTTEN_A_TICK = 32
 3,000 channels a second where there are 100,000."""
 
 
+_NUMBERS = {
+    Retention.HOUR: internal_pb2.LOG_1H,
+    Retention.DAY: internal_pb2.LOG_1D,
+    Retention.MONTH: internal_pb2.LOG_30D,
+}
+
+
 class ChannelLog:
     """The log of one retention, in one partition."""
 
     def __init__(self, retention: Retention, epoch: int, bounds: ChannelBounds) -> None:
         self.retention = retention
+        self.number = _NUMBERS[retention]
+        """The log in messages to gateways."""
         self.epoch = epoch
         self.bounds = bounds
         self.position = 0

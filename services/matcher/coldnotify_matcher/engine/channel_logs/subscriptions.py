@@ -14,7 +14,7 @@ from coldnotify_matcher.engine.interests.by_channel import ClientChannel
 from coldnotify_matcher.engine.objects.objects import GONE_KEPT_MAX, LiveSubscribers
 
 _FIXED_BYTES_MAX = 120
-"""Bytes of an Item with a ChannelFanOut beside payload, id, source and sessions: tags, lengths and numbers."""
+"""Bytes of an Item with a FanOut beside payload, id, source and sessions: tags, lengths and numbers."""
 CLEANED_A_TICK = 256
 """Subscriptions that are checked each second: in one without messages nothing else removes sessions that are gone."""
 
@@ -126,7 +126,7 @@ class Subscriptions:
 def _tell(gateway: GatewayView, subscription: _Subscription, message: ChannelMessage, numbers: array[int]) -> None:
     sessions = numbers.tobytes()
     bytes_max = _FIXED_BYTES_MAX + len(message.payload) + 4 * (len(message.id) + len(message.source)) + len(sessions)
-    fan_out = gateway.new_item(bytes_max).channel_fan_out
+    fan_out = gateway.new_item(bytes_max).stream_fan_out
     message.fill_in(fan_out.entry.message, subscription.hash, subscription.told)
     fan_out.sessions = sessions
     if message.high:
@@ -135,7 +135,7 @@ def _tell(gateway: GatewayView, subscription: _Subscription, message: ChannelMes
 
 def _tell_expired(gateway: GatewayView, hash_: int, message: ChannelMessage, numbers: array[int]) -> None:
     sessions = numbers.tobytes()
-    fan_out = gateway.new_item(_FIXED_BYTES_MAX + len(sessions)).channel_fan_out
+    fan_out = gateway.new_item(_FIXED_BYTES_MAX + len(sessions)).stream_fan_out
     missed_between(fan_out.entry.missed, hash_, message.offset - 1, message.offset + 1, wire_pb2.EXPIRED)
     fan_out.sessions = sessions
 

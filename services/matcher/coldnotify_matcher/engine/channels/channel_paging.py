@@ -95,9 +95,8 @@ class CatchingUp:
             return
         self._state.count("channel_sessions_put_off")
         self.stop(log, client, session)
-        # A page of this number does not exist: it makes such a session ask again.
-        page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
-        session.gateway.tell(internal_pb2.Item(channel_page=page))
+        page = internal_pb2.Page(session=session.number, ask=stream.ask, kind=internal_pb2.PAGE_ASK_ANEW)
+        session.gateway.tell(internal_pb2.Item(stream_page=page))
 
     def flush(self, now_ms: int) -> None:
         """Go on with the pages whose turn it is."""
@@ -269,8 +268,12 @@ class CatchingUp:
             position = max(positions.at[channel.hash], told)
             if position < min(before, log.tail.start - 1):
                 continue  # some of the missing ones have left memory
-            page = internal_pb2.ChannelPage(
-                session=session.number, ask=stream.ask, page=stream.page, paging=stream.paging, ahead=True
+            page = internal_pb2.Page(
+                session=session.number,
+                ask=stream.ask,
+                page=stream.page,
+                paging=stream.paging,
+                kind=internal_pb2.PAGE_AHEAD,
             )
             lacking = [one for one in log.tail.above(message.key, position) if one.is_for(channel.attributes)]
             for one in lacking:
@@ -283,13 +286,13 @@ class CatchingUp:
                 self._state.count("messages_ahead", len(lacking))
                 size = sum(len(one.payload) for one in lacking)
                 self._state.deliver(client.key.partition("/")[0], len(lacking), size)
-                session.gateway.tell(internal_pb2.Item(channel_page=page))
+                session.gateway.tell(internal_pb2.Item(stream_page=page))
 
     def _tell_lost(self, log: ChannelLog, session: EngineSession) -> bool:
         positions = _of(session).positions
         for hash_ in list(positions.lost_untold):
             before = positions.at[hash_] + 1
-            entry = internal_pb2.ChannelEntry()
+            entry = internal_pb2.Entry()
             missed_between(entry.missed, hash_, None, before, wire_pb2.LOST)
             if not self._put(log, session, entry):
                 return False
@@ -301,7 +304,7 @@ class CatchingUp:
         for hash_ in lacking:
             if positions.at[hash_] + 1 >= oldest:
                 continue
-            entry = internal_pb2.ChannelEntry()
+            entry = internal_pb2.Entry()
             missed_between(entry.missed, hash_, positions.told[hash_], oldest, wire_pb2.RETENTION)
             if not self._put(log, session, entry):
                 return False
@@ -324,7 +327,7 @@ class CatchingUp:
         for hash_ in lacking:
             if positions.at[hash_] >= kept.next - 1:
                 continue
-            entry = internal_pb2.ChannelEntry()
+            entry = internal_pb2.Entry()
             # Its position may have moved on over blocks without a message for it, which the client does not know.
             missed_between(entry.missed, hash_, positions.told[hash_], kept.next, wire_pb2.UNREADABLE)
             if not self._put(log, session, entry):
@@ -347,7 +350,7 @@ class CatchingUp:
         positions = stream.positions
         expired: dict[int, wire_pb2.Missed] = {}
         for offset, hash_, message in messages:
-            entry = internal_pb2.ChannelEntry()
+            entry = internal_pb2.Entry()
             if message.expired(expires_ms):
                 before = expired.get(hash_)
                 if before is not None:
@@ -367,7 +370,7 @@ class CatchingUp:
         positions.move_on(lacking, next_ - 1)
         return True
 
-    def _put(self, log: ChannelLog, session: EngineSession, entry: internal_pb2.ChannelEntry) -> bool:
+    def _put(self, log: ChannelLog, session: EngineSession, entry: internal_pb2.Entry) -> bool:
         """Put an entry in. Returns false if the page is full."""
         stream = _of(session)
         size = stream.row.put(entry, page_bytes_of(stream.page_bytes))
@@ -405,7 +408,7 @@ class CatchingUp:
         page.ask, page.paging = stream.ask, stream.paging
         if stream.complete != NO_CURSOR:
             page.complete = stream.complete
-        session.gateway.tell(internal_pb2.Item(channel_page=page))
+        session.gateway.tell(internal_pb2.Item(stream_page=page))
 
     @staticmethod
     def _subscribe(log: ChannelLog, client: RegisteredClient, session: EngineSession) -> None:

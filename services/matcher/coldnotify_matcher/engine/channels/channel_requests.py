@@ -1,9 +1,8 @@
-"""Requests of gateways about channels: parts of Open, Register, Unregister, SyncChunk and Acks, and CatchUpChannels."""
+"""Requests of gateways about channels: parts of Open, Register, Unregister, SyncChunk and Acks, and its CatchUp."""
 
 from collections.abc import Iterable, Sequence
 
 from coldnotify_schemas import internal_pb2, wire_pb2
-from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
@@ -13,16 +12,11 @@ from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
 from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.interests.by_channel import NO_EPOCH
-from coldnotify_matcher.engine.interests.said import Said
+from coldnotify_matcher.engine.interests.kinds import channel_text_of
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR, FollowedStage
 
-RETENTIONS = {
-    Retention.HOUR: internal_pb2.RETENTION_1H,
-    Retention.DAY: internal_pb2.RETENTION_1D,
-    Retention.MONTH: internal_pb2.RETENTION_30D,
-}
-"""The values for gateways."""
+_NONE = internal_pb2.OpenStream()
 
 
 class ChannelRequests:
@@ -39,22 +33,21 @@ class ChannelRequests:
         client: RegisteredClient,
         session: EngineSession,
         request: internal_pb2.Open,
-        said: Sequence[Said],
-        gone: Iterable[int],
-    ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
+        said: Sequence[wire_pb2.Interest],
+    ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.Position]]:
         """Handle an Open that names channels, or whose client has some. Returns (the refused ones, positions)."""
         log = self._state.log_of(client)
         if log is None:
             return [], []
         replayed = offset < client.registrations_applied
         self.pause(client, session)
-        self.unregister(offset, client, session, gone)
-        void = _is_void(log, request)
+        self.unregister(offset, client, session, request.unregister_interests)
+        void = _is_void(log, _stream_in(request))
         registered = self._register(log, client, session, said, replayed=replayed, void=void)
         self._registering.begin_anew(log, client, registered, replayed=replayed, void=void)
         if not client.channels:
             session.leave_channels()
-            if request.channels_ask:
+            if _stream_in(request).ask:
                 # Its gateway waits for a page in any case, and accepts nothing of channels until that has come.
                 self._remember(log, session, request)
             return registered.refused, []
@@ -66,7 +59,7 @@ class ChannelRequests:
     def await_set(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.Open) -> None:
         """Remember an Open whose digest differs: its channels count once the set is whole, which may contain some."""
         log = self._state.log_of(client)
-        if log is not None and (session.channels is None or session.channels.ask != request.channels_ask):
+        if log is not None and (session.channels is None or session.channels.ask != _stream_in(request).ask):
             # An earlier Open of this session may have been remembered: its client does not receive the answer to that.
             self._remember(log, session, request)
 
@@ -75,7 +68,7 @@ class ChannelRequests:
         offset: int,
         client: RegisteredClient,
         session: EngineSession,
-        said: Sequence[Said],
+        said: Sequence[wire_pb2.Interest],
         answer: internal_pb2.Answered,
     ) -> None:
         """Handle a Register that names channels."""
@@ -85,17 +78,16 @@ class ChannelRequests:
         replayed = offset < client.registrations_applied
         registered = self._register(log, client, session, said, replayed=replayed, void=False)
         answer.refused.extend(registered.refused)
-        answer.positions.extend(registered.positions())
         if not registered.begins:
             return
         stream = session.follow_channels()
         self._note(session, registered)
-        answer.retention = RETENTIONS[log.retention]
+        begun = answer.streams.add(log=log.number, positions=registered.positions())
         if stream.take_epoch():
             # It may know nothing of the log that its cursor belonged to: without channels it keeps no epoch.
-            answer.channels_epoch = log.epoch
+            begun.epoch = log.epoch
         # Pages that are under way to it contain these.
-        answer.catch_up_channels = not stream.under_way
+        begun.catch_up = not stream.under_way
 
     def unregister(self, offset: int, client: RegisteredClient, session: EngineSession, hashes: Iterable[int]) -> None:
         """Remove channels of the client's registrations."""
@@ -117,13 +109,13 @@ class ChannelRequests:
                 self._state.count("channels_unregistered")
 
     def sync(
-        self, offset: int, client: RegisteredClient, session: EngineSession, said: Sequence[Said]
-    ) -> tuple[list[wire_pb2.Refusal], list[internal_pb2.ChannelPosition]]:
+        self, offset: int, client: RegisteredClient, session: EngineSession, said: Sequence[wire_pb2.Interest]
+    ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.Position]]:
         """Take over the channels of a whole set. Returns (the refused ones, positions)."""
         log = self._state.log_of(client)
         if log is None:
             return [], []
-        named = {one.text for one in said}
+        named = set(map(channel_text_of, said))
         replayed = offset < client.registrations_applied
         if not replayed:
             gone = [hash_ for hash_, one in client.channels.items() if one.text not in named]
@@ -138,17 +130,23 @@ class ChannelRequests:
             self._note(session, registered)
         return registered.refused, registered.positions()
 
-    def tell_opened(self, client: RegisteredClient, session: EngineSession, opened: internal_pb2.Opened) -> None:
-        """Add the fields for channels to an Opened."""
+    def tell_opened(
+        self,
+        client: RegisteredClient,
+        session: EngineSession,
+        opened: internal_pb2.Opened,
+        positions: Sequence[wire_pb2.Position],
+    ) -> None:
+        """Add the stream of channels to an Opened, if its client has any."""
         log = self._state.log_of(client)
         if log is None:
             return
         opened.kinds |= wire_pb2.KINDS_CHANNELS
         stream = session.channels
         if stream is not None and client.channels:
-            opened.retention = RETENTIONS[log.retention]
+            begun = opened.streams.add(log=log.number, positions=positions)
             if stream.take_epoch():
-                opened.channels_epoch = log.epoch
+                begun.epoch = log.epoch
 
     def begin(self, client: RegisteredClient, session: EngineSession) -> None:
         """Begin to catch its channels up. If nothing is missing, the next Page says so."""
@@ -179,15 +177,16 @@ class ChannelRequests:
             self._catching_up.begin(log, client, session)
         self._catching_up.next_page(log, client, session, now_ms)
         if stream.stage is FollowedStage.DUE:
-            # Its gateway may hold it for live, if a predecessor had answered: then a Beat must not move its cursor. A
-            # page of this number does not exist: it makes such a session ask again.
-            page = internal_pb2.ChannelPage(session=session.number, ask=stream.ask)
-            session.gateway.tell(internal_pb2.Item(channel_page=page))
+            # Its gateway may hold it for live, if a predecessor had answered: then a Beat must not move its cursor.
+            page = internal_pb2.Page(
+                session=session.number, ask=stream.ask, page=stream.page + 1, kind=internal_pb2.PAGE_WORKING
+            )
+            session.gateway.tell(internal_pb2.Item(stream_page=page))
 
     def catch_up(
-        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels, now_ms: int
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp, now_ms: int
     ) -> None:
-        """Handle a CatchUpChannels."""
+        """Handle a CatchUp of channels."""
         log, stream = self._state.log_of(client), session.channels
         if log is None:
             return
@@ -221,9 +220,9 @@ class ChannelRequests:
                 stream.begin_pages_anew()
             log.stop(client, stream)
 
-    def asked(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels) -> None:
-        """Remember a CatchUpChannels while the digests differ: this page comes once the set is whole, which says where
-        to begin.
+    def asked(self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp) -> None:
+        """Remember a CatchUp while the digests differ: this page comes once the set is whole, which says where to
+        begin.
 
         Another page would be stale to its gateway, which would go on from its cursor, and not from the place that the
         set names.
@@ -243,21 +242,25 @@ class ChannelRequests:
         """Add the offsets up to which sessions with live channels have received everything."""
         for log in self._state.channel_logs.values():
             if log.position:
-                answer.channels.add(retention=RETENTIONS[log.retention], complete=log.position - 1)
+                answer.streams.add(log=log.number, complete=log.position - 1)
 
-    def are_ours(self, client: RegisteredClient, said: internal_pb2.Acks | internal_pb2.Leave) -> bool:
-        """Returns true if its cursors of channels refer to the log that holds the client's channels now."""
+    def is_ours(self, client: RegisteredClient, said: internal_pb2.AckedStream | internal_pb2.CompleteStream) -> bool:
+        """Returns true if it refers to the log that holds the client's channels now."""
         log = self._state.log_of(client)
-        return log is None or not said.HasField("channels_epoch") or said.channels_epoch == log.epoch
+        if log is None:
+            return True
+        return said.log in (internal_pb2.LOG_UNSAID, log.number) and (
+            not said.HasField("epoch") or said.epoch == log.epoch
+        )
 
-    def acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
+    def acks(self, gateway: GatewayView, acks: internal_pb2.AckedStream, now_ms: int) -> None:
         """Note the messages that clients have applied."""
-        for number, complete in zip(acks.channels_sessions, acks.channels_completes, strict=False):
+        for number, complete in zip(acks.sessions, acks.completes, strict=False):
             key = gateway.sessions.get(number)
             if key is not None:
                 client = self._state.clients[key]
                 self._state.see(client, now_ms)
-                if not self.are_ours(client, acks):
+                if not self.is_ours(client, acks):
                     continue
                 self._state.acknowledge_channels(client, complete)
                 if client.session is not None and client.session.channels is not None:
@@ -268,7 +271,7 @@ class ChannelRequests:
         log: ChannelLog,
         client: RegisteredClient,
         session: EngineSession,
-        said: Iterable[Said],
+        said: Iterable[wire_pb2.Interest],
         *,
         replayed: bool,
         void: bool,
@@ -301,10 +304,11 @@ class ChannelRequests:
     @staticmethod
     def _remember(log: ChannelLog, session: EngineSession, request: internal_pb2.Open) -> None:
         stream = session.follow_channels()
-        void = _is_void(log, request)
-        stream.asked(request.channels_ask, page_bytes=request.page_bytes, after_page=0)
-        stream.place(request.channels_cursor if request.HasField("channels_cursor") and not void else NO_CURSOR)
-        stream.know_epoch(known=request.HasField("channels_epoch") and not void)
+        said = _stream_in(request)
+        void = _is_void(log, said)
+        stream.asked(said.ask, page_bytes=request.page_bytes, after_page=0)
+        stream.place(said.cursor if said.HasField("cursor") and not void else NO_CURSOR)
+        stream.know_epoch(known=said.HasField("epoch") and not void)
         stream.positions.opened(void=void)
 
     @staticmethod
@@ -314,20 +318,26 @@ class ChannelRequests:
         """Note the cursor that the client reports; with `again`, the one that its gateway knows."""
         cursor = NO_CURSOR if session.channels is None else session.channels.cursor
         if request.again:
-            cursor = min(cursor, request.channels_acked) if request.HasField("channels_acked") else NO_CURSOR
+            said = _stream_in(request)
+            cursor = min(cursor, said.acked) if said.HasField("acked") else NO_CURSOR
         client.channels.epoch = NO_EPOCH if cursor == NO_CURSOR else log.epoch
         client.channels.cursor = cursor
 
 
 def _tell_nothing_lacks(session: EngineSession, ask: int, *, after_page: int = 0) -> None:
     """Send the last page that its gateway waits for, because its client has no channels."""
-    page = internal_pb2.ChannelPage(session=session.number, ask=ask, page=after_page + 1, last=True)
-    session.gateway.tell(internal_pb2.Item(channel_page=page))
+    page = internal_pb2.Page(session=session.number, ask=ask, page=after_page + 1, last=True)
+    session.gateway.tell(internal_pb2.Item(stream_page=page))
 
 
-def _is_void(log: ChannelLog, request: internal_pb2.Open) -> bool:
+def _stream_in(request: internal_pb2.Open) -> internal_pb2.OpenStream:
+    """Returns the stream of channels that a session follows; an empty one if it follows none."""
+    return request.streams[0] if request.streams else _NONE
+
+
+def _is_void(log: ChannelLog, said: internal_pb2.OpenStream) -> bool:
     """Returns true if the offsets that a client names are those of another log."""
-    says_epoch, says_cursor = request.HasField("channels_epoch"), request.HasField("channels_cursor")
-    if says_epoch and request.channels_epoch != log.epoch:
+    says_epoch, says_cursor = said.HasField("epoch"), said.HasField("cursor")
+    if says_epoch and said.epoch != log.epoch:
         return True
-    return says_cursor and (not says_epoch or request.channels_cursor >= log.position)
+    return says_cursor and (not says_epoch or said.cursor >= log.position)

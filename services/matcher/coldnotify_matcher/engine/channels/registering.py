@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
 from coldnotify_schemas.names import InvalidName
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.interests.by_channel import ClientChannel
-from coldnotify_matcher.engine.interests.said import ALL_KINDS, Said
+from coldnotify_matcher.engine.interests.kinds import ALL_KINDS, channel_text_of
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 _SAYS_WHERE = (wire_pb2.SINCE_POSITION, wire_pb2.SINCE_BEGINNING)
@@ -29,10 +29,10 @@ class RegisteredChannels:
     lost: list[ClientChannel] = field(default_factory=list)
     """Channels whose client has to hear that messages of another log may be missing."""
 
-    def positions(self) -> list[internal_pb2.ChannelPosition]:
+    def positions(self) -> list[wire_pb2.Position]:
         """Returns the positions for the client."""
         return [
-            internal_pb2.ChannelPosition(channel=channel.hash, position=None if begin == BEGINNING else begin)
+            wire_pb2.Position(interest=channel.hash, position=None if begin == BEGINNING else begin)
             for channel, begin in self.begins.items()
         ]
 
@@ -47,7 +47,7 @@ class Registering:
         self,
         log: ChannelLog,
         client: RegisteredClient,
-        said: Iterable[Said],
+        said: Iterable[wire_pb2.Interest],
         *,
         replayed: bool,
         void: bool,
@@ -60,7 +60,8 @@ class Registering:
         """
         outcome = RegisteredChannels()
         for one in said:
-            hash_ = channel_hash(one.text)
+            text = channel_text_of(one)
+            hash_ = channel_hash(text)
             channel = client.channels.get(hash_)
             says_where = one.since in _SAYS_WHERE
             begin = _position(log, client, one)
@@ -71,12 +72,12 @@ class Registering:
             if channel is None:
                 if replayed:
                     continue
-                reason = self._why_not(client, one.text)
+                reason = self._why_not(client, text)
                 if reason:
                     outcome.refused.append(wire_pb2.Refusal(interest=hash_, reason=reason))
                     self._state.count("channels_refused")
                     continue
-                channel = self._add(log, client, one.text, begin, outcome)
+                channel = self._add(log, client, text, begin, outcome)
             elif channel.epoch != log.epoch:
                 lost, begin = True, log.log_start - 1
                 self._move(log, client, channel, begin, replayed=replayed)
@@ -137,7 +138,7 @@ class Registering:
         return f"channel: {full}" if full else ""
 
 
-def _position(log: ChannelLog, client: RegisteredClient, said: Said) -> int:
+def _position(log: ChannelLog, client: RegisteredClient, said: wire_pb2.Interest) -> int:
     """Returns the offset after which it begins, if it is not registered yet."""
     now = log.position - 1
     if said.since == wire_pb2.SINCE_POSITION:
@@ -149,7 +150,7 @@ def _position(log: ChannelLog, client: RegisteredClient, said: Said) -> int:
     if said.since == wire_pb2.SINCE_TIME:
         return min(max(said.at, log.log_start) - 1, now)
     if said.since == wire_pb2.SINCE_NEWEST:
-        newest = log.last.known(f"{client.group_key}/{channel_of(said.text)[0]}")
+        newest = log.last.known(f"{client.group_key}/{said.text}")
         if newest is not None and newest >= log.oldest:
             return newest - 1
     return now

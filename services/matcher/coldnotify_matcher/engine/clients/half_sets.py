@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from sys import getsizeof
 
 from coldnotify_matcher.engine.clients.sessions import EngineSession
-from coldnotify_matcher.engine.interests.said import Packed
 
 STALLED_MS = 30_000
 """A client that was not answered for so long begins its reg-sync again: the protocol's number."""
 _SLOT_BYTES = 8
 """Bytes of a list for each of its items."""
+
+
+Packed = str | bytes
+"""An interest in a set that is still being received: a name, or another interest as bytes."""
 
 
 class _HalfSet:
@@ -33,7 +36,7 @@ class _HalfSet:
         """Add one more chunk."""
         self.chunks += 1
         self.said += said
-        self.size_bytes += sum(map(_size_of, said)) + _SLOT_BYTES * len(said)
+        self.size_bytes += sum(map(getsizeof, said)) + _SLOT_BYTES * len(said)
 
 
 class HalfSets:
@@ -96,7 +99,3 @@ class HalfSets:
             del self._by_size[size]
         self.size_bytes -= half.size_bytes
         return half
-
-
-def _size_of(name: Packed) -> int:
-    return getsizeof(name) if isinstance(name, str) else getsizeof(name) + getsizeof(name.text)

@@ -7,7 +7,7 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
 from coldnotify_matcher.engine.clients.clients import RegisteredClient
 from coldnotify_matcher.engine.clients.sessions import EngineSession
-from coldnotify_matcher.engine.interests.said import KINDS
+from coldnotify_matcher.engine.interests.kinds import KINDS
 from coldnotify_matcher.engine.partition_state import PartitionState
 
 
@@ -26,7 +26,7 @@ class OpenedAnswers:
         in_sync: bool,
         client_epoch: int | None,
         refused: Sequence[wire_pb2.Refusal] = (),
-        positions: Sequence[internal_pb2.ChannelPosition] = (),
+        positions: Sequence[wire_pb2.Position] = (),
     ) -> None:
         """Send an Opened; `in_sync`: the digests are the same. `client_epoch`: the objects' epoch that the client
         knows."""
@@ -41,6 +41,5 @@ class OpenedAnswers:
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch
         if self._state.channel_logs:
-            opened.positions.extend(positions)
-            self._channels.tell_opened(client, session, opened)
+            self._channels.tell_opened(client, session, opened, positions)
         session.gateway.tell(internal_pb2.Item(opened=opened))

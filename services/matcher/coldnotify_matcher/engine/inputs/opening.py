@@ -11,7 +11,7 @@ from coldnotify_matcher.engine.gateways.gateways import GatewayView
 from coldnotify_matcher.engine.inputs.opened_answers import OpenedAnswers
 from coldnotify_matcher.engine.inputs.registering.registration_requests import RegistrationRequests
 from coldnotify_matcher.engine.inputs.stream_requests import StreamRequests
-from coldnotify_matcher.engine.interests.said import refused_hash
+from coldnotify_matcher.engine.interests.kinds import refused_hash
 from coldnotify_matcher.engine.partition_state import PartitionState
 from coldnotify_matcher.engine.streams.stream import NO_CURSOR
 from coldnotify_matcher.engine.tenants.ceilings import CLIENTS

@@ -72,8 +72,8 @@ class RequestHandler:
             "sync": lambda asked: registrations.on_sync(*asked.where, asked.body.sync, asked.now_ms),
             "unsettled": lambda asked: registrations.on_unsettled(*asked.where, asked.body.unsettled, asked.now_ms),
             "catch_up": lambda asked: streams.catch_up(asked.client, asked.session, asked.body.catch_up, asked.now_ms),
-            "catch_up_channels": lambda asked: streams.catch_up_channels(
-                asked.client, asked.session, asked.body.catch_up_channels, asked.now_ms
+            "stream_catch_up": lambda asked: streams.catch_up_channels(
+                asked.client, asked.session, asked.body.stream_catch_up, asked.now_ms
             ),
             "check_digest": lambda asked: self._opening.on_check_digest(
                 asked.client, asked.session, asked.body.check_digest

@@ -66,7 +66,7 @@ class StreamRequests:
         self._paging.begin(client, session, cursor, session.answers.objects, now_ms, after_page=request.page)
 
     def catch_up_channels(
-        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUpChannels, now_ms: int
+        self, client: RegisteredClient, session: EngineSession, request: internal_pb2.CatchUp, now_ms: int
     ) -> None:
         """Send a page of channels, which the gateway asks for."""
         if session.in_sync:
@@ -85,15 +85,16 @@ class StreamRequests:
                 self._state.see(client, now_ms)
                 if self._is_ours(acks):
                     self._state.acknowledge(client, complete)
-        if acks.channels_sessions:
-            self._channels.acks(gateway, acks, now_ms)
+        for stream in acks.streams[:1]:
+            self._channels.acks(gateway, stream, now_ms)
 
     def on_leave(self, client: RegisteredClient, leave: internal_pb2.Leave) -> None:
         """End the session; the request contains its client's cursors."""
         if leave.HasField("complete") and self._is_ours(leave):
             self._state.acknowledge(client, leave.complete)
-        if leave.HasField("channels_complete") and self._channels.are_ours(client, leave):
-            self._state.acknowledge_channels(client, leave.channels_complete)
+        for stream in leave.streams[:1]:
+            if self._channels.is_ours(client, stream):
+                self._state.acknowledge_channels(client, stream.complete)
         self._state.end_session(client)
 
     def on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:

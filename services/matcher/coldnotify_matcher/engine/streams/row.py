@@ -53,7 +53,7 @@ class MessageRow:
     """The row of pages of one session's messages."""
 
     stage: RowStage = RowStage.CLOSED
-    page: internal_pb2.ChannelPage | None = None
+    page: internal_pb2.Page | None = None
     """The page that is being filled."""
     size_bytes: int = 0
     asked_ms: int = 0
@@ -78,10 +78,10 @@ class MessageRow:
     def open(self, number: int, now_ms: int) -> None:
         """Open a page, which the session of this number has asked for."""
         self._move(RowEvent.OPENED)
-        self.page = internal_pb2.ChannelPage(session=number)
+        self.page = internal_pb2.Page(session=number)
         self.asked_ms = now_ms
 
-    def opened(self) -> internal_pb2.ChannelPage:
+    def opened(self) -> internal_pb2.Page:
         """Returns the page that is being filled."""
         assert self.page is not None, "it is open"
         return self.page
@@ -110,7 +110,7 @@ class MessageRow:
             self.turn_since_ms = now_ms
         return self.turn_since_ms
 
-    def put(self, entry: internal_pb2.ChannelEntry, bytes_max: int) -> int:
+    def put(self, entry: internal_pb2.Entry, bytes_max: int) -> int:
         """Put an entry in. Returns its size; 0: the page is full. An empty page takes one entry of any size."""
         page = self.opened()
         told = entry.missed if entry.HasField("missed") else entry.message

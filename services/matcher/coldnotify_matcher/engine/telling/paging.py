@@ -83,8 +83,9 @@ class Paging:
         stream, answers = session.objects, session.answers
         if client.queries and not self._state.members.want(client):
             # Its gateway may hold it for live, if a predecessor had answered: then others' frames must not move its
-            # cursor. A page of this number does not exist: it makes such a session ask again.
-            session.gateway.tell(internal_pb2.Item(page=internal_pb2.Page(session=session.number, ask=stream.ask)))
+            # cursor. Such a session asks anew.
+            page = internal_pb2.Page(session=session.number, ask=stream.ask, kind=internal_pb2.PAGE_WORKING)
+            session.gateway.tell(internal_pb2.Item(page=page))
             return
         page = internal_pb2.Page(session=session.number, ask=stream.ask, paging=stream.paging)
         if self._fill(page, client, session, page_bytes_of(stream.page_bytes), now_ms):
@@ -104,7 +105,9 @@ class Paging:
             page.complete = stream.complete
         channels = session.channels
         if channels is not None and channels.take_clean():
-            page.channels_complete, page.channels_ask = channels.complete, channels.ask
+            log = self._state.log_of(client)
+            assert log is not None, "its channels are live"
+            page.streams.add(log=log.number, complete=channels.complete, ask=channels.ask)
         session.gateway.tell(internal_pb2.Item(page=page))
         self._state.count("pages")
         self._state.count("paged", len(page.newest))

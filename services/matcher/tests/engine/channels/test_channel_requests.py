@@ -8,7 +8,7 @@ from coldnotify_testkit.channels_bench import ChannelsBench, channel, channel_pa
 from coldnotify_testkit.engine_bench import PREFIX, pages
 
 
-def only_page(bench: ChannelsBench) -> internal_pb2.ChannelPage:
+def only_page(bench: ChannelsBench) -> internal_pb2.Page:
     (page,) = channel_pages(bench.take())
     return page
 
@@ -18,7 +18,7 @@ def unregister(bench: ChannelsBench) -> None:
     bench.send("a")
     bench.open([text("a")], [channel("a")])
     bench.settle()
-    bench.request(unregister=internal_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.request(unregister=wire_pb2.Unregister(request=1, interests=[hash_of("a")]))
     bench.settle()
     bench.take()
 
@@ -53,7 +53,7 @@ def test_a_set_without_channels_ends_the_wait() -> None:
     bench.open([text("b")], ask=7, cursor=0, again=True)
     bench.settle()
     assert channel_pages(bench.take()) == []
-    bench.request(sync=internal_pb2.SyncChunk(last=True))
+    bench.request(sync=wire_pb2.SyncChunk(last=True))
     bench.settle()
     page = only_page(bench)
     assert (page.ask, page.page, page.last) == (7, 1, True)
@@ -74,12 +74,12 @@ def test_a_channel_that_is_registered_later_is_caught_up_by_a_question_of_its_ow
     bench = ChannelsBench()
     unregister(bench)
     bench.ask(7, cursor=0)
-    register = internal_pb2.Register(request=2, channels=[channel("b", since=wire_pb2.SINCE_POSITION, at=0)])
+    register = wire_pb2.Register(request=2, interests=[channel("b", since=wire_pb2.SINCE_POSITION, at=0)])
     bench.request(register=register)
     bench.send("b")
     bench.settle()
     kinds = [item.WhichOneof("item") for item in bench.take()]
-    assert kinds == ["channel_page", "answered"], "first the end of what was asked for"
+    assert kinds == ["stream_page", "answered"], "first the end of what was asked for"
     bench.ask(8, cursor=0)
     bench.settle()
     page = only_page(bench)
@@ -109,19 +109,19 @@ def waiting_for_a_set(bench: ChannelsBench) -> None:
     bench.take()
 
 
-def set_of(*channels: internal_pb2.Channel) -> internal_pb2.SyncChunk:
-    return internal_pb2.SyncChunk(last=True, channels=channels)
+def set_of(*channels: wire_pb2.Interest) -> wire_pb2.SyncChunk:
+    return wire_pb2.SyncChunk(last=True, interests=channels)
 
 
 def test_a_set_answers_what_its_open_asked_though_the_last_channel_was_unregistered_between() -> None:
     """The Unregister was on its way when the Open was found not to be in sync."""
     bench = ChannelsBench()
     waiting_for_a_set(bench)
-    bench.request(2, unregister=internal_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.request(2, unregister=wire_pb2.Unregister(request=1, interests=[hash_of("a")]))
     bench.request(2, sync=set_of(channel("b")))
     bench.settle()
     (page,) = pages(bench.take())
-    assert (page.channels_complete, page.channels_ask) == (0, 7)
+    assert (page.streams[0].complete, page.streams[0].ask) == (0, 7)
 
 
 def test_what_is_asked_while_the_digests_differ_is_answered_by_the_set() -> None:
@@ -132,7 +132,7 @@ def test_what_is_asked_while_the_digests_differ_is_answered_by_the_set() -> None
     bench.request(2, sync=set_of(channel("b")))
     bench.settle()
     (page,) = pages(bench.take())
-    assert (page.channels_complete, page.channels_ask) == (0, 8)
+    assert (page.streams[0].complete, page.streams[0].ask) == (0, 8)
 
 
 def test_the_next_page_that_is_asked_for_while_the_digests_differ_comes_with_the_set() -> None:
@@ -159,7 +159,7 @@ def test_a_set_that_is_said_again_without_channels_waits_for_no_block() -> None:
     bench.settle()
     bench.open([text("b")])
     since = channel("a", since=wire_pb2.SINCE_POSITION, at=8)
-    for chunk in (set_of(since), internal_pb2.SyncChunk(last=True)):
+    for chunk in (set_of(since), wire_pb2.SyncChunk(last=True)):
         bench.request(sync=chunk)
     bench.handle()
     assert bench.engine.channels.wanted_blocks() == []
@@ -172,7 +172,7 @@ def behind_by_three(bench: ChannelsBench) -> int:
         bench.send(name, b"x" * 900)
     bench.open([text("b")], [channel("b")], page_bytes=1024)
     bench.settle()
-    register = internal_pb2.Register(request=1, channels=[channel("a", since=wire_pb2.SINCE_OLDEST)])
+    register = wire_pb2.Register(request=1, interests=[channel("a", since=wire_pb2.SINCE_OLDEST)])
     bench.request(register=register)
     bench.ask(2, cursor=3, page_bytes=1024)
     bench.settle()
@@ -233,6 +233,6 @@ def test_what_the_last_page_had_is_kept_until_its_client_has_applied_it() -> Non
     assert session is not None
     assert session.channels is not None
     assert session.channels.positions.begun == {hash_of("a"): -1}
-    bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[3]))
+    bench.request(acks=internal_pb2.Acks(streams=[internal_pb2.AckedStream(sessions=[1], completes=[3])]))
     bench.settle()
     assert session.channels.positions.begun == {}

@@ -82,17 +82,17 @@ def test_nothing_lacking_is_said_with_the_page_of_objects() -> None:
     items = bench.take()
     (page,) = pages(items)
     (said,) = opened(items)
-    assert (page.channels_complete, page.channels_ask) == (0, 1)
+    assert (page.streams[0].complete, page.streams[0].ask) == (0, 1)
     assert channel_pages(items) == []
-    assert (said.retention, said.channels_epoch) == (internal_pb2.RETENTION_1D, LOG_EPOCH)
+    assert (said.streams[0].log, said.streams[0].epoch) == (internal_pb2.LOG_1D, LOG_EPOCH)
     assert said.kinds & wire_pb2.KINDS_CHANNELS
-    assert [(one.channel, one.position) for one in said.positions] == [(hash_of("b"), 0)]
+    assert [(one.interest, one.position) for one in said.streams[0].positions] == [(hash_of("b"), 0)]
 
 
 def test_a_channel_is_refused_with_the_reason() -> None:
     bench = ChannelsBench(registrations_max=1)
     bench.send("a")
-    wrong = internal_pb2.Channel(name="a", attributes=["y", "x"])
+    wrong = wire_pb2.Interest(kind=wire_pb2.INTEREST_CHANNEL, text="a", attributes=["y", "x"])
     bench.open([text("a")], [channel("a"), channel("b"), wrong, channel("")])
     bench.settle()
 
@@ -103,7 +103,7 @@ def test_a_channel_is_refused_with_the_reason() -> None:
 def test_other_attributes_take_the_place_of_the_registration() -> None:
     bench = ChannelsBench()
     live(bench, "a")
-    bench.request(register=internal_pb2.Register(request=1, channels=[channel("a", "x")]))
+    bench.request(register=wire_pb2.Register(request=1, interests=[channel("a", "x")]))
     bench.settle()
     bench.take()
     bench.send("a", headers=MessageHeaders(to=("y",)))
@@ -252,14 +252,14 @@ def test_a_beat_says_how_far_the_logs_are() -> None:
     bench.settle()
 
     (answer,) = (item.beat for item in bench.take() if item.WhichOneof("item") == "beat")
-    assert [(one.retention, one.complete) for one in answer.channels] == [(internal_pb2.RETENTION_1D, 0)]
+    assert [(one.log, one.complete) for one in answer.streams] == [(internal_pb2.LOG_1D, 0)]
 
 
 def test_the_cursor_of_channels_is_stored_at_most_as_far_as_the_log_goes() -> None:
     bench = ChannelsBench()
     bench.send("a")
     live(bench, "a")
-    bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[99]))
+    bench.request(acks=internal_pb2.Acks(streams=[internal_pb2.AckedStream(sessions=[1], completes=[99])]))
     bench.request(leave=internal_pb2.Leave())
     bench.settle()
     bench.tick(31_000)
@@ -282,16 +282,16 @@ def test_who_registers_in_a_session_without_channels_is_told_the_epoch() -> None
     """Also if it was registered in this log before: a client that wants no channel keeps no epoch."""
     bench = ChannelsBench()
     live(bench, "a")
-    bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[0]))
-    bench.request(unregister=internal_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.request(acks=internal_pb2.Acks(streams=[internal_pb2.AckedStream(sessions=[1], completes=[0])]))
+    bench.request(unregister=wire_pb2.Unregister(request=1, interests=[hash_of("a")]))
     bench.settle()
     bench.open([])
     bench.settle()
     bench.take()
-    bench.request(register=internal_pb2.Register(request=2, channels=[channel("a")]))
+    bench.request(register=wire_pb2.Register(request=2, interests=[channel("a")]))
     bench.settle()
     (said,) = [item.answered for item in bench.take() if item.HasField("answered")]
-    assert said.channels_epoch == LOG_EPOCH
+    assert said.streams[0].epoch == LOG_EPOCH
 
 
 def test_who_is_not_known_and_comes_with_another_logs_cursor_is_told_that_messages_may_be_missing() -> None:
@@ -302,7 +302,7 @@ def test_who_is_not_known_and_comes_with_another_logs_cursor_is_told_that_messag
     bench.settle()
     bench.take()
     said = [channel("a", since=wire_pb2.SINCE_BEGINNING), channel("b", since=wire_pb2.SINCE_NOW)]
-    bench.request(sync=internal_pb2.SyncChunk(index=0, last=True, channels=said))
+    bench.request(sync=wire_pb2.SyncChunk(index=0, last=True, interests=said))
     bench.settle()
     (page,) = channel_pages(bench.take())
     assert [entry_of(one) for one in page.entries] == [("LOST", None, 0), (0, -1)]
@@ -363,10 +363,10 @@ def test_a_set_that_is_to_come_is_told_by_the_latest_open() -> None:
     bench.settle()
     bench.take()
     said = channel("a", since=wire_pb2.SINCE_POSITION, at=0)
-    bench.request(sync=internal_pb2.SyncChunk(last=True, channels=[said]))
+    bench.request(sync=wire_pb2.SyncChunk(last=True, interests=[said]))
     bench.settle()
     (page,) = pages(bench.take())
-    assert (page.channels_complete, page.channels_ask) == (0, 2)
+    assert (page.streams[0].complete, page.streams[0].ask) == (0, 2)
 
 
 # --- of high priority
@@ -378,7 +378,7 @@ PAGE_BYTES = 4096
 LARGE = b"x" * 1200
 
 
-def told_of(page: internal_pb2.ChannelPage) -> list[tuple[str, int]]:
+def told_of(page: internal_pb2.Page) -> list[tuple[str, int]]:
     """(channel, offset) of its messages."""
     names = {hash_of(name): name for name in "abc"}
     return [(names[entry.message.channel], entry.message.offset) for entry in page.entries]
@@ -420,7 +420,7 @@ def test_what_is_of_high_priority_waits_for_no_turn_of_its_tenant_where_it_is_li
     assert [one.entry.message.offset for one in channel_fan_outs(bench.take())] == [0, 1, 2]
 
 
-def behind(bench: ChannelsBench, *, in_order: bool = False) -> internal_pb2.ChannelPage:
+def behind(bench: ChannelsBench, *, in_order: bool = False) -> internal_pb2.Page:
     """A session has its first page; of a, b and a much is still to come, and then comes one of b."""
     for number in range(8):
         bench.send("b" if number == 5 else "a", LARGE)
@@ -461,7 +461,7 @@ def test_the_next_page_begins_with_the_channel_and_the_cursor_stays_with_the_oth
 
 def ahead(bench: ChannelsBench) -> list[list[tuple[str, int]]]:
     """What was told in front of a page, since the last look."""
-    told = [page for page in channel_pages(bench.take()) if page.ahead]
+    told = [page for page in channel_pages(bench.take()) if (page.kind == internal_pb2.PAGE_AHEAD)]
     assert not any(page.HasField("complete") or page.last for page in told)
     assert all((page.ask, page.page) == (1, 1) for page in told)
     return [told_of(page) for page in told]

@@ -40,15 +40,15 @@ class Limited(ChannelsBench):
     def hear(self) -> None:
         """What gateways are told, as they handle it."""
         for item in self.take(GATEWAY):
-            if item.HasField("channel_fan_out"):
+            if item.HasField("stream_fan_out"):
                 (fan_out,) = channel_fan_outs([item])
                 for session in set(self.heard) - self.paged:
                     self._hear(session, fan_out.entry)
-            elif item.HasField("channel_page"):
-                self._on_page(item.channel_page)
+            elif item.HasField("stream_page"):
+                self._on_page(item.stream_page)
         self.settle()
 
-    def _on_page(self, page: internal_pb2.ChannelPage) -> None:
+    def _on_page(self, page: internal_pb2.Page) -> None:
         session = page.session
         if not page.page:
             if session not in self.paged:
@@ -60,16 +60,16 @@ class Limited(ChannelsBench):
         if page.last:
             self.paged.discard(session)
         else:
-            request = internal_pb2.CatchUpChannels(ask=page.ask, page=page.page, paging=page.paging)
-            self.request(session, f"client-{session}", catch_up_channels=request)
+            request = internal_pb2.CatchUp(ask=page.ask, page=page.page, paging=page.paging)
+            self.request(session, f"client-{session}", stream_catch_up=request)
 
     def _ask(self, session: int) -> None:
         self.asked[session] += 1
         cursor = self.cursors[session]
-        request = internal_pb2.CatchUpChannels(ask=self.asked[session], cursor=cursor if cursor >= 0 else None)
-        self.request(session, f"client-{session}", catch_up_channels=request)
+        request = internal_pb2.CatchUp(ask=self.asked[session], cursor=cursor if cursor >= 0 else None)
+        self.request(session, f"client-{session}", stream_catch_up=request)
 
-    def _hear(self, session: int, entry: internal_pb2.ChannelEntry) -> None:
+    def _hear(self, session: int, entry: internal_pb2.Entry) -> None:
         offset = entry.message.offset
         assert offset > self.cursors[session], "none twice, none out of order"
         assert offset - entry.message.back <= self.cursors[session] or self.cursors[session] < 0

@@ -6,7 +6,7 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.interests import channel_hash, query_hash
 from coldnotify_schemas.protocol import UNSETTLED_ERROR_BYTES_MAX
-from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, PREFIX, EngineBench
+from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, PREFIX, EngineBench, query_interest
 
 pytestmark = pytest.mark.pure
 
@@ -122,9 +122,9 @@ def test_what_a_client_is_not_registered_for_is_left_out_and_errors_are_cut(benc
 
 def test_queries_and_channels_are_said_by_their_hashes(bench: EngineBench) -> None:
     text = "has Room"
-    query = internal_pb2.Query(text=text)
+    query = query_interest(text)
     bench.request(
-        1, open=internal_pb2.Open(digest=query_hash(text), queries=[query], epoch=EPOCH, ask=1, all_unsettled=True)
+        1, open=internal_pb2.Open(digest=query_hash(text), interests=[query], epoch=EPOCH, ask=1, all_unsettled=True)
     )
     bench.settle()
     assert list(said(bench)) == [text]

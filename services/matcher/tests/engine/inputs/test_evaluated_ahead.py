@@ -2,11 +2,11 @@
 
 import pytest
 from coldnotify_matcher.engine.interests.by_query import sets
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_testkit.counted_turns import turn_of
-from coldnotify_testkit.engine_bench import EPOCH, PREFIX, EngineBench, pages
+from coldnotify_testkit.engine_bench import EPOCH, PREFIX, EngineBench, pages, query_interest
 
 TEXTS = [f'NAME LIKE "(o|x|ox){{{number + 40}}}" OR a > {number}' for number in range(10)]
 
@@ -20,9 +20,9 @@ def dear(monkeypatch: pytest.MonkeyPatch) -> None:
 def bench() -> EngineBench:
     """A client with dear queries is live."""
     bench = EngineBench()
-    queries = [internal_pb2.Query(text=text) for text in TEXTS]
+    queries = [query_interest(text) for text in TEXTS]
     digest = sum(map(query_hash, TEXTS)) % MODULUS
-    bench.request(open=internal_pb2.Open(digest=digest, queries=queries, epoch=EPOCH, ask=1))
+    bench.request(open=internal_pb2.Open(digest=digest, interests=queries, epoch=EPOCH, ask=1))
     bench.settle()
     bench.told.clear()
     return bench
@@ -84,7 +84,7 @@ def test_queries_that_come_meanwhile_are_held_against_it_too(bench: EngineBench)
     value = b'{"description":{"a":5}}'
     key = f"describe:{PREFIX}lamp".encode()
     assert not bench.engine.ahead.prepare(key, value, 1, turn_of(3))
-    bench.request(register=internal_pb2.Register(request=1, queries=[internal_pb2.Query(text="a = 5")]))
+    bench.request(register=wire_pb2.Register(request=1, interests=[query_interest("a = 5")]))
     bench.settle()
     bench.catch_up(bench.engine.state.position - 1, ask=2)
     bench.settle()

@@ -9,7 +9,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.interests import query_hash
 from coldnotify_testkit.channels_bench import ChannelsBench, channel, channel_pages, hash_of, text
-from coldnotify_testkit.engine_bench import EPOCH, PREFIX, EngineBench, opened, pages
+from coldnotify_testkit.engine_bench import EPOCH, PREFIX, EngineBench, opened, pages, query_interest
 
 TEXT = "has a"
 QUERY = query_hash(TEXT)
@@ -34,7 +34,7 @@ def test_the_last_page_of_objects_says_that_the_other_stream_lacks_nothing_and_n
     bench.settle()
     closed, opened_, page = bench.take()
     assert [one.WhichOneof("item") for one in (closed, opened_, page)] == ["closed", "opened", "page"]
-    assert (page.page.last, page.page.channels_ask, page.page.channels_complete) == (True, 7, 0)
+    assert (page.page.last, page.page.streams[0].ask, page.page.streams[0].complete) == (True, 7, 0)
 
 
 def test_a_stream_of_another_log_whose_places_only_the_client_knows_is_closed_and_objects_are_told_anew() -> None:
@@ -42,7 +42,7 @@ def test_a_stream_of_another_log_whose_places_only_the_client_knows_is_closed_an
     bench.request(catch_up=internal_pb2.CatchUp(ask=2, cursor=5, epoch=EPOCH + 1))
     bench.settle()
     assert kinds(bench) == ["page"]
-    bench.request(catch_up_channels=internal_pb2.CatchUpChannels(ask=2, cursor=0, epoch=bench.epoch + 1))
+    bench.request(stream_catch_up=internal_pb2.CatchUp(ask=2, cursor=0, epoch=bench.epoch + 1))
     bench.settle()
     (item,) = bench.take()
     assert item.closed.code == CloseCode.UNKNOWN_SESSION
@@ -72,13 +72,13 @@ def test_a_message_of_high_priority_is_told_ahead_of_a_page_that_is_on_its_way()
     bench.send("a", b"soon", NO_HEADERS._replace(high_priority=True))
     bench.settle()
     (ahead,) = channel_pages(bench.take())
-    assert (page.last, ahead.ahead, ahead.HasField("complete")) == (False, True, False)
+    assert (page.last, (ahead.kind == internal_pb2.PAGE_AHEAD), ahead.HasField("complete")) == (False, True, False)
     assert [entry.message.offset for entry in ahead.entries] == [2, 3]
 
 
 def test_answers_are_told_in_pages_of_objects_alone() -> None:
     bench = with_a_channel()
-    bench.request(register=internal_pb2.Register(request=1, queries=[internal_pb2.Query(text=TEXT)]))
+    bench.request(register=wire_pb2.Register(request=1, interests=[query_interest(TEXT)]))
     bench.ask(2, cursor=0)
     bench.settle()
     (page,) = channel_pages(bench.take())
@@ -114,7 +114,7 @@ def test_a_page_of_objects_has_answers_then_sets_and_then_what_lacks_by_offset()
     bench.request(
         1,
         open=internal_pb2.Open(
-            digest=wanted % MODULUS, register=["old", "new"], queries=[internal_pb2.Query(text=TEXT)], epoch=EPOCH,
+            digest=wanted % MODULUS, register=["old", "new"], interests=[query_interest(TEXT)], epoch=EPOCH,
             ask=1,
             cursor=before,
         ),

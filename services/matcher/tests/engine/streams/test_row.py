@@ -12,8 +12,8 @@ from coldnotify_schemas import internal_pb2, wire_pb2
 LARGE = 10_000
 
 
-def entry(channel: int, payload: bytes = b"x" * 100) -> internal_pb2.ChannelEntry:
-    return internal_pb2.ChannelEntry(message=wire_pb2.Message(channel=channel, payload=payload))
+def entry(channel: int, payload: bytes = b"x" * 100) -> internal_pb2.Entry:
+    return internal_pb2.Entry(message=wire_pb2.Message(channel=channel, payload=payload))
 
 
 def opened() -> MessageRow:

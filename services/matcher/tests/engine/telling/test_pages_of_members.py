@@ -2,7 +2,7 @@
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.interests import query_hash
-from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, EngineBench, pages
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GROUP, EngineBench, pages, query_interest
 
 
 def test_who_comes_back_is_told_how_an_object_is_described_that_was_deleted_meanwhile() -> None:
@@ -12,7 +12,7 @@ def test_who_comes_back_is_told_how_an_object_is_described_that_was_deleted_mean
     asked = internal_pb2.Open(digest=query_hash(every), epoch=EPOCH, ask=1, descriptions=True)
     bench.version("x", 1)
     bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
-    first = internal_pb2.Open(queries=[internal_pb2.Query(text=every)])
+    first = internal_pb2.Open(interests=[query_interest(every)])
     first.MergeFrom(asked)
     bench.request(open=first)
     cursor = pages(bench.items())[-1].complete

@@ -2,10 +2,10 @@
 
 import pytest
 from coldnotify_matcher.engine.telling import paging
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
-from coldnotify_testkit.engine_bench import EPOCH, EngineBench, pages
+from coldnotify_testkit.engine_bench import EPOCH, EngineBench, pages, query_interest
 
 TEXT = "has a"
 HASH = query_hash(TEXT)
@@ -25,19 +25,19 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> EngineBench:
 def opens(
     bench: EngineBench,
     session: int,
-    *queries: internal_pb2.Query,
+    *queries: wire_pb2.Interest,
     epoch: int = EPOCH,
     cursor: int | None = None,
     digest: int = HASH,
 ) -> internal_pb2.Page:
     """The client's next session. Returns its first page."""
-    said = internal_pb2.Open(digest=digest, queries=queries, epoch=epoch, cursor=cursor, ask=session, page_bytes=40)
+    said = internal_pb2.Open(digest=digest, interests=queries, epoch=epoch, cursor=cursor, ask=session, page_bytes=40)
     bench.request(session, open=said)
     return last_page(bench)
 
 
-def registers(bench: EngineBench, session: int, query: internal_pb2.Query) -> None:
-    bench.request(session, register=internal_pb2.Register(request=1, queries=[query]))
+def registers(bench: EngineBench, session: int, query: wire_pb2.Interest) -> None:
+    bench.request(session, register=wire_pb2.Register(request=1, interests=[query]))
 
 
 def last_page(bench: EngineBench) -> internal_pb2.Page:
@@ -61,14 +61,14 @@ def told(found: list[internal_pb2.Page]) -> list[str]:
     return [newest.name for page in found for newest in page.newest if newest.answer]
 
 
-def reached(page: internal_pb2.Page) -> internal_pb2.Query:
+def reached(page: internal_pb2.Page) -> wire_pb2.Interest:
     """What a client that has got this page says of its query."""
     assert page.query == HASH
-    return internal_pb2.Query(text=TEXT, reached=page.reached, reached_at=page.reached_at)
+    return query_interest(TEXT, reached=page.reached, reached_at=page.reached_at)
 
 
 def test_an_answer_goes_on_in_the_next_session(bench: EngineBench) -> None:
-    first = opens(bench, 1, internal_pb2.Query(text=TEXT))
+    first = opens(bench, 1, query_interest(TEXT))
     assert list(first.begun) == [HASH]
     found = rest(bench, opens(bench, 2, reached(first)))
     assert not any(page.begun for page in found)
@@ -77,7 +77,7 @@ def test_an_answer_goes_on_in_the_next_session(bench: EngineBench) -> None:
 
 def test_what_was_reached_before_the_answer_has_begun_in_this_session_does_not_count(bench: EngineBench) -> None:
     """A session without a cursor is answered unasked; its client may register before it hears that."""
-    said = reached(rest(bench, opens(bench, 1, internal_pb2.Query(text=TEXT)))[1])
+    said = reached(rest(bench, opens(bench, 1, query_interest(TEXT)))[1])
     page = opens(bench, 2)
     assert list(page.begun) == [HASH]
     registers(bench, 2, said)
@@ -87,8 +87,8 @@ def test_what_was_reached_before_the_answer_has_begun_in_this_session_does_not_c
 
 def test_what_is_registered_later_without_a_cursor_begins_anew(bench: EngineBench) -> None:
     """The answer may have been begun by a predecessor of this matcher."""
-    said = reached(opens(bench, 1, internal_pb2.Query(text=TEXT)))
-    other = internal_pb2.Query(text="has  a")
+    said = reached(opens(bench, 1, query_interest(TEXT)))
+    other = query_interest("has  a")
     digest = (HASH + query_hash(other.text)) % MODULUS
     page = opens(bench, 2, other, digest=digest)
     registers(bench, 2, said)
@@ -99,14 +99,14 @@ def test_what_is_registered_later_without_a_cursor_begins_anew(bench: EngineBenc
 
 @pytest.mark.parametrize("cursor", [None, 0])
 def test_what_was_reached_in_another_epoch_does_not_count(bench: EngineBench, cursor: int | None) -> None:
-    said = reached(opens(bench, 1, internal_pb2.Query(text=TEXT)))
+    said = reached(opens(bench, 1, query_interest(TEXT)))
     found = rest(bench, opens(bench, 2, said, epoch=EPOCH + 1, cursor=cursor))
     assert (told(found), list(found[0].begun)) == (NAMES, [HASH])
 
 
 def test_what_was_reached_below_the_cursor_does_not_count(bench: EngineBench) -> None:
     """The answer's end settles the registration: what has left below the cursor would come too late."""
-    said = reached(opens(bench, 1, internal_pb2.Query(text=TEXT)))
+    said = reached(opens(bench, 1, query_interest(TEXT)))
     bench.describe(NAMES[0], b'{"description":{"b":1}}', timestamp_ms=2)
     cursor = bench.describe("other", b'{"description":{"b":1}}', timestamp_ms=1)
     bench.settle()

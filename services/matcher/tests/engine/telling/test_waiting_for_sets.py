@@ -3,12 +3,12 @@
 import pytest
 from coldnotify_matcher.engine import Step
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, QuerySets
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_streams.core.partition_turns import Spent
 from coldnotify_testkit.counted_turns import turn_of
-from coldnotify_testkit.engine_bench import EPOCH, EngineBench, pages
+from coldnotify_testkit.engine_bench import EPOCH, EngineBench, pages, query_interest
 
 FIRST, SECOND = "has a", "has b"
 
@@ -35,9 +35,9 @@ def opened(*texts: str) -> EngineBench:
     """A client with these queries, whose first page waits."""
     bench = EngineBench()
     bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
-    queries = [internal_pb2.Query(text=text) for text in texts]
+    queries = [query_interest(text) for text in texts]
     digest = sum(map(query_hash, texts)) % MODULUS
-    bench.request(open=internal_pb2.Open(digest=digest, queries=queries, epoch=EPOCH, ask=1))
+    bench.request(open=internal_pb2.Open(digest=digest, interests=queries, epoch=EPOCH, ask=1))
     bench.settle()
     return bench
 
@@ -56,7 +56,7 @@ def test_a_session_that_its_gateway_holds_for_live_is_to_ask_anew_while_its_page
 
 def test_a_query_that_is_registered_while_a_page_waits_is_waited_for(computing: type[Computing]) -> None:
     bench = opened(FIRST)
-    bench.request(register=internal_pb2.Register(request=1, queries=[internal_pb2.Query(text=SECOND)]))
+    bench.request(register=wire_pb2.Register(request=1, interests=[query_interest(SECOND)]))
     bench.settle()
     computing.done = True
     bench.settle()
@@ -67,7 +67,7 @@ def test_a_query_that_is_registered_while_a_page_waits_is_waited_for(computing: 
 
 def test_a_page_does_not_wait_for_a_query_that_is_wanted_no_more(computing: type[Computing]) -> None:
     bench = opened(FIRST)
-    bench.request(unregister=internal_pb2.Unregister(request=1, queries=[query_hash(FIRST)]))
+    bench.request(unregister=wire_pb2.Unregister(request=1, interests=[query_hash(FIRST)]))
     bench.settle()
     page = pages(bench.items())[-1]
     assert (page.page, page.last, list(page.answered)) == (1, True, [])
@@ -77,7 +77,7 @@ def test_the_cursor_passes_an_offset_with_the_last_frame_of_it() -> None:
     Computing.done = True
     bench = opened(FIRST)
     bench.publish("x", b'{"version":1}')
-    bench.request(register=internal_pb2.Register(request=1, objects=["x"]))
+    bench.request(register=wire_pb2.Register(request=1, objects=["x"]))
     bench.settle()
     offset = bench.publish("x", b'{"version":2,"deleted":true}')
     bench.settle()
@@ -96,9 +96,7 @@ def test_pages_of_many_clients_for_one_set_are_made_in_turns(computing: type[Com
     bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
     bench.read()
     for number in range(5):
-        open_ = internal_pb2.Open(
-            digest=query_hash(FIRST), queries=[internal_pb2.Query(text=FIRST)], epoch=EPOCH, ask=1
-        )
+        open_ = internal_pb2.Open(digest=query_hash(FIRST), interests=[query_interest(FIRST)], epoch=EPOCH, ask=1)
         bench.request(number + 1, client=f"client-{number}", open=open_)
     opens = list(enumerate(bench.log.requests))
     engine = bench.engine

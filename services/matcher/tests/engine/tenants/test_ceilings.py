@@ -3,9 +3,9 @@
 import pytest
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.tenants.ceilings import REFUSED_KNOWN_MAX, Ceilings, HeldAgreement, RefusedClients
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, EngineBench
+from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, GROUP, EngineBench, query_interest
 
 CLIENTS_WORDS = f"tenant {DOMAIN} is above its agreement: clients_max is "
 REGISTRATIONS_WORDS = f"tenant {DOMAIN} is above its agreement: registrations_max is "
@@ -156,13 +156,13 @@ def test_who_was_in_and_is_refused_by_a_successor_is_let_in_once_its_gateway_say
 def test_registrations_of_every_kind_count_together(bench: HeldBench) -> None:
     bench.agree(registrations_max=2)
     bench.come("a", session=1, client="client-1")
-    query = internal_pb2.Register(request=7, queries=[internal_pb2.Query(text='kind = "lamp"')])
+    query = wire_pb2.Register(request=7, interests=[query_interest('kind = "lamp"')])
     bench.request(1, "client-1", register=query)
     bench.settle()
     assert bench.engine.inventory.look()[DOMAIN][2] == 2
     bench.register("b", session=1, client="client-1")
     assert bench.refused() == [("b", f"{REGISTRATIONS_WORDS}2")]
-    other = internal_pb2.Register(request=8, queries=[internal_pb2.Query(text='kind = "door"')])
+    other = wire_pb2.Register(request=8, interests=[query_interest('kind = "door"')])
     bench.request(1, "client-1", register=other)
     bench.settle()
     assert bench.refused()[-1] == ("", f"query: {REGISTRATIONS_WORDS}2")

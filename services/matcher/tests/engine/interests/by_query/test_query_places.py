@@ -8,7 +8,16 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_testkit.engine_bench import EPOCH, GATEWAY, INBOX, PARTITION, PARTITIONS, EngineBench, pages
+from coldnotify_testkit.engine_bench import (
+    EPOCH,
+    GATEWAY,
+    INBOX,
+    PARTITION,
+    PARTITIONS,
+    EngineBench,
+    pages,
+    query_interest,
+)
 
 MINE, OTHERS = "animal.observer/region-1", "stranger.domain/g"
 STRANGER = "stranger.domain"
@@ -102,9 +111,9 @@ def test_what_was_loaded_keeps_its_place_and_is_priced_once_it_is_known() -> Non
 
 
 def open_with(bench: EngineBench, text: str, session: int, *, registered: bool) -> None:
-    queries = [] if registered else [internal_pb2.Query(text=text)]
+    queries = [] if registered else [query_interest(text)]
     open_ = internal_pb2.Open(
-        digest=query_hash(text), queries=queries, epoch=EPOCH, ask=1, cursor=0 if registered else None
+        digest=query_hash(text), interests=queries, epoch=EPOCH, ask=1, cursor=0 if registered else None
     )
     bench.request(session, open=open_)
 
@@ -118,7 +127,7 @@ def strangers(bench: EngineBench, count: int, *, first: int = 0) -> None:
             group=GROUP_OF_STRANGERS, client=f"c{number}",
             open=internal_pb2.Open(
                 digest=sum(map(query_hash, texts)) % MODULUS,
-                queries=[internal_pb2.Query(text=text) for text in texts], epoch=EPOCH, ask=1,
+                interests=[query_interest(text) for text in texts], epoch=EPOCH, ask=1,
             ),
         )  # fmt: skip
         bench.log.requests.append(request)

@@ -1,0 +1,53 @@
+"""The kinds of interests in a request, beside names: what a service accepts, and how each is told apart and hashed."""
+
+from collections.abc import Iterable
+
+from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.digest import object_digest
+from coldnotify_schemas.interests import channel_hash, query_hash
+from coldnotify_schemas.wire_pb2 import INTEREST_CHANNEL, INTEREST_QUERY, Interest
+
+KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
+"""Kinds of interests that every matcher of this release accepts."""
+ALL_KINDS = "objects, queries and channels"
+"""The same kinds, and the one that needs topics of its own, as refusals name them."""
+_BETWEEN = "\x00"
+
+
+def queries_in(interests: Iterable[Interest]) -> list[Interest]:
+    """Returns the queries among these interests, in their order."""
+    return [one for one in interests if one.kind == INTEREST_QUERY]
+
+
+def channels_in(interests: Iterable[Interest]) -> list[Interest]:
+    """Returns the channels among these interests, in their order."""
+    return [one for one in interests if one.kind == INTEREST_CHANNEL]
+
+
+def channel_text_of(channel: Interest) -> str:
+    """Returns the registered text of a channel, joined like by `channel_text`, but unchecked."""
+    return _BETWEEN.join([channel.text, *channel.attributes]) if channel.attributes else channel.text
+
+
+def hashes_of(interests: Iterable[Interest]) -> list[int]:
+    """Returns the hashes of these interests. An interest of an unknown kind has none."""
+    hashes = []
+    for one in interests:
+        if one.kind == INTEREST_QUERY:
+            hashes.append(query_hash(one.text))
+        elif one.kind == INTEREST_CHANNEL:
+            hashes.append(channel_hash(channel_text_of(one)))
+    return hashes
+
+
+def packed(interest: Interest) -> bytes:
+    """Returns an interest of a set in a compact, hashable form. The answers that its client has do not count there."""
+    kept = Interest(
+        kind=interest.kind, text=interest.text, attributes=interest.attributes, since=interest.since, at=interest.at
+    )
+    return kept.SerializeToString(deterministic=True)
+
+
+def refused_hash(refusal: wire_pb2.Refusal) -> int:
+    """Returns the hash of the refused interest."""
+    return refusal.interest if refusal.HasField("interest") else object_digest(refusal.object)
