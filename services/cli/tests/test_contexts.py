@@ -1,6 +1,6 @@
 """Contexts, and the flags that may stand before a command: which of them counts, and who may change the file.
 
-Stands for: credentials
+Stands for: context, credentials
 """
 
 import json
