@@ -2,7 +2,7 @@
 
 import { nowS } from "./clock.js";
 import type { Client, Status } from "./core/client.js";
-import type { AnyJob } from "./core/delivery/delivery.js";
+import type { AnyJob } from "./core/delivery/callbackTurns.js";
 import type { Document } from "./core/document/document.js";
 import type { ClientSettings } from "./core/settings.js";
 import { Standstill } from "./core/session/standstill.js";

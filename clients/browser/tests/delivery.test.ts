@@ -41,9 +41,9 @@ class Bench {
 
   /** What is told now, as "object@version". */
   tell(now = 0, fails = false): string | null {
-    const job = this.delivery.nextJob(now) as CallbackJob | null;
+    const job = this.delivery.turns.nextJob(now) as CallbackJob | null;
     if (job === null) return null;
-    this.delivery.done(job, new Map(fails ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
+    this.delivery.turns.done(job, new Map(fails ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
     return `${job.notification.objectId}@${job.notification.version}`;
   }
 
@@ -57,10 +57,10 @@ beforeEach(() => (bench = new Bench()));
 
 test("the cursor moves when the callback has returned", () => {
   bench.arrive("a", 6n, 11n);
-  const job = bench.delivery.nextJob(0);
+  const job = bench.delivery.turns.nextJob(0);
   assert.equal(bench.cursor, 10n);
   assert(job);
-  bench.delivery.done(job, new Map(), 0);
+  bench.delivery.turns.done(job, new Map(), 0);
   assert.equal(bench.cursor, 11n);
   assert.deepEqual(bench.delivery.floors.get("a"), { incarnation: 0n, version: 6n });
 });
@@ -90,11 +90,11 @@ test("only the newest waits, and it stands in for the older ones", () => {
 
 test("a newer one waits while an older one is told", () => {
   bench.arrive("b", 1n, 11n);
-  const job = bench.delivery.nextJob(0);
+  const job = bench.delivery.turns.nextJob(0);
   bench.arrive("b", 2n, 12n);
-  assert.equal(bench.delivery.nextJob(0), null, "one at a time for an object");
+  assert.equal(bench.delivery.turns.nextJob(0), null, "one at a time for an object");
   assert(job);
-  bench.delivery.done(job, new Map(), 0);
+  bench.delivery.turns.done(job, new Map(), 0);
   assert.equal(bench.cursor, 11n);
   assert.equal(bench.tell(), "b@2");
   assert.equal(bench.cursor, 12n);
@@ -113,9 +113,9 @@ test("without a subscriber the object is owed, the cursor passes, and it waits",
   bench.arrive("c", 1n, 11n);
   assert(bench.registrations.isOwed("c"));
   assert.equal(bench.cursor, 11n);
-  assert(bench.delivery.idle);
+  assert(bench.delivery.turns.idle);
   bench.delivery.subscribe("c", 9);
-  assert(!bench.delivery.idle);
+  assert(!bench.delivery.turns.idle);
   assert.equal(bench.tell(), "c@1");
   assert.equal(bench.registrations.pending.size, 0);
   bench.arrive("b", 1n, 12n);
@@ -130,8 +130,8 @@ test("a callback that throws is told again later, and holds the cursor", () => {
   bench.arrive("b", 1n, 11n);
   bench.tell(100, true);
   assert.equal(bench.tell(101.9), null);
-  assert(!bench.delivery.idle);
-  assert.equal(bench.delivery.readyAt(), 102);
+  assert(!bench.delivery.turns.idle);
+  assert.equal(bench.delivery.turns.readyAt(), 102);
   bench.tell(102, true);
   assert.equal(bench.tell(105.9), null);
   assert.equal(bench.cursor, 10n);
@@ -143,10 +143,10 @@ test("a callback that throws is told again later, and holds the cursor", () => {
 test("a newer version takes the place of a failed one", () => {
   bench = new Bench({ retryMinS: 2 });
   bench.arrive("b", 1n, 11n);
-  const job = bench.delivery.nextJob(0);
+  const job = bench.delivery.turns.nextJob(0);
   bench.arrive("b", 2n, 12n);
   assert(job);
-  bench.delivery.done(job, new Map([[1, "no"]]), 0);
+  bench.delivery.turns.done(job, new Map([[1, "no"]]), 0);
   assert.equal(bench.cursor, 10n);
   assert.equal(bench.tell(2), "b@2");
   assert.equal(bench.cursor, 12n);
@@ -155,14 +155,14 @@ test("a newer version takes the place of a failed one", () => {
 test("only the subscribers that failed are told again; if they go, the rest counts", () => {
   bench.delivery.subscribe("b", 7);
   bench.arrive("b", 1n, 11n);
-  const job = bench.delivery.nextJob(0);
+  const job = bench.delivery.turns.nextJob(0);
   assert.deepEqual(job?.subscribers, [1, 7]);
-  bench.delivery.done(job, new Map([[7, "no"]]), 0);
-  const again = bench.delivery.nextJob(1);
+  bench.delivery.turns.done(job, new Map([[7, "no"]]), 0);
+  const again = bench.delivery.turns.nextJob(1);
   assert.deepEqual(again?.subscribers, [7]);
-  bench.delivery.done(again, new Map([[7, "no"]]), 1);
+  bench.delivery.turns.done(again, new Map([[7, "no"]]), 1);
   bench.delivery.unsubscribe("b", 7);
-  assert.equal(bench.delivery.nextJob(3), null);
+  assert.equal(bench.delivery.turns.nextJob(3), null);
   assert.equal(bench.cursor, 11n);
 });
 
@@ -175,7 +175,7 @@ test("it is parked after some tries; a newer version is a new chance", () => {
   assert(bench.registrations.isOwed("b"));
   assert.equal(bench.cursor, 11n);
   assert.equal(bench.tell(100), null);
-  assert(bench.delivery.idle);
+  assert(bench.delivery.turns.idle);
   assert(bench.reports.at(-1) instanceof ObjectParked);
   bench.arrive("b", 2n, 12n);
   assert.equal(bench.tell(100), "b@2");
@@ -185,12 +185,12 @@ test("it is parked after some tries; a newer version is a new chance", () => {
 
 test("what is forgotten holds nothing, and is told anew", () => {
   bench.arrive("b", 1n, 11n);
-  const job = bench.delivery.nextJob(0);
+  const job = bench.delivery.turns.nextJob(0);
   bench.registrations.unregister("b");
   bench.delivery.forget("b");
   assert.equal(bench.cursor, 11n);
   assert(job);
-  bench.delivery.done(job, new Map(), 0);
+  bench.delivery.turns.done(job, new Map(), 0);
   assert(!bench.delivery.floors.has("b"));
   bench.arrive("b", 1n);
   assert.equal(bench.tell(), null, "not wanted");
@@ -209,9 +209,9 @@ test("a new epoch voids the cursor and keeps the floors", () => {
 
 test("a payload is parsed, and what is no JSON is reported", () => {
   bench.arrive("b", 1n, undefined, 0n, '{"fps": 5}');
-  assert.deepEqual((bench.delivery.nextJob(0) as CallbackJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false, description: null });
+  assert.deepEqual((bench.delivery.turns.nextJob(0) as CallbackJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false, description: null });
   bench.arrive("a", 6n, undefined, 0n, "{");
-  assert.equal((bench.delivery.nextJob(0) as CallbackJob).notification.payload, null);
+  assert.equal((bench.delivery.turns.nextJob(0) as CallbackJob).notification.payload, null);
   assert(bench.reports[0] instanceof PayloadUnreadable);
 });
 
@@ -244,12 +244,12 @@ test("how far an answer has come is stored once all that came is told", () => {
   queries.pageEnd({ page: 1, query: hash, reached: "x", reachedAt: 7n, setsUnknown: false, stream: 0, last: false, complete: undefined });
   assert.equal(query.kept.reached, null);
   bench.delivery.prepare();
-  assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
+  assert.equal(bench.delivery.turns.nextJob(0), null, "what is told is stored before");
   bench.journal.durable = bench.journal.revision;
-  const members = bench.delivery.nextJob(0);
+  const members = bench.delivery.turns.nextJob(0);
   assert(members !== null && "membership" in members);
-  assert.equal(bench.delivery.nextJob(0), null, "the version waits for its members callback");
-  bench.delivery.done(members, new Map(), 0);
+  assert.equal(bench.delivery.turns.nextJob(0), null, "the version waits for its members callback");
+  bench.delivery.turns.done(members, new Map(), 0);
   assert.equal(query.kept.reached, null);
   assert.equal(bench.tell(), "x@1");
   assert.deepEqual(query.kept.reached, { name: "x", offset: 7n });
@@ -276,11 +276,11 @@ function tellAll(bench: Bench): string[] {
   for (;;) {
     bench.delivery.prepare();
     bench.journal.durable = bench.journal.revision;
-    const job = bench.delivery.nextJob(0);
+    const job = bench.delivery.turns.nextJob(0);
     if (job === null) return told;
     assert(!("feed" in job));
     told.push("membership" in job ? `+${[...job.change.added]} -${[...job.change.removed]}` : `${job.notification.objectId} ${job.subscribers}`);
-    bench.delivery.done(job, new Map(), 0);
+    bench.delivery.turns.done(job, new Map(), 0);
   }
 }
 
@@ -325,13 +325,13 @@ test("who entered before a crash and comes again is told once, and not asked for
   delivery.changed("x", { incarnation: 0n, version: 1n, payload: new Uint8Array(), deleted: false }, [hash], [], false);
   delivery.prepare();
   journal.durable = journal.revision;
-  const running = delivery.nextJob(0);
+  const running = delivery.turns.nextJob(0);
   assert(running !== null && "notification" in running);
   queries.compare(setsDigest([[hash, after.digest]]));
   assert(!registrations.isOwed(query.interest), "its version is being told");
   assert.deepEqual([...after.kept.entering], ["x"], "a crash would have it come again");
-  delivery.done(running, new Map(), 0);
-  assert.equal(delivery.nextJob(0), null);
+  delivery.turns.done(running, new Map(), 0);
+  assert.equal(delivery.turns.nextJob(0), null);
   assert.deepEqual([...after.kept.entering], []);
 });
 
@@ -363,7 +363,7 @@ test("a version that waits to be told to others is told to a query, too, that it
   const nextJob = () => {
     delivery.prepare();
     journal.durable = journal.revision;
-    const job = delivery.nextJob(0);
+    const job = delivery.turns.nextJob(0);
     assert(job !== null);
     return job;
   };
@@ -376,13 +376,13 @@ test("a version that waits to be told to others is told to a query, too, that it
   const entering = nextJob();
   assert("membership" in entering && entering.query === "other");
   delivery.changed("x", { ...update(2n), version: null }, [], [hash], false);
-  delivery.done(value, new Map(), 0);
+  delivery.turns.done(value, new Map(), 0);
   const leaving = nextJob();
   assert("membership" in leaving && leaving.change.removed.has("x"));
-  delivery.done(leaving, new Map(), 0);
+  delivery.turns.done(leaving, new Map(), 0);
   // Version 2 waits for the other one's members callback still.
   delivery.changed("x", update(2n), [hash], [], false);
-  delivery.done(entering, new Map(), 0);
+  delivery.turns.done(entering, new Map(), 0);
   assert.deepEqual(tellAll(bench), ["+x -", "x 1,3"]);
   assert.deepEqual([...query.members], ["x"]);
 });
@@ -452,23 +452,23 @@ test("who comes while a members callback runs that was unsubscribed since is tol
   for (const name of ["a", "c"]) enters(name, false);
   delivery.prepare();
   bench.journal.durable = bench.journal.revision;
-  const running = delivery.nextJob(0);
+  const running = delivery.turns.nextJob(0);
   assert(running !== null && "membership" in running && running.change.added.has("c"));
   delivery.queries.leave("c", [hash]);
   delivery.unsubscribeMembers(query.interest, 2);
   delivery.subscribeMembers(query.interest, 3);
-  delivery.done(running, new Map(), 0);
+  delivery.turns.done(running, new Map(), 0);
   const told = new Set<string>();
   const tell = (): void => {
     delivery.prepare();
     bench.journal.durable = bench.journal.revision;
-    for (let job = delivery.nextJob(0); job !== null; job = delivery.nextJob(0)) {
+    for (let job = delivery.turns.nextJob(0); job !== null; job = delivery.turns.nextJob(0)) {
       if ("membership" in job) {
         assert.deepEqual(job.subscribers, [3]);
         for (const name of job.change.added) told.add(name);
         for (const name of job.change.removed) assert(told.delete(name), `${name} left, and was never told`);
       }
-      delivery.done(job, new Map(), 0);
+      delivery.turns.done(job, new Map(), 0);
     }
   };
   tell();
@@ -488,7 +488,7 @@ test("a members callback that comes is told of a member before the version that 
   const update = { incarnation: 0n, version: 1n, payload: new Uint8Array(), deleted: false };
   bench.delivery.changed("x", update, [(queries.get(interest) as Membership).hash], [], false);
   bench.delivery.subscribeMembers(interest, 2);
-  assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
+  assert.equal(bench.delivery.turns.nextJob(0), null, "what is told is stored before");
   assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
 });
 
@@ -529,12 +529,12 @@ test("what has left a query whose members callback throws is told once that is p
   for (let now = 0; now < 1000; now++) {
     delivery.prepare();
     bench.journal.durable = bench.journal.revision;
-    const job = delivery.nextJob(now);
+    const job = delivery.turns.nextJob(now);
     if (job === null) continue;
     assert(!("feed" in job));
     const isOfMembers = "membership" in job;
     if (!isOfMembers) told.push(`${job.notification.objectId} ${job.subscribers}`);
-    delivery.done(job, new Map(isOfMembers ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
+    delivery.turns.done(job, new Map(isOfMembers ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
     if (now === 0) delivery.queries.leave("a", [hash]);
   }
   assert.deepEqual(told, ["a 0,1"]);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { AnyJob } from "../src/core/delivery/delivery.js";
+import type { AnyJob } from "../src/core/delivery/callbackTurns.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { queryHash } from "../src/schemas/digest.js";
 import { decode, type Document, emptyDocument, encode } from "../src/core/document/document.js";

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { AnyJob } from "../src/core/delivery/delivery.js";
+import type { AnyJob } from "../src/core/delivery/callbackTurns.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { decode, emptyDocument } from "../src/core/document/document.js";
 import { AskedDescriptions } from "../src/core/delivery/askedDescriptions.js";

@@ -364,7 +364,7 @@ test("two names under one CRC: names are asked for before the second one is used
   bench.delivery.subscribe(other, 2);
   bench.say({ notification: { name: other, version: 7n, answer: true } });
   bench.say({ notification: { crc: objectCrc(one), version: 8n, offset: 20n } });
-  const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => (job as CallbackJob | null)?.notification);
+  const told = [bench.delivery.turns.nextJob(0), bench.delivery.turns.nextJob(0)].map((job) => (job as CallbackJob | null)?.notification);
   assert.deepEqual(told.map((n) => [n?.objectId, n?.version]), [[other, 7n], [one, 8n]]);
 });
 

@@ -6,7 +6,7 @@ import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
 import type { KeptChannels } from "../src/core/streams/channels.js";
-import type { AnyJob } from "../src/core/delivery/delivery.js";
+import type { AnyJob } from "../src/core/delivery/callbackTurns.js";
 import type { CallbackJob } from "../src/core/delivery/slot.js";
 import { decode, type Document } from "../src/core/document/document.js";
 import { BEGINNING, type KeptChannel } from "../src/core/streams/feed.js";

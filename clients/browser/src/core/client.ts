@@ -19,7 +19,8 @@
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
 import { closeCodeName, mayComeBack } from "../schemas/closeCodes.js";
 import { Application } from "./application.js";
-import { Delivery, type AnyJob } from "./delivery/delivery.js";
+import type { AnyJob } from "./delivery/callbackTurns.js";
+import { Delivery } from "./delivery/delivery.js";
 import { type Document, encode } from "./document/document.js";
 import type { Floor } from "./delivery/floors.js";
 import { isQuery, textOf } from "./interests/interests.js";
@@ -161,17 +162,17 @@ export class Client {
 
   /** Returns callbacks to run, or null. */
   nextJob(now: number): AnyJob | null {
-    return this.#stopping ? null : this.#parts.delivery.nextJob(now);
+    return this.#stopping ? null : this.#parts.delivery.turns.nextJob(now);
   }
 
   /** Returns the time at which `nextJob` may return one: -Infinity for now, Infinity for when something arrives. */
   nextJobAt(): number {
-    return this.#stopping ? Infinity : this.#parts.delivery.readyAt();
+    return this.#stopping ? Infinity : this.#parts.delivery.turns.readyAt();
   }
 
   /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
   jobDone(job: AnyJob, failed: ReadonlyMap<number, unknown>, now: number): void {
-    this.#parts.delivery.done(job, failed, now);
+    this.#parts.delivery.turns.done(job, failed, now);
   }
 
   // The connection
@@ -368,7 +369,7 @@ export class Client {
   }
 
   get #jobsAwaited(): boolean {
-    return this.#parts.delivery.running && !this.#abandoned;
+    return this.#parts.delivery.turns.running && !this.#abandoned;
   }
 
   /** True if no job is running and the document is stored (or cannot be written). */
@@ -396,7 +397,7 @@ export class Client {
   get caughtUp(): boolean {
     const { registrations, delivery } = this.#parts;
     const session = this.#session;
-    return session !== null && session.isLive && !session.inDoubt && registrations.allArrived && delivery.idle;
+    return session !== null && session.isLive && !session.inDoubt && registrations.allArrived && delivery.turns.idle;
   }
 
   /** Returns the reports for the application since the last call. */
@@ -413,7 +414,7 @@ export class Client {
       caughtUp: this.caughtUp,
       registrations: registrations.wanted.size,
       pending: registrations.pending.size,
-      waiting: delivery.waiting,
+      waiting: delivery.turns.waiting,
       parked: Array.from(delivery.parked, textOf).sort(),
       epoch: delivery.epoch,
       cursor: delivery.cursor,

@@ -25,7 +25,7 @@ newest version of each has been told; or the query is a pending registration. Th
 - `delivery/`  Versions that wait for callbacks (`delivery`): one `slot` per object, in which a newer version replaces
   an older one that has not begun. Its hold on the frontier ends when the callbacks have returned - or when the object
   becomes a pending registration (nobody subscribed; callbacks failed too often), which is the sentence's second half.
-  `floors` holds what callbacks know, `subscribers` whom a version is told.
+  `floors` holds what callbacks know, `subscribers` whom a version is told, `callback_turns` whose callbacks run next.
   `queries` handles queries' members as the service reports them, with `membership` (one query's sets: as told, as
   reported, as an answer lists them) and `telling` (members callbacks).
 - `session/`  One connection (`session`): frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING,

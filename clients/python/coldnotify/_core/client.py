@@ -13,7 +13,8 @@ from typing import NamedTuple
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
 from coldnotify._core.application import Application
-from coldnotify._core.delivery.delivery import AnyJob, Delivery
+from coldnotify._core.delivery.callback_turns import AnyJob
+from coldnotify._core.delivery.delivery import Delivery
 from coldnotify._core.delivery.unsettled import UnsettledTold
 from coldnotify._core.document.document import Document, encode
 from coldnotify._core.interests.interests import ChannelInterest, QueryInterest, text_of
@@ -164,16 +165,15 @@ class Client:
 
     def next_job(self, now: float) -> AnyJob | None:
         """Callbacks to run, or None. One job after another keeps the order of versions of an object in any case."""
-        return None if self.stopping else self._delivery.next_job(now)
+        return None if self.stopping else self._delivery.turns.next_job(now)
 
     def next_job_at(self) -> float:
         """Returns when `next_job` may have one: -inf for now; inf: when something comes."""
-        ready_at = self._delivery.ready_at()
-        return float("inf") if self.stopping or ready_at is None else ready_at
+        return float("inf") if self.stopping else self._delivery.turns.ready_at()
 
     def job_done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
         """Handles the end of a job's callbacks; `failed` contains the errors of those that raised, by subscriber."""
-        self._delivery.done(job, failed, now)
+        self._delivery.turns.done(job, failed, now)
 
     # The connection
 
@@ -390,7 +390,7 @@ class Client:
 
     @property
     def _jobs_awaited(self) -> bool:
-        return self._delivery.running and not self.abandoned
+        return self._delivery.turns.running and not self.abandoned
 
     @property
     def _at_rest(self) -> bool:
@@ -420,7 +420,7 @@ class Client:
         session = self._session
         if session is None or not session.is_live or session.in_doubt:
             return False
-        return self._registrations.all_arrived and self._delivery.idle
+        return self._registrations.all_arrived and self._delivery.turns.idle
 
     def take_reports(self) -> list[Exception]:
         """Returns the problems since the last call that the application should hear of."""
@@ -438,7 +438,7 @@ class Client:
             + len(self._registrations.queries)
             + len(self._registrations.channels),
             pending=len(self._registrations.pending),
-            waiting=self._delivery.waiting,
+            waiting=self._delivery.turns.waiting,
             parked=tuple(sorted(text_of(interest) for interest in self._delivery.all_parked)),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from coldnotify._core.application import Application
 from coldnotify._core.client import Client, Save, Status
-from coldnotify._core.delivery.delivery import AnyJob
+from coldnotify._core.delivery.callback_turns import AnyJob
 from coldnotify._core.delivery.slot import CallbackJob
 from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.document.document import Document

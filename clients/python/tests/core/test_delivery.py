@@ -1,6 +1,6 @@
 """Slots, floors, retries and parking.
 
-Stands for: delivery, slot, floors, subscribers
+Stands for: delivery, slot, floors, subscribers, callback_turns
 """
 
 from typing import Any
@@ -42,11 +42,11 @@ class Bench:
             self.delivery.complete(complete)
 
     def tell(self, now: float = 0.0, fails: bool = False) -> Notification | None:
-        job = self.delivery.next_job(now)
+        job = self.delivery.turns.next_job(now)
         if job is None:
             return None
         assert isinstance(job, CallbackJob)
-        self.delivery.done(job, {n: RuntimeError("no") for n in job.subscribers} if fails else {}, now)
+        self.delivery.turns.done(job, {n: RuntimeError("no") for n in job.subscribers} if fails else {}, now)
         return job.notification
 
 
@@ -58,9 +58,9 @@ def bench() -> Bench:
 def test_the_cursor_moves_when_the_callback_has_returned(bench):
     bench.arrive("a", 6, complete=11)
     assert bench.delivery.cursor == 10
-    job = bench.delivery.next_job(0)
+    job = bench.delivery.turns.next_job(0)
     assert bench.delivery.cursor == 10
-    bench.delivery.done(job, {}, 0)
+    bench.delivery.turns.done(job, {}, 0)
     assert bench.delivery.cursor == 11
     assert bench.delivery.floors["a"] == (0, 6)
 
@@ -91,10 +91,10 @@ def test_only_the_newest_waits_and_it_stands_in_for_the_older_ones(bench):
 
 def test_a_newer_one_waits_while_an_older_one_is_told(bench):
     bench.arrive("b", 1, complete=11)
-    job = bench.delivery.next_job(0)
+    job = bench.delivery.turns.next_job(0)
     bench.arrive("b", 2, complete=12)
-    assert bench.delivery.next_job(0) is None, "one at a time for an object"
-    bench.delivery.done(job, {}, 0)
+    assert bench.delivery.turns.next_job(0) is None, "one at a time for an object"
+    bench.delivery.turns.done(job, {}, 0)
     assert bench.delivery.cursor == 11
     assert bench.tell() == Notification("b", 2)
     assert bench.delivery.cursor == 12
@@ -113,9 +113,9 @@ def test_without_a_subscriber_the_object_is_owed_the_cursor_passes_and_it_waits(
     bench.arrive("c", 1, complete=11)
     assert bench.registrations.is_owed("c")
     assert bench.delivery.cursor == 11
-    assert bench.delivery.idle
+    assert bench.delivery.turns.idle
     bench.delivery.subscribe("c", 9)
-    assert not bench.delivery.idle
+    assert not bench.delivery.turns.idle
     assert bench.tell() == Notification("c", 1)
     assert not bench.registrations.pending
 
@@ -133,8 +133,8 @@ def test_a_failed_callback_is_told_again_later_and_holds_the_cursor():
     bench.arrive("b", 1, complete=11)
     bench.tell(now=100, fails=True)
     assert bench.tell(now=101.9) is None
-    assert not bench.delivery.idle
-    assert bench.delivery.ready_at() == 102
+    assert not bench.delivery.turns.idle
+    assert bench.delivery.turns.ready_at() == 102
     assert bench.delivery.cursor == 10
     bench.tell(now=102, fails=True)
     assert bench.tell(now=105.9) is None
@@ -146,9 +146,9 @@ def test_a_failed_callback_is_told_again_later_and_holds_the_cursor():
 def test_a_newer_version_takes_the_place_of_a_failed_one():
     bench = Bench(retry_min_s=2)
     bench.arrive("b", 1, complete=11)
-    job = bench.delivery.next_job(0)
+    job = bench.delivery.turns.next_job(0)
     bench.arrive("b", 2, complete=12)
-    bench.delivery.done(job, {1: RuntimeError("no")}, 0)
+    bench.delivery.turns.done(job, {1: RuntimeError("no")}, 0)
     assert bench.delivery.cursor == 10
     assert bench.tell(now=2) == Notification("b", 2)
     assert bench.delivery.cursor == 12
@@ -158,19 +158,19 @@ def test_only_the_subscribers_that_failed_are_told_again():
     bench = Bench(retry_min_s=1)
     bench.delivery.subscribe("b", 7)
     bench.arrive("b", 1)
-    job = bench.delivery.next_job(0)
+    job = bench.delivery.turns.next_job(0)
     assert job.subscribers == (1, 7)
-    bench.delivery.done(job, {7: RuntimeError("no")}, 0)
-    assert bench.delivery.next_job(1).subscribers == (7,)
+    bench.delivery.turns.done(job, {7: RuntimeError("no")}, 0)
+    assert bench.delivery.turns.next_job(1).subscribers == (7,)
 
 
 def test_if_the_failing_subscriber_goes_the_rest_counts():
     bench = Bench(retry_min_s=1)
     bench.delivery.subscribe("b", 7)
     bench.arrive("b", 1, complete=11)
-    bench.delivery.done(bench.delivery.next_job(0), {7: RuntimeError("no")}, 0)
+    bench.delivery.turns.done(bench.delivery.turns.next_job(0), {7: RuntimeError("no")}, 0)
     bench.delivery.unsubscribe("b", 7)
-    assert bench.delivery.next_job(1) is None
+    assert bench.delivery.turns.next_job(1) is None
     assert bench.delivery.cursor == 11
 
 
@@ -183,7 +183,7 @@ def test_parked_after_some_tries():
     assert bench.registrations.is_owed("b")
     assert bench.delivery.cursor == 11
     assert bench.tell(now=100) is None
-    assert bench.delivery.idle
+    assert bench.delivery.turns.idle
     assert isinstance(bench.reports[-1], ObjectParked)
     # A newer version, or the answer in the next session, is a new chance.
     bench.arrive("b", 2, complete=12)
@@ -195,9 +195,9 @@ def test_parked_after_some_tries():
 def test_a_version_that_came_while_the_last_try_failed_gets_its_own_tries():
     bench = Bench(retry_min_s=1, tries_max=1)
     bench.arrive("b", 1, complete=11)
-    job = bench.delivery.next_job(0)
+    job = bench.delivery.turns.next_job(0)
     bench.arrive("b", 2, complete=12)
-    bench.delivery.done(job, {1: RuntimeError("no")}, 0)
+    bench.delivery.turns.done(job, {1: RuntimeError("no")}, 0)
     assert bench.delivery.cursor == 12
     assert bench.registrations.is_owed("b")
     assert bench.tell(now=1) == Notification("b", 2)
@@ -205,11 +205,11 @@ def test_a_version_that_came_while_the_last_try_failed_gets_its_own_tries():
 
 def test_a_forgotten_object_does_not_hold_the_cursor_and_is_delivered_again(bench):
     bench.arrive("b", 1, complete=11)
-    job = bench.delivery.next_job(0)
+    job = bench.delivery.turns.next_job(0)
     bench.registrations.unregister("b")
     bench.delivery.forget("b")
     assert bench.delivery.cursor == 11
-    bench.delivery.done(job, {}, 0)
+    bench.delivery.turns.done(job, {}, 0)
     assert "b" not in bench.delivery.floors
     bench.registrations.register("b")
     bench.arrive("b", 1)
@@ -255,16 +255,16 @@ def test_a_registration_by_name_during_the_delivery_of_a_member_receives_it_too(
     )
     delivery.subscribe(query, 1)
     delivery.arrived("a", Update(0, 6))
-    job = delivery.next_job(0)
+    job = delivery.turns.next_job(0)
     registrations.register("a")
     delivery.subscribe("a", subscriber)
     delivery.wants("a")
-    delivery.done(job, {}, 0)
+    delivery.turns.done(job, {}, 0)
     delivery.arrived("a", Update(0, 6))
-    again = delivery.next_job(0)
+    again = delivery.turns.next_job(0)
     assert again is not None
     assert again.subscribers == (subscriber,)
-    delivery.done(again, {}, 0)
+    delivery.turns.done(again, {}, 0)
     assert delivery.floors["a"] == (0, 6)
 
 

@@ -412,7 +412,7 @@ def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> No
     bench.enter("a", LAMPS, offset=11)
     for _ in range(2):
         bench.save()
-        while not bench.client._delivery.idle:
+        while not bench.client._delivery.turns.idle:
             job = bench.client.next_job(bench.now)
             if job is not None:
                 bench.client.job_done(job, {3: RuntimeError("no")}, bench.now)

@@ -9,7 +9,7 @@
 import { CallbackFailed, type ColdNotifyError, ObjectParked, PayloadUnreadable } from "../../errors.js";
 import type { Notification } from "../../notification.js";
 import { Channels, type KeptChannels, NO_CHANNELS } from "../streams/channels.js";
-import type { ChannelJob } from "../streams/feed.js";
+import { CallbackTurns } from "./callbackTurns.js";
 import { compareFloors, type Floor, Floors, highestFloor } from "./floors.js";
 import { Frontier, type Hold } from "../streams/frontier.js";
 import { channelOf, type Interest, isName, queryOf } from "../interests/interests.js";
@@ -22,13 +22,9 @@ import type { Registrations } from "../interests/registrations.js";
 import type { ClientSettings } from "../settings.js";
 import { type CallbackJob, floorOf, Slot, UNKNOWN, type Update } from "./slot.js";
 import { Subscribers } from "./subscribers.js";
-import type { MembersJob } from "./telling.js";
 import { Failing } from "./unsettled.js";
 
 export type Report = (error: ColdNotifyError) => void;
-
-/** Callbacks to run: those of an object, of a query's members, or of a channel. */
-export type AnyJob = CallbackJob | MembersJob | ChannelJob;
 
 export interface Applied {
   readonly floors: Iterable<readonly [string, Floor]>;
@@ -55,8 +51,7 @@ export class Delivery {
   readonly queries: Queries;
   readonly channels: Channels;
   readonly failing: Failing;
-  /** True if callbacks of channels went first the last time. */
-  #channelsTurn = false;
+  readonly turns: CallbackTurns;
   /** The versions that callbacks were told last. */
   readonly newest: NewestUpdates;
   readonly #journal: Journal;
@@ -70,7 +65,6 @@ export class Delivery {
   readonly #ready = new Set<string>();
   /** Retries, ordered by time. */
   readonly #retries: { at: number; name: string }[] = [];
-  readonly #jobs = new Set<AnyJob>();
   readonly #parked = new Set<string>();
   #epoch: number | null;
 
@@ -99,6 +93,7 @@ export class Delivery {
     };
     this.queries = new Queries(journal, registrations, settings, objects, applied.queries ?? new Map());
     this.channels = new Channels(journal, registrations, settings, report, applied.channels ?? NO_CHANNELS);
+    this.turns = new CallbackTurns(this, this.queries, this.channels, this.failing);
   }
 
   // Events of a session
@@ -355,21 +350,8 @@ export class Delivery {
     this.queries.callbacks.prepare();
   }
 
-  /** Returns the callbacks to run next, or null. Objects and channels take turns. */
-  nextJob(now: number): AnyJob | null {
-    this.#channelsTurn = !this.#channelsTurn;
-    if (this.#channelsTurn) return this.#nextOfObjects(now) ?? this.channels.nextJob(now);
-    return this.channels.nextJob(now) ?? this.#nextOfObjects(now);
-  }
-
-  #nextOfObjects(now: number): AnyJob | null {
-    this.#wakeRetries(now);
-    const job = this.queries.callbacks.nextJob(now) ?? this.#nextCallbackJob();
-    if (job !== null) this.#jobs.add(job);
-    return job;
-  }
-
-  #nextCallbackJob(): CallbackJob | null {
+  /** Returns the callbacks of an object to run next, or null. `turns` asks. */
+  nextJob(): CallbackJob | null {
     for (const name of this.#ready) {
       this.#ready.delete(name);
       const slot = this.#slots.get(name) as Slot;
@@ -391,20 +373,7 @@ export class Delivery {
   }
 
   /** Handles the end of a job's callbacks; `failed` contains the errors of those that threw, by subscriber. */
-  done(job: AnyJob, failed: ReadonlyMap<number, unknown>, now: number): void {
-    if ("feed" in job) {
-      if (job.feed.running === job) this.failing.note(job.feed.interest, failed, now);
-      this.channels.done(job, failed, now);
-      return;
-    }
-    this.#jobs.delete(job);
-    if ("membership" in job) {
-      const { interest } = job.membership;
-      const isWanted = this.queries.get(interest) === job.membership;
-      if (isWanted) this.failing.note(interest, failed, now);
-      this.queries.callbacks.done(job, isWanted, failed, now);
-      return;
-    }
+  done(job: CallbackJob, failed: ReadonlyMap<number, unknown>, now: number): void {
     const name = job.notification.objectId;
     const slot = this.#slots.get(name);
     if (slot === undefined || slot.running !== job) return; // unregistered meanwhile
@@ -444,26 +413,20 @@ export class Delivery {
     return new Set([...this.#parked, ...this.queries.callbacks.parked, ...this.channels.parked]);
   }
 
-  /** Number of objects and channels with undelivered updates, including those that wait for a subscriber. */
+  /** Number of objects with undelivered updates, including those that wait for a subscriber. */
   get waiting(): number {
-    return this.#slots.size + this.channels.waiting;
+    return this.#slots.size;
   }
 
-  /** True if all callbacks have returned: versions that still wait have no subscriber. */
+  /** True if no version waits for a callback, or for another try. */
   get idle(): boolean {
-    if (this.#ready.size > 0 || this.running || !this.queries.callbacks.idle || !this.channels.idle) return false;
+    if (this.#ready.size > 0) return false;
     return this.#retries.length === 0 || ![...this.#slots.values()].some((slot) => slot.retryAt !== null);
-  }
-
-  /** True if a job is running. */
-  get running(): boolean {
-    return this.#jobs.size > 0 || this.channels.running;
   }
 
   /** Returns the time at which the next job can begin: -Infinity for now; Infinity if nothing waits for a time. */
   readyAt(): number {
-    if (this.#ready.size > 0) return -Infinity;
-    return Math.min(this.#retries[0]?.at ?? Infinity, this.queries.callbacks.readyAt(), this.channels.readyAt());
+    return this.#ready.size > 0 ? -Infinity : (this.#retries[0]?.at ?? Infinity);
   }
 
   // One slot
@@ -571,7 +534,8 @@ export class Delivery {
     this.#offer(name);
   }
 
-  #wakeRetries(now: number): void {
+  /** Lets versions be told again whose pause is over. */
+  wakeRetries(now: number): void {
     for (let retry = this.#retries[0]; retry !== undefined && retry.at <= now; retry = this.#retries[0]) {
       this.#retries.shift();
       const slot = this.#slots.get(retry.name);

@@ -16,7 +16,7 @@ export interface Update {
   readonly deleted: boolean;
 }
 
-/** A job: run the callbacks of these subscribers with this notification, then call `Delivery.done`. */
+/** A job: run the callbacks of these subscribers with this notification, then call `CallbackTurns.done`. */
 export interface CallbackJob {
   readonly notification: Notification;
   readonly subscribers: readonly number[];

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import partial
 
+from coldnotify._core.delivery.callback_turns import CallbackTurns
 from coldnotify._core.delivery.floors import Floor, Floors
 from coldnotify._core.delivery.member_descriptions import parsed_description
 from coldnotify._core.delivery.membership import KeptQuery, Membership
@@ -17,28 +18,23 @@ from coldnotify._core.delivery.newest import KeptPayload, NewestUpdates
 from coldnotify._core.delivery.queries import Queries
 from coldnotify._core.delivery.slot import CallbackJob, Slot, Update
 from coldnotify._core.delivery.subscribers import Subscribers
-from coldnotify._core.delivery.telling import MembersJob
 from coldnotify._core.delivery.unsettled import Failing
 from coldnotify._core.interests.interests import ChannelInterest, Interest, QueryInterest
 from coldnotify._core.interests.registrations import Registrations
 from coldnotify._core.journal import Journal
 from coldnotify._core.settings import ClientSettings
 from coldnotify._core.streams.channels import Channels
-from coldnotify._core.streams.feed import ChannelJob, KeptChannel
+from coldnotify._core.streams.feed import KeptChannel
 from coldnotify._core.streams.frontier import Frontier, Hold
 from coldnotify.errors import (
     CallbackFailed,
     ColdNotifyError,
-    MembersCallbackFailed,
     ObjectParked,
     PayloadUnreadable,
 )
 from coldnotify.notification import Notification
 
 Report = Callable[[ColdNotifyError], None]
-
-
-AnyJob = CallbackJob | MembersJob | ChannelJob
 
 
 class Delivery:
@@ -72,7 +68,6 @@ class Delivery:
         self._subscribers = Subscribers()
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._retries: list[tuple[float, str]] = []
-        self._jobs: set[CallbackJob | MembersJob] = set()
         self.failing = Failing(say_errors=settings.say_errors)
         self.parked: set[str] = set()
         """Objects whose callbacks failed too often, since the start and until they succeed."""
@@ -81,8 +76,7 @@ class Delivery:
         self.channels = Channels(
             journal, registrations, settings, report, channels or {}, channels_epoch, channels_cursor
         )
-        self._channels_turn = False
-        """Callbacks of channels went first the last time."""
+        self.turns = CallbackTurns(self, self.queries, self.channels, self.failing, report)
 
     # What a session says
 
@@ -241,20 +235,8 @@ class Delivery:
                 del self._ready[name]
                 self._pass(name, slot)
 
-    def next_job(self, now: float) -> AnyJob | None:
-        """The callbacks to run next, or None. Objects and channels take turns."""
-        self._channels_turn = not self._channels_turn
-        if self._channels_turn:
-            return self._next_of_objects(now) or self.channels.next_job(now)
-        return self.channels.next_job(now) or self._next_of_objects(now)
-
-    def _next_of_objects(self, now: float) -> CallbackJob | MembersJob | None:
-        self._wake_retries(now)
-        if self.queries.callbacks.telling:
-            members_job = self.queries.callbacks.next_job(now)
-            if members_job is not None:
-                self._jobs.add(members_job)
-                return members_job
+    def next_job(self) -> CallbackJob | None:
+        """Returns the callbacks of an object to run next, or None. `turns` asks."""
         while self._ready:
             name, _ = self._ready.popitem(last=False)
             slot = self._slots[name]
@@ -268,32 +250,18 @@ class Delivery:
             description = self.queries.descriptions.of(name) if name in self._of else None
             notification = self._notification(name, update, description)
             slot.running = CallbackJob(notification, tuple(sorted(subscribers)), update, description)
-            self._jobs.add(slot.running)
             slot.take()
             return slot.running
         return None
 
-    def done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
+    def done(self, job: CallbackJob, failed: Mapping[int, BaseException], now: float) -> None:
         """Handles the end of a job's callbacks; `failed` contains the errors of those that raised, by subscriber."""
-        if isinstance(job, ChannelJob):
-            if job.feed.running is job:
-                self._note(job.feed.channel, failed, now)
-            self.channels.done(job, failed, now)
-            return
-        self._jobs.discard(job)
-        if isinstance(job, MembersJob):
-            for cause in failed.values():
-                self.report(MembersCallbackFailed(job.query.text, cause))
-            if self.queries.get(job.query) is job.membership:
-                self._note(job.query, failed, now)
-                self.queries.callbacks.done(job, failed, now)
-            return
         name = job.notification.object_id
         slot = self._slots.get(name)
         if slot is None or slot.running is not job:
             return  # unregistered meanwhile
         slot.running = None
-        self._note(name, failed, now)
+        self.failing.note(name, failed, now)
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
         if job.description is not None:
@@ -309,13 +277,6 @@ class Delivery:
             self._failed(name, slot, job, failed, now)
         else:
             self._applied(name, slot, job.update)
-
-    def _note(self, interest: Interest, failed: Mapping[int, BaseException], now: float) -> None:
-        """Its callbacks have returned, or raised."""
-        if failed:
-            self.failing.failed(interest, failed.values(), now)
-        else:
-            self.failing.over(interest)
 
     # What others ask
 
@@ -344,31 +305,21 @@ class Delivery:
 
     @property
     def waiting(self) -> int:
-        """Number of objects and channels with undelivered updates."""
-        return len(self._slots) + self.channels.waiting
+        """Number of objects with undelivered updates."""
+        return len(self._slots)
 
     @property
     def idle(self) -> bool:
-        """True if all callbacks have returned: what still waits has no subscriber."""
-        if self._ready or self._jobs or not (self.queries.callbacks.idle and self.channels.idle):
+        """True if no version waits for a callback, or for another try."""
+        if self._ready:
             return False
         return not (self._retries and any(slot.retry_at is not None for slot in self._slots.values()))
 
-    @property
-    def running(self) -> bool:
-        """True if a job is running."""
-        return bool(self._jobs) or self.channels.running
-
-    def ready_at(self) -> float | None:
-        """Returns when the next job can begin: -inf for now; None: nothing waits for a time."""
+    def ready_at(self) -> float:
+        """Returns when the next job can begin: -inf for now; inf: nothing waits for a time."""
         if self._ready:
             return float("-inf")
-        at = min(
-            self._retries[0][0] if self._retries else float("inf"),
-            self.queries.callbacks.ready_at(),
-            self.channels.ready_at(),
-        )
-        return None if at == float("inf") else at
+        return self._retries[0][0] if self._retries else float("inf")
 
     # What queries ask
 
@@ -619,7 +570,8 @@ class Delivery:
         heapq.heappush(self._retries, (slot.retry_at, name))
         self._offer(name, slot)
 
-    def _wake_retries(self, now: float) -> None:
+    def wake_retries(self, now: float) -> None:
+        """Lets versions be told again whose pause is over."""
         while self._retries and self._retries[0][0] <= now:
             at, name = heapq.heappop(self._retries)
             slot = self._slots.get(name)

@@ -27,7 +27,7 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallbackJob:
-    """Run the callbacks of these subscribers with this notification, then call `Delivery.done`."""
+    """Run the callbacks of these subscribers with this notification, then call `CallbackTurns.done`."""
 
     notification: Notification
     subscribers: tuple[int, ...]

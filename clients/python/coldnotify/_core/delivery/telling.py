@@ -19,7 +19,7 @@ from coldnotify.errors import ColdNotifyError, QueryParked
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MembersJob:
-    """Run the members callbacks of these subscribers with these two sets, then call `Delivery.done`."""
+    """Run the members callbacks of these subscribers with these two sets, then call `CallbackTurns.done`."""
 
     membership: Membership
     subscribers: tuple[int, ...]

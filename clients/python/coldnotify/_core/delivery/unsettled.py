@@ -63,6 +63,13 @@ class Failing:
         self.by_interest[interest] = CallbackFailure(times + 1, error, since)
         self.changes += 1
 
+    def note(self, interest: Interest, failed: Mapping[int, BaseException], now: float) -> None:
+        """Callbacks of this have returned; `failed` contains the errors of those that raised, by subscriber."""
+        if failed:
+            self.failed(interest, failed.values(), now)
+        else:
+            self.over(interest)
+
     def over(self, interest: Interest) -> None:
         """They have returned, or the application does not want it any more."""
         if self.by_interest and self.by_interest.pop(interest, None) is not None:

@@ -75,7 +75,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelJob:
-    """Run the callbacks of these subscribers with this message or report, then call `Delivery.done`."""
+    """Run the callbacks of these subscribers with this message or report, then call `CallbackTurns.done`."""
 
     feed: "Feed"
     item: Item
