@@ -79,8 +79,9 @@ def load(
     """Returns the rules of acls.yaml (or of `text`) for the installation with these `names`. Raises AclsFileError.
 
     `principal` has the place {role}; "": User:coldnotify-{role}, or what `names` makes of that. The principals of two
-    installations differ, because each one's plan removes what its own may do beyond the file. `more`: further roles,
-    each as the file words one; `topics`: the names that they may have there.
+    installations differ, because each one's plan removes what its own may do beyond the file. `more`: roles of parts,
+    each as the file words one; one that is in the file, too, must be the same there. `topics`: the names that they may
+    have there.
     """
     principal = principal or f"User:{names.group('{role}')}"
     if "{role}" not in principal or not principal.startswith("User:"):
@@ -88,7 +89,10 @@ def load(
     if text is None:
         text = files("coldnotify_kafka").joinpath("acls.yaml").read_text(encoding="utf-8")
     try:
-        roles = {**{role: read_yaml(said) for role, said in (more or {}).items()}, **read_yaml(text)["roles"]}
+        roles = read_yaml(text)["roles"]
+        for role, said in (more or {}).items():
+            if roles.setdefault(role, allowed := read_yaml(said)) != allowed:
+                raise AclsFileError(f"acls.yaml: {role}: is not the same as in the row of its part (make docs)")
         known = frozenset(topics)
         found = [acl for role, allowed in roles.items() for acl in _of_role(role, allowed, principal, known, names)]
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:

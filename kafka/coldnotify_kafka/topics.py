@@ -100,7 +100,7 @@ def load(
     if missing:
         raise TopicsFileError(f"topics.yaml: topics: {', '.join(missing)} is missing")
     specs = [_topic(name, entries[name], co_partitions, replication_factor) for name in _IN_FILE.all]
-    specs += [spec for text in more for spec in _added(text, co_partitions, replication_factor)]
+    specs += [spec for text in more for spec in _added(text, entries, co_partitions, replication_factor)]
     return [replace(spec, name=names.renamed(spec.name)) for spec in specs]
 
 
@@ -109,14 +109,18 @@ def co_partitions() -> int:
     return next(spec.partitions for spec in load() if spec.co_partitioned)
 
 
-def _added(text: str, co_partitions: int, replication_factor: int) -> Iterator[TopicSpec]:
-    """The topics of a part."""
+def _added(
+    text: str, in_file: Mapping[str, object], co_partitions: int, replication_factor: int
+) -> Iterator[TopicSpec]:
+    """Yields the topics of a part that topics.yaml does not have. The others must be the same there."""
     try:
         entries = _mapping("topics of a part", read_yaml(text))
     except yaml.YAMLError as error:
         raise TopicsFileError(f"topics of a part: not YAML: {error}") from None
     for name, entry in entries.items():
-        if name in _IN_FILE.all or not name.startswith(DEFAULT_PREFIX):
+        if name in in_file and entry == in_file[name]:
+            continue
+        if name in in_file or not name.startswith(DEFAULT_PREFIX):
             words = f"the name of a part's topic must begin with {DEFAULT_PREFIX}, and be its own"
             raise TopicsFileError(f"{name}: {words}")
         yield _topic(name, entry, co_partitions, replication_factor)

@@ -1,8 +1,12 @@
 """acls.yaml: what it grants, and to whom nothing. With a real Kafka: services/cli/tests/test_secured_kafka.py."""
 
+import json
+from importlib.resources import files
+
 import pytest
 from coldnotify_kafka import acls
 from coldnotify_kafka.errors import AclsFileError
+from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_schemas.topics import TopicNames
 
 TOPICS = TopicNames()
@@ -87,3 +91,10 @@ def test_a_plan_lists_the_changes_it_would_make() -> None:
     one, other = acls.load()[0], acls.load()[-1]
     assert str(acls.AclPlan((one,), (other,))) == f"+ {one}\n- {other}"
     assert str(acls.AclPlan((), ())) == "nothing to change"
+
+
+def test_a_part_may_have_a_role_that_the_file_has_in_the_same_words() -> None:
+    usage = read_yaml(files("coldnotify_kafka").joinpath("acls.yaml").read_text())["roles"]["usage"]
+    assert acls.load(more={"usage": json.dumps(usage)}) == acls.load()
+    with pytest.raises(AclsFileError, match="usage: is not the same as in the row of its part"):
+        acls.load(more={"usage": json.dumps({**usage, "groups": {}})})

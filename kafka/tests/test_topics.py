@@ -1,9 +1,11 @@
+import json
 from importlib.resources import files
 
 import pytest
 import yaml
 from coldnotify_kafka.errors import TopicsFileError
 from coldnotify_kafka.topics import TopicSpec, co_partitions, load
+from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_schemas.topics import TopicNames
 
 TOPICS = TopicNames()
@@ -114,6 +116,13 @@ def test_topics_of_jobs_have_as_many_partitions_as_the_others() -> None:
     assert own == load(3, 3)
     expected = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
     assert planted == TopicSpec("coldnotify.planted", 3, 3, co_partitioned=True, settings=expected)
+
+
+def test_a_part_may_have_a_topic_that_the_file_has_in_the_same_words() -> None:
+    requests = read_yaml(TEXT)["topics"]["coldnotify.requests"]
+    assert load(more=[json.dumps({"coldnotify.requests": requests})]) == load()
+    with pytest.raises(TopicsFileError, match=r"coldnotify\.requests: the name of a part's topic"):
+        load(more=[json.dumps({"coldnotify.requests": {**requests, "settings": {"cleanup.policy": "delete"}}})])
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ SHARED_NAMES = {
     "metrics": "a service's metrics",
     "open_files": "how a service shares out the files that it may open",
     "outputs": "what a step of a core wants done",
+    "panels": "panels of Grafana: what one is, and those of each part",
     "queries": "registrations by query: in the client, as the checker reads them",
     "registry": "the table of what is a folder of its own: listeners, parts",
     "requests": "those of docs/internal-protocol.md: a gateway makes them, a matcher handles them",

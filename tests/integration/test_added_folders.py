@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 TOYS = ROOT / "tests" / "toys"
 PARTS = Path("services/parts/coldnotify_parts")
 LISTENERS = Path("services/gateway/coldnotify_gateway/listeners")
-COPIED = (PARTS, LISTENERS.parent, Path("deploy"), Path("monitoring"), Path("docker-compose.yml"))
+KAFKA = (Path("kafka/topics.yaml"), Path("kafka/acls.yaml"))
+COPIED = (PARTS, LISTENERS.parent, Path("deploy"), Path("monitoring"), Path("docker-compose.yml"), *KAFKA)
 
 LOOK = """
 import json, sys

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from coldnotify_parts.panels import RANGE
 from coldnotify_testkit.drills.drill import Times, drill, table
 from coldnotify_testkit.drills.faults import DRILLS, FAULTS
 from coldnotify_testkit.drills.scene import SETTINGS, WAIT_S, Fault, Scene, Traffic
 from coldnotify_testkit.prometheus import WINDOW, available, prometheus
 from coldnotify_testkit.stack import Recorder, notify, running
 from coldnotify_testkit.waiting import wait_for
-from coldnotify_tools.dashboards import DASHBOARDS, RANGE
+from coldnotify_tools.dashboards import DASHBOARDS
 
 pytestmark = [
     pytest.mark.kafka,

@@ -1,13 +1,14 @@
-"""Generates what deploys and watches parts from their rows: Helm values, containers, units, targets, alerts.
+"""Generates what deploys and watches parts from their rows: values, containers, units, targets, alerts, topics, roles.
 
 python -m coldnotify_tools.deployed [ROOT]
 
-It replaces what is between two comments in each file, and writes the units of parts that are not deployed by hand.
+It replaces what is between two comments in each file, and writes the units of parts that are not deployed by hand. In
+alerts.yml, topics.yaml and acls.yaml it replaces each entry that a row has, too, where it is; the others are shared.
 """
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -20,6 +21,13 @@ _REGION = re.compile(
     r"^ *# End of what is generated\.\n",
     re.MULTILINE | re.DOTALL,
 )
+_RULE = re.compile(r"^- alert: (\w+)\n(?:^  .*\n)*", re.MULTILINE)
+"""One rule for Prometheus."""
+_NAMED = re.compile(r"(?:^#.*\n)*^([\w.]+):(?: .*)?\n(?:^  .*\n)*", re.MULTILINE)
+"""One topic, or one role, with the comments above it."""
+ALERTS = Path("monitoring/prometheus/alerts.yml")
+TOPICS = Path("kafka/topics.yaml")
+ROLES = Path("kafka/acls.yaml")
 _UNITS = Path("deploy/systemd")
 _EXAMPLE = "usage"
 """Its unit is the example for others."""
@@ -80,11 +88,36 @@ def _quoted(row: PartRow) -> str:
     return ", ".join(f'"{host}:{row.port}"' for host in row.hosts)
 
 
-def alerts(rows: Iterable[PartRow]) -> str:
-    """The region of alerts.yml: a group for each part whose row has rules."""
-    return "".join(
-        f"- name: {row.name}\n  rules:\n{indent(dedent(row.alerts).strip(), '    ')}\n" for row in rows if row.alerts
-    )
+def alerts(rows: Iterable[PartRow], there: Container[str]) -> str:
+    """Returns the region of alerts.yml: a group for each part with rules that are not `there`, outside of it."""
+    more = {row.name: "".join(text for name, text in rules_of(row).items() if name not in there) for row in rows}
+    return "".join(f"- name: {name}\n  rules:\n{indent(rules, '    ')}" for name, rules in more.items() if rules)
+
+
+def rules_of(row: PartRow) -> dict[str, str]:
+    """Returns the part's rules for Prometheus, by the name of the alert."""
+    return _entries(_RULE, dedent(row.alerts).strip() + "\n")
+
+
+def topics_of(row: PartRow) -> dict[str, str]:
+    """Returns the part's topics, with the comments above them."""
+    return _entries(_NAMED, row.topics)
+
+
+def role_of(row: PartRow) -> str:
+    """Returns the part's role as acls.yaml has it: comments, the name, what it may do."""
+    above = "".join(re.findall(r"^#.*\n", row.rights, re.MULTILINE))
+    return f"{above}{row.name}:\n{indent(row.rights.removeprefix(above), '  ')}"
+
+
+def _entries(pattern: re.Pattern[str], text: str) -> dict[str, str]:
+    return {found[1]: found[0] for found in pattern.finditer(text)}
+
+
+def _with_entries(text: str, pattern: re.Pattern[str], entries: Mapping[str, str], indented: str) -> str:
+    """Returns the text, in which each entry that is among `entries` is replaced where it is."""
+    shifted = re.compile(pattern.pattern.replace("^", f"^{indented}"), re.MULTILINE)
+    return shifted.sub(lambda old: indent(entries[old[1]], indented) if old[1] in entries else old[0], text)
 
 
 def units(rows: Iterable[PartRow], example: str) -> dict[Path, str]:
@@ -102,22 +135,35 @@ REGIONS = {
     Path("deploy/helm/coldnotify/values.yaml"): helm_values,
     Path("docker-compose.yml"): containers,
     Path("monitoring/prometheus/prometheus.yml"): targets,
-    Path("monitoring/prometheus/alerts.yml"): alerts,
 }
+FILES = (*REGIONS, ALERTS, TOPICS, ROLES)
+"""All files that are generated in part."""
 
 
 def generate(root: Path = ROOT, rows: Iterable[PartRow] = PARTS) -> Mapping[Path, str]:
     """Every file as it should be, by its path below `root`. Raises ValueError for one that has no region."""
     rows = tuple(rows)
     made = {}
+    texts = {path: (root / path).read_text(encoding="utf-8") for path in FILES}
     for path, region in REGIONS.items():
-        text = (root / path).read_text(encoding="utf-8")
-        found = _REGION.search(text)
-        if found is None:
-            raise ValueError(f"{path}: the comments around what is generated are missing")
-        begin, end = found.span(2)
-        made[path] = text[:begin] + indent(region(rows), found[1]) + text[end:]
+        made[path] = _with_region(path, texts[path], region(rows))
+    rules = {name: rule for row in rows for name, rule in rules_of(row).items()}
+    outside = _entries(re.compile(_RULE.pattern.replace("^", "^      "), re.MULTILINE), _REGION.sub("", texts[ALERTS]))
+    watched = _with_entries(texts[ALERTS], _RULE, rules, " " * 6)
+    made[ALERTS] = _with_region(ALERTS, watched, alerts(rows, outside))
+    of_parts = {name: topic for row in rows for name, topic in topics_of(row).items()}
+    made[TOPICS] = _with_entries(texts[TOPICS], _NAMED, of_parts, "  ")
+    roles = {row.name: role_of(row) for row in rows}
+    made[ROLES] = _with_entries(texts[ROLES], _NAMED, roles, "  ")
     return made | units(rows, (root / _UNITS / f"coldnotify-{_EXAMPLE}.service").read_text(encoding="utf-8"))
+
+
+def _with_region(path: Path, text: str, region: str) -> str:
+    found = _REGION.search(text)
+    if found is None:
+        raise ValueError(f"{path}: the comments around what is generated are missing")
+    begin, end = found.span(2)
+    return text[:begin] + indent(region, found[1]) + text[end:]
 
 
 def main(root: Path = ROOT) -> None:

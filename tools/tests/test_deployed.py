@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_parts.registry import PARTS
+from coldnotify_schemas.topics import TopicNames
 from coldnotify_tools import deployed
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def test_a_row_is_in_every_file() -> None:
 
 
 def test_a_file_without_a_region_is_named(tmp_path: Path) -> None:
-    for path in (*deployed.REGIONS, Path("deploy/systemd/coldnotify-usage.service")):
+    for path in (*deployed.FILES, Path("deploy/systemd/coldnotify-usage.service")):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
     with pytest.raises(ValueError, match=r"values\.yaml: the comments around what is generated are missing"):
@@ -54,10 +55,49 @@ def test_a_file_without_a_region_is_named(tmp_path: Path) -> None:
 
 
 def test_written_once_more_nothing_changes(tmp_path: Path) -> None:
-    for path in (*deployed.REGIONS, Path("deploy/systemd/coldnotify-usage.service")):
+    for path in (*deployed.FILES, Path("deploy/systemd/coldnotify-usage.service")):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text((ROOT / path).read_text())
     deployed.main(tmp_path)
-    assert {path: (tmp_path / path).read_text() for path in deployed.REGIONS} == {
-        path: (ROOT / path).read_text() for path in deployed.REGIONS
+    assert {path: (tmp_path / path).read_text() for path in deployed.FILES} == {
+        path: (ROOT / path).read_text() for path in deployed.FILES
     }
+
+
+SHARED_TOPICS = {"objects", "channels.1h", "channels.1d", "channels.30d", "rejected", "tenants"}
+SHARED_ROLES = {"publisher", "operator"}
+
+
+def test_topics_and_roles_of_one_part_are_in_its_folder() -> None:
+    topics = [name.removeprefix("coldnotify.") for row in PARTS for name in deployed.topics_of(row)]
+    assert len(set(topics)) == len(topics)
+    assert {*topics, *SHARED_TOPICS} == {name.removeprefix("coldnotify.") for name in TopicNames().all}
+    roles = read_yaml((ROOT / deployed.ROLES).read_text(encoding="utf-8"))["roles"]
+    assert {row.name for row in PARTS} | SHARED_ROLES == set(roles)
+    assert all(row.rights for row in PARTS)
+
+
+def test_alerts_about_one_part_are_in_its_folder() -> None:
+    groups = read_yaml((ROOT / deployed.ALERTS).read_text(encoding="utf-8"))["groups"]
+    for rule in (rule for group in groups for rule in group["rules"]):
+        of_parts = {row.name for row in PARTS if f"coldnotify_{row.name}_" in rule["expr"]}
+        of_several = len(of_parts) != 1 or "coldnotify_tenants" in rule["expr"]
+        has = [row.name for row in PARTS if rule["alert"] in deployed.rules_of(row)]
+        assert has == ([] if of_several else [*of_parts]) or rule["alert"] == "NoGateway", rule["alert"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "old", "new"),
+    [
+        (deployed.TOPICS, "topics", "  retention.ms: 172800000", "  retention.ms: 5"),
+        (deployed.ROLES, "rights", "coldnotify.usage: [read]", "coldnotify.usage: [read, write]"),
+        (deployed.ALERTS, "alerts", "coldnotify_usage_lag_seconds) > 20", "coldnotify_usage_lag_seconds) > 21"),
+    ],
+)
+def test_an_entry_of_a_row_is_replaced_where_it_is(path: Path, field: str, old: str, new: str) -> None:
+    usage = next(row for row in PARTS if row.name == "usage")
+    changed = replace(usage, **{field: getattr(usage, field).replace(old, new)})  # type: ignore[arg-type]
+    before, after = (deployed.generate(rows=(*PARTS[:-1], row))[path].splitlines() for row in (usage, changed))
+    differ = [(one.strip(), other.strip()) for one, other in zip(before, after, strict=True) if one != other]
+    assert len(differ) == 1
+    assert differ[0][0].replace(old.strip(), new.strip()) == differ[0][1]

@@ -1,19 +1,16 @@
 """A row of the table of parts: the data that the table's readers need of one part."""
 
 import importlib.util
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from coldnotify_parts.panels import PartPanel
 
 
-@dataclass(frozen=True)
-class PartPanel:
-    """A diagram in Grafana's overview."""
-
-    title: str
-    unit: str
-    """Grafana's name of the unit: short, ops (per second), s, bytes, Bps, percentunit."""
-    queries: Mapping[str, str]
-    """Queries in PromQL, by legend."""
+def beside(row: str, name: str) -> str:
+    """Returns the text of the file `name` in the folder of the row whose file this is."""
+    # importlib.resources would take a tenth of a second to be imported, by every command.
+    return Path(row).with_name(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +39,16 @@ class PartRow:
     """True if it exports the metrics of tenants, too."""
 
     topics: str = ""
-    """Its own topics, in the format of `topics` in topics.yaml; "": topics.yaml contains those that it uses."""
+    """Its own topics, in the format of `topics` in topics.yaml; those that several parts share are there alone."""
     rights: str = ""
-    """Rights of its role in Kafka, in the format of a role in acls.yaml; "": acls.yaml contains them."""
+    """Rights of its role in Kafka, in the format of a role in acls.yaml."""
     alerts: str = ""
-    """Its rules for Prometheus, in the format of a group's `rules` in alerts.yml; "": alerts.yml contains them."""
+    """Its rules for Prometheus, in the format of a group's `rules` in alerts.yml; rules about several parts are there
+    alone."""
     panels: tuple[PartPanel, ...] = ()
-    """Its panels in addition to the shipped ones (coldnotify_tools.dashboards)."""
+    """Its panels in Grafana's overview."""
+    dashboard: tuple[PartPanel, ...] = ()
+    """The panels of a dashboard of its own."""
 
     doctor: str = ""
     """The setting of `coldnotify doctor` with its address; "": `--parts` contains it."""

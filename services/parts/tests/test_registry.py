@@ -1,6 +1,6 @@
 """The table of parts: each row names existing things.
 
-Stands for: row
+Stands for: row, panels
 """
 
 from collections import Counter

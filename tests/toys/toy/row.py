@@ -1,6 +1,7 @@
 """The row of the toy part."""
 
-from coldnotify_parts.row import PartPanel, PartRow
+from coldnotify_parts.panels import PartPanel
+from coldnotify_parts.row import PartRow
 
 ROW = PartRow(
     name="toy",

@@ -2,7 +2,8 @@
 
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
 
-from coldnotify_parts.row import PartRow
+from coldnotify_parts.gateway.panels import DASHBOARD, OVERVIEW
+from coldnotify_parts.row import PartRow, beside
 
 ROW = PartRow(
     name="gateway",
@@ -15,6 +16,11 @@ ROW = PartRow(
     port=GATEWAY_HTTP_PORT,
     metrics=("coldnotify_gateway.metrics:before_anything",),
     tenants=True,
+    topics=beside(__file__, "topics.yaml"),
+    rights=beside(__file__, "rights.yaml"),
+    alerts=beside(__file__, "alerts.yaml"),
+    panels=OVERVIEW,
+    dashboard=DASHBOARD,
     deployed_by_hand=True,
     doctor="gateway_http",
     containers=2,

@@ -2,7 +2,8 @@
 
 from coldnotify_schemas.protocol import HTTP_PORT
 
-from coldnotify_parts.row import PartRow
+from coldnotify_parts.http.panels import OVERVIEW
+from coldnotify_parts.row import PartRow, beside
 
 ROW = PartRow(
     name="http",
@@ -15,6 +16,9 @@ ROW = PartRow(
     port=HTTP_PORT,
     metrics=("coldnotify_http.metrics:before_anything",),
     tenants=True,
+    rights=beside(__file__, "rights.yaml"),
+    alerts=beside(__file__, "alerts.yaml"),
+    panels=OVERVIEW,
     deployed_by_hand=True,
     doctor="http",
     ready_key="http",

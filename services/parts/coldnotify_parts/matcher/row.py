@@ -2,7 +2,8 @@
 
 from coldnotify_schemas.internal_protocol import MATCHER_PORT
 
-from coldnotify_parts.row import PartRow
+from coldnotify_parts.matcher.panels import DASHBOARD, OVERVIEW
+from coldnotify_parts.row import PartRow, beside
 
 ROW = PartRow(
     name="matcher",
@@ -15,6 +16,11 @@ ROW = PartRow(
     port=MATCHER_PORT,
     metrics=("coldnotify_matcher.metrics", "coldnotify_matcher.channel_metrics"),
     tenants=True,
+    topics=beside(__file__, "topics.yaml"),
+    rights=beside(__file__, "rights.yaml"),
+    alerts=beside(__file__, "alerts.yaml"),
+    panels=OVERVIEW,
+    dashboard=DASHBOARD,
     deployed_by_hand=True,
     doctor="matcher",
     containers=2,

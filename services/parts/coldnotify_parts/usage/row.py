@@ -2,7 +2,8 @@
 
 from coldnotify_schemas.internal_protocol import USAGE_PORT
 
-from coldnotify_parts.row import PartRow
+from coldnotify_parts.row import PartRow, beside
+from coldnotify_parts.usage.panels import OVERVIEW
 
 ROW = PartRow(
     name="usage",
@@ -15,6 +16,10 @@ ROW = PartRow(
     port_setting="usage_port",
     port=USAGE_PORT,
     metrics=("coldnotify_usage.metrics",),
+    topics=beside(__file__, "topics.yaml"),
+    rights=beside(__file__, "rights.yaml"),
+    alerts=beside(__file__, "alerts.yaml"),
+    panels=OVERVIEW,
     deployed_by_hand=True,
     doctor="usage",
     ready_key="usage",

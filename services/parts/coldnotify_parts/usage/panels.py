@@ -1,0 +1,12 @@
+"""Panels of Grafana about the part `usage`."""
+
+from coldnotify_parts.panels import PartPanel
+
+OVERVIEW = (
+    PartPanel(
+        "Usage job: how far it lags",
+        "s",
+        {"{{instance}}": "max by (instance) (coldnotify_usage_lag_seconds) or vector(0)"},
+        place=190,
+    ),
+)
