@@ -97,7 +97,7 @@ $(INSTALLED): pyproject.toml schemas/pyproject.toml clients/python/pyproject.tom
 			echo "$$word $$rest" >&3; \
 			case $$word in \
 				Collecting) count=$$((count + 1)); [ $$((count % 20)) != 0 ] || echo "  $$count packages found, now $$rest";; \
-				Installing) [ "$${rest%% *}" != collected ] || echo "  all $$count are here; they are installed now";; \
+				Installing) [ "$${rest%% *}" != collected ] || echo "  $$count packages fetched; installing";; \
 				ERROR:) echo "$$word $$rest" >&2;; \
 				exit) code=$$rest;; \
 			esac; \
