@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from coldnotify_common.imported import settings_classes
-from coldnotify_common.settings import Settings, unknown_variables
+from coldnotify_common.settings import PREFIX, Settings, describe, unknown_variables
 from coldnotify_parts.registry import PARTS
+
+from coldnotify_cli import settings
 
 
 class SettingsSection(NamedTuple):
@@ -17,6 +19,11 @@ class SettingsSection(NamedTuple):
     def load(self) -> tuple[type[Settings], ...]:
         """The settings classes, the command's own first."""
         return settings_classes(self.names)
+
+    @property
+    def is_light(self) -> bool:
+        """True if no service's code is imported with them."""
+        return all(name.startswith(f"{settings.__name__}:") for name in self.names)
 
 
 SECTIONS = (
@@ -51,5 +58,14 @@ def all_settings() -> list[type[Settings]]:
 
 
 def warnings_of(environ: Mapping[str, str]) -> list[str]:
-    """Returns a warning for each variable that looks like a setting and is not: most are misspelt."""
-    return unknown_variables(environ, all_settings(), OTHER_VARIABLES)
+    """Returns a warning for each variable that looks like a setting and is not: most are misspelt.
+
+    Services' settings come with their code, which takes longer than most commands: they are imported only for
+    variables that no command knows.
+    """
+    unknown = {name for name in environ if name.startswith(PREFIX)} - OTHER_VARIABLES.keys()
+    for section in sorted(SECTIONS, key=lambda section: not section.is_light):
+        if not unknown:
+            return []
+        unknown -= {info.variable for one in section.load() for info in describe(one)}
+    return unknown_variables(environ, all_settings(), OTHER_VARIABLES) if unknown else []

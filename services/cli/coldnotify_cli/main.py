@@ -113,7 +113,7 @@ def cli(ctx: click.Context, name: str | None) -> None:
 def _warn_of_variables() -> None:
     """Warns of variables that look like settings and are not: most are misspelt."""
     if not any(name.startswith("COLDNOTIFY_") for name in os.environ):
-        return  # every service's settings would be imported for nothing
+        return
     from coldnotify_cli.every_setting import warnings_of
 
     for warning in warnings_of(os.environ):

@@ -116,3 +116,18 @@ def test_shells_complete_commands_and_flags(shell: str) -> None:
 def test_a_variable_that_is_no_setting_is_warned_of() -> None:
     done = coldnotify("token", "/nowhere", "--client", "d/g/c", kafak="x")
     assert "Warning: COLDNOTIFY_KAFAK: no setting has this name; is COLDNOTIFY_KAFKA meant?" in done.stderr
+
+
+_KNOWN = """
+import os, sys
+from coldnotify_cli.every_setting import warnings_of
+assert warnings_of({"COLDNOTIFY_HTTP": "x", "COLDNOTIFY_KAFKA": "x", "COLDNOTIFY_TOPICS_PREFIX": "acme."}) == []
+import coldnotify_cli.commands.who_lacks
+for module in ("aiohttp", "structlog", "coldnotify_matcher.engine", "coldnotify_gateway.settings"):
+    assert module not in sys.modules, module
+assert warnings_of({"COLDNOTIFY_MATCHER_ID": "x"}) == []
+"""
+
+
+def test_commands_that_ask_import_no_service_for_variables_that_commands_know() -> None:
+    subprocess.run([sys.executable, "-c", _KNOWN], check=True, timeout=60)

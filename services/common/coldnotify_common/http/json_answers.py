@@ -7,9 +7,10 @@ times in ns are that large.
 import json
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
+if TYPE_CHECKING:
+    from aiohttp import web
 
 EXACT_MAX = 2**53 - 1
 """The largest integer up to which every whole number has a double of its own."""
@@ -49,6 +50,8 @@ def encoded(said: Any) -> str:
     return json.dumps(with_texts(said)) if _LONG.search(text) else text
 
 
-def json_answer(said: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_answer(said: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> "web.Response":
     """Returns an answer in JSON."""
+    from aiohttp import web  # commands need the names of fields alone, and this takes longer than they do
+
     return web.json_response(text=encoded(said), status=status, headers=headers)  # noqa: TID251  with texts
